@@ -1,0 +1,39 @@
+"""The actions that instructions count and the energy table prices: one row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One countable event. `component` is where its energy is reported."""
+
+    name: str
+    component: str
+    unit: str
+    doc: str
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action("mac_int8", "mac_array", "MAC", "one 9-bit by 9-bit multiply with 32-bit accumulate, operands useful"),
+    Action("pe_register", "mac_array", "MAC", "operand and partial-sum registers of one processing element, one step"),
+    Action("pe_idle", "mac_array", "PE-cycle", "a clock-gated processing element for one cycle"),
+    Action("accumulator_update", "accumulator", "update", "read and write of one 32-bit accumulator"),
+    Action("requantise", "output_stage", "element", "bias, fixed-point rescale, zero point and clamp of one element"),
+    Action("vector_add_q8", "vector", "element", "quantised add, subtract: three rescales"),
+    Action("vector_mul_q8", "vector", "element", "quantised multiply: one product and one rescale"),
+    Action("vector_max", "vector", "element", "compare and select"),
+    Action("vector_add_i32", "vector", "element", "32-bit add of a reduction"),
+    Action("vector_pool_step", "vector", "element", "one window element of a pooling operator"),
+    Action("vector_divide", "vector", "element", "one rounded 32-bit division (average pool)"),
+    Action("vector_lut", "vector", "element", "one look-up in a 256-entry table"),
+    Action("vector_exp", "vector", "element", "one fixed-point exponential or reciprocal"),
+    Action("scratchpad_read_byte", "scratchpad", "byte", "read from the scratchpad"),
+    Action("scratchpad_write_byte", "scratchpad", "byte", "written to the scratchpad"),
+    Action("noc_byte", "interconnect", "byte", "moved between the DRAM port and the scratchpad"),
+    Action("dram_read_byte", "dram", "byte", "read from DRAM, whole bursts"),
+    Action("dram_write_byte", "dram", "byte", "written to DRAM, whole bursts"),
+    Action("dram_activate", "dram", "row", "activate and precharge of one DRAM row"),
+    Action("instruction_issue", "control", "instruction", "fetch buffer, decode and dispatch of one instruction"),
+)

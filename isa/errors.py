@@ -1,0 +1,29 @@
+"""The faults that npusim reports to its user: one line that says where, what is, what may be, what to do."""
+
+
+class NpusimError(Exception):
+    """A mistake in what the user gave us; the command line prints its text and exits with status 2."""
+
+
+class FormatError(NpusimError):
+    """A model file that cannot be read."""
+
+
+class GraphError(NpusimError):
+    """A graph whose operators, shapes or types do not fit together."""
+
+
+class HardwareError(NpusimError):
+    """A hardware description with faults; its text lists all of them."""
+
+
+class ProgramError(NpusimError):
+    """A program image that is damaged, too new, or breaks a rule of the instruction set."""
+
+
+class CompileError(NpusimError):
+    """A model that does not fit the hardware it is compiled for."""
+
+
+class SimulationError(NpusimError):
+    """A program that cannot finish: instructions that wait for each other, or wrong inputs."""

@@ -1,0 +1,29 @@
+"""What one operator asks of a processor, whichever processor runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The amount of work of one operator, from its shapes alone.
+
+    kind:        "gemm" (convolution, fully connected), "depthwise", "elementwise" (everything else that
+                 computes), "move" (copies bytes), "free" (nothing happens, e.g. reshape).
+    dtype:       "int8" for 8-bit models (uint8 too), "float32" otherwise.
+    macs:        multiply-accumulates (0 for elementwise and move).
+    inner_k:     length of one dot product (gemm: kernel_h * kernel_w * channels_in).
+    elements:    elementwise operations (for pools and reductions: elements read, window included).
+    weight_bytes, input_bytes, output_bytes: bytes of constants, activations read, activations written.
+    """
+
+    kind: Literal["gemm", "depthwise", "elementwise", "move", "free"]
+    dtype: Literal["int8", "float32"] = "int8"
+    macs: int = 0
+    inner_k: int = 0
+    elements: int = 0
+    weight_bytes: int = 0
+    input_bytes: int = 0
+    output_bytes: int = 0

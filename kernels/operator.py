@@ -1,0 +1,63 @@
+"""The shape of an operator: its rules, reference, workload and lowering in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from npusim.isa.tensor import Array, TensorType
+from npusim.isa.workload import Workload
+
+if TYPE_CHECKING:
+    from npusim.kernels.work import Lowering
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of an operator: attributes and the types of its operands (None: optional input absent).
+
+    `constants` holds the data of constant inputs by position (absent positions are not constant).
+    """
+
+    attributes: Mapping[str, Any]
+    inputs: tuple[TensorType | None, ...]
+    outputs: tuple[TensorType, ...]
+    constants: Mapping[int, Array]
+
+
+Rule = Callable[[Call], bool]
+"""True when the call keeps the rule. Its docstring is the rule, the error message and the manual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An input or output that is a contiguous part of another tensor: nothing needs to move.
+
+    `part` lies `offset_bytes` into `whole`; both index the node's operands as ("in", i) or ("out", i).
+    """
+
+    part: tuple[str, int]
+    whole: tuple[str, int]
+    offset_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """All that npusim knows of one operator.
+
+    rules:     must hold for any execution (else GraphError: the model is malformed or not supported).
+    npu_rules: must hold for the NPU; otherwise the operator runs on the host and the report says why.
+    reference: (call, values) -> outputs in numpy; bit-exact for integers.
+    workload:  the amount of work of a call.
+    lower:     how the NPU computes it; None if only the host can.
+    alias:     for operators that move nothing when their operands share memory.
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    npu_rules: tuple[Rule, ...]
+    reference: Callable[[Call, Sequence[Array | None]], list[Array]]
+    workload: Callable[[Call], Workload]
+    lower: Callable[[Call], Lowering] | None = None
+    alias: Callable[[Call], tuple[Alias, ...] | None] | None = None

@@ -1,0 +1,22 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def shared_folder() -> Path | None:
+    """The read-only folder of reference material beside the project, or None."""
+    folder = Path(__file__).resolve().parents[2] / "shared"
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference material; tests that need it skip where it is not."""
+    folder = shared_folder()
+    if folder is None:
+        pytest.skip("reference material (../shared) is not beside this checkout")
+    return folder
