@@ -1,0 +1,98 @@
+"""The program: all that the machine sees. Encoded instructions, memory images, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import WORD_BYTES
+from npusim.isa.tensor import TensorType
+from npusim.isa.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A tensor in DRAM."""
+
+    name: str
+    type: TensorType
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """One operator that the host runs: operands in DRAM, and its amount of work."""
+
+    name: str
+    op: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[Placement | None, ...]
+    outputs: tuple[Placement, ...]
+    workload: Workload
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One operator of the source model. `unit` is "mac", "vector", "dma", "host" or "none" (free)."""
+
+    name: str
+    op: str
+    unit: str
+    workload: Workload
+    tensors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A part of the scratchpad and the span of instructions during which it is in use."""
+
+    name: str
+    address: int
+    size_bytes: int
+    first_instruction: int
+    last_instruction: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """An executable image.
+
+    code:          uint8 [instructions, WORD_BYTES], in program order; also fetched from DRAM at `code_address`.
+    constants:     the DRAM image from address 0: weights and parameters.
+    layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
+    dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
+    """
+
+    name: str
+    hardware: Hardware
+    code: NDArray[np.uint8]
+    constants: bytes
+    dram_size_bytes: int
+    code_address: int
+    inputs: tuple[Placement, ...]
+    outputs: tuple[Placement, ...]
+    layers: tuple[Layer, ...]
+    layer_of: NDArray[np.uint32]
+    host_calls: tuple[HostCall, ...] = ()
+    buffers: tuple[Buffer, ...] = field(default=())
+
+    @property
+    def instructions(self) -> int:
+        """Number of instructions."""
+        return len(self.code)
+
+    @property
+    def code_size_bytes(self) -> int:
+        """Bytes of all instructions."""
+        return len(self.code) * WORD_BYTES
+
+    @property
+    def scratchpad_peak_bytes(self) -> int:
+        """One past the highest scratchpad byte in use."""
+        return max((buffer.address + buffer.size_bytes for buffer in self.buffers), default=0)
