@@ -1,120 +1,169 @@
-"""The hardware description: one frozen, validated value that every cost and every capacity comes from."""
+"""The hardware description: one frozen, validated value that every cost and every capacity comes from.
+
+Fields are checked here; rules between fields, files and presets are in `npusim.isa.hardware_file`.
+"""
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Positive = Annotated[int, Field(gt=0)]
 NonNegative = Annotated[int, Field(ge=0)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=1e6)]
 
 
 class Section(BaseModel):
     """A table of a hardware file: frozen, and unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class FrontEnd(Section):
     """Fetches encoded instructions from DRAM, decodes them, dispatches in program order to unit queues."""
 
-    queue_depth: Positive = Field(8, le=1024, description="instructions that wait in front of each unit")
-    fetch_instructions: Positive = Field(4, le=256, description="instructions fetched by one DRAM request")
-    decode_cycles: NonNegative = Field(1, le=1024, description="cycles to decode and dispatch one instruction")
+    queue_depth: Positive = Field(
+        default=8, le=1024, description="instructions that wait in front of each unit"
+    )
+    fetch_instructions: Positive = Field(
+        default=4, le=256, description="instructions fetched by one DRAM request"
+    )
+    decode_cycles: NonNegative = Field(
+        default=1, le=1024, description="cycles to decode and dispatch one instruction"
+    )
 
 
 class Dma(Section):
     """Strided copies between DRAM and scratchpad; each channel has a queue of its own."""
 
-    channels: Positive = Field(2, le=4, description="independent channels")
-    setup_cycles: NonNegative = Field(16, le=100_000, description="cycles before the first request of a transfer")
-    port_bytes_per_cycle: Positive = Field(16, le=4096, description="scratchpad side, bytes per cycle and channel")
+    channels: Positive = Field(default=2, le=4, description="independent channels")
+    setup_cycles: NonNegative = Field(
+        default=16, le=100_000, description="cycles before the first request of a transfer"
+    )
+    port_bytes_per_cycle: Positive = Field(
+        default=16, le=4096, description="scratchpad side, bytes per cycle and channel"
+    )
 
 
 class Dram(Section):
     """One shared port; all traffic competes for it, one row visit at a time."""
 
-    bandwidth_gb_per_s: Rate = Field(0.5, description="peak bandwidth, 10^9 bytes per second")
-    latency_ns: Annotated[float, Field(ge=0, le=1e6)] = Field(100.0, description="request to first byte, row open")
-    row_bytes: Positive = Field(2048, description="bytes of one row buffer, a power of two")
-    row_miss_ns: Annotated[float, Field(ge=0, le=1e6)] = Field(
-        25.0, description="extra time when a request leaves the open row"
+    bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
+    latency_ns: Annotated[float, Field(ge=0, le=1e6)] = Field(
+        default=100.0, description="request to first byte, row open"
     )
-    burst_bytes: Positive = Field(32, description="bytes of one burst, the smallest transfer; a power of two")
-    outstanding_requests: Positive = Field(16, description="bursts in flight; bounds bandwidth by latency")
-    size_mib: Positive = Field(1024, description="capacity")
+    row_bytes: Positive = Field(
+        default=2048, le=65_536, description="bytes of one row buffer, a power of two"
+    )
+    row_miss_ns: Annotated[float, Field(ge=0, le=1e6)] = Field(
+        default=25.0, description="extra time when a request leaves the open row"
+    )
+    burst_bytes: Positive = Field(
+        default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
+    )
+    grant_bytes: Positive = Field(
+        default=512, le=65_536, description="most bytes of one turn at the port; a power of two"
+    )
+    outstanding_requests: Positive = Field(
+        default=16, le=4096, description="bursts in flight; bounds bandwidth by latency"
+    )
+    size_mib: Positive = Field(default=1024, le=65_536, description="capacity")
 
 
 class Scratchpad(Section):
     """Software-managed SRAM."""
 
-    size_kib: Positive = Field(2048, le=262_144, description="capacity")
-    banks: Positive = Field(16, le=1024, description="banks of equal size; one bank is the energy unit")
+    size_kib: Positive = Field(default=2048, le=262_144, description="capacity")
+    banks: Positive = Field(
+        default=16, le=1024, description="banks of equal size; one bank is the energy unit"
+    )
+    port_bytes: Positive = Field(
+        default=16, le=4096, description="bytes of one access to a bank, for its energy"
+    )
 
 
 class MacArray(Section):
     """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
 
-    rows: Positive = Field(16, le=1024, description="multipliers along the dot product")
-    columns: Positive = Field(8, le=1024, description="multipliers along the output channels")
+    rows: Positive = Field(default=16, le=1024, description="multipliers along the dot product")
+    columns: Positive = Field(default=8, le=1024, description="multipliers along the output channels")
     dataflow: Literal["weight_stationary", "output_stationary", "both"] = Field(
-        "both", description="mappings that the array supports; with both, the compiler chooses per layer"
+        default="both",
+        description="mappings that the array supports; with both, the compiler chooses per layer",
     )
-    shadow_weights: bool = Field(True, description="second weight register per multiplier: loads hide behind streaming")
-    accumulator_kib: Positive = Field(16, le=65_536, description="int32 accumulators, used as two halves")
-    ifm_bytes_per_cycle: Positive = Field(16, le=4096, description="scratchpad port for the feature map")
-    weight_bytes_per_cycle: Positive = Field(8, le=4096, description="scratchpad port for the weights")
-    output_lanes: Positive = Field(8, le=1024, description="elements requantised and written per cycle")
+    shadow_weights: bool = Field(
+        default=True, description="second weight register per multiplier: loads hide behind streaming"
+    )
+    accumulator_kib: Positive = Field(
+        default=16, le=65_536, description="int32 accumulators, used as two halves"
+    )
+    ifm_bytes_per_cycle: Positive = Field(
+        default=16, le=4096, description="scratchpad port for the feature map"
+    )
+    weight_bytes_per_cycle: Positive = Field(
+        default=8, le=4096, description="scratchpad port for the weights"
+    )
+    output_lanes: Positive = Field(
+        default=8, le=1024, description="elements requantised and written per cycle"
+    )
 
 
 class Vector(Section):
     """Elementwise, pooling, reduction, look-up and softmax work on `lanes` elements at a time."""
 
-    lanes: Positive = Field(8, le=4096, description="elements per cycle of a one-cycle function")
-    startup_cycles: NonNegative = Field(8, le=1024, description="pipeline fill of one instruction")
-    add_cycles: Positive = Field(2, description="cycles per element and lane: quantised add and subtract")
-    mul_cycles: Positive = Field(2, description="quantised multiply")
-    requantise_cycles: Positive = Field(1, description="rescale to another scale and zero point")
-    max_cycles: Positive = Field(1, description="compare and select")
-    pool_cycles: Positive = Field(1, description="one window element of a pool")
-    reduce_cycles: Positive = Field(1, description="one element of a sum")
-    divide_cycles: Positive = Field(4, description="one rounded division")
-    lut_cycles: Positive = Field(1, description="one look-up")
-    exp_cycles: Positive = Field(8, description="one fixed-point exponential or reciprocal")
+    lanes: Positive = Field(default=8, le=4096, description="elements per cycle of a one-cycle function")
+    startup_cycles: NonNegative = Field(default=8, le=1024, description="pipeline fill of one instruction")
+    add_cycles: Positive = Field(
+        default=2, le=1024, description="cycles per element and lane: quantised add and subtract"
+    )
+    mul_cycles: Positive = Field(default=2, le=1024, description="quantised multiply")
+    requantise_cycles: Positive = Field(
+        default=1, le=1024, description="rescale to another scale and zero point"
+    )
+    max_cycles: Positive = Field(default=1, le=1024, description="compare and select")
+    pool_cycles: Positive = Field(default=1, le=1024, description="one window element of a pool")
+    reduce_cycles: Positive = Field(default=1, le=1024, description="one element of a sum")
+    divide_cycles: Positive = Field(default=4, le=1024, description="one rounded division")
+    lut_cycles: Positive = Field(default=1, le=1024, description="one look-up")
+    exp_cycles: Positive = Field(default=8, le=1024, description="one fixed-point exponential or reciprocal")
 
 
 class Host(Section):
     """The CPU that runs what the NPU does not, and against which PerformanceInfo is measured."""
 
-    core: str = Field("cortex-m7", description="a core of the CPU table (isa/cpu.py)")
-    threads: Positive = Field(1, le=64, description="threads, one per core")
-    clock_mhz: Rate | None = Field(None, description="clock of the CPU; the table's clock of the core if absent")
-    call_overhead_us: Annotated[float, Field(ge=0)] = Field(
-        20.0, description="driver call: once per inference in PerformanceInfo"
+    core: str = Field(default="cortex-m7", max_length=64, description="a core of the CPU table (isa/cpu.py)")
+    threads: Positive = Field(default=1, le=64, description="threads, one per core")
+    clock_mhz: Rate | None = Field(
+        default=None, description="clock of the CPU; the table's clock of the core if absent"
     )
-    handover_us: Annotated[float, Field(ge=0)] = Field(
-        5.0, description="interrupt and return for one host operator inside a program"
+    call_overhead_us: Annotated[float, Field(ge=0, le=1e6)] = Field(
+        default=20.0, description="driver call: once per inference in PerformanceInfo"
+    )
+    handover_us: Annotated[float, Field(ge=0, le=1e6)] = Field(
+        default=5.0, description="interrupt and return for one host operator inside a program"
     )
 
 
 class Technology(Section):
     """Process node and voltage of the energy table."""
 
-    node_nm: Literal[28, 22, 16, 7] = Field(28, description="process node of the energy table")
+    node_nm: Literal[28, 22, 16, 7] = Field(default=28, description="process node of the energy table")
     vdd_v: Annotated[float, Field(gt=0.3, lt=1.5)] | None = Field(
-        None, description="supply voltage; the node's nominal if absent"
+        default=None, description="supply voltage; the node's nominal if absent"
     )
-    dram: Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2"] = Field("lpddr4", description="DRAM energy row")
+    dram: Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
+        default="lpddr4", description="DRAM row of the energy table"
+    )
 
 
 class Hardware(Section):
     """One NPU with its memory and host."""
 
-    name: str = Field(description="shown in every report")
-    description: str = ""
-    clock_mhz: Rate = Field(500.0, le=10_000, description="clock of the NPU")
+    name: str = Field(min_length=1, max_length=64, description="shown in every report")
+    description: str = Field(default="", max_length=1000, description="one line on what it stands for")
+    clock_mhz: Rate = Field(default=500.0, le=10_000, description="clock of the NPU")
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
     dram: Dram = Dram()
@@ -123,3 +172,40 @@ class Hardware(Section):
     vector: Vector = Vector()
     host: Host = Host()
     technology: Technology = Technology()
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of the full array in one cycle."""
+        return self.mac_array.rows * self.mac_array.columns
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        """Capacity of the scratchpad."""
+        return self.scratchpad.size_kib * 1024
+
+    @property
+    def dram_bytes(self) -> int:
+        """Capacity of the DRAM."""
+        return self.dram.size_mib * 1024 * 1024
+
+    @property
+    def dram_bytes_per_cycle(self) -> float:
+        """Peak DRAM bandwidth in bytes per NPU cycle."""
+        return self.dram.bandwidth_gb_per_s * 1e3 / self.clock_mhz
+
+    @property
+    def accumulators_per_half_column(self) -> int:
+        """int32 accumulators of one column in one of the two halves: output pixels of one pass."""
+        return self.mac_array.accumulator_kib * 1024 // 4 // 2 // self.mac_array.columns
+
+    def cycles_of_ns(self, time_ns: float) -> int:
+        """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""
+        return max(0, ceil(time_ns * self.clock_mhz / 1e3 - 1e-9))
+
+    def seconds_of_cycles(self, cycles: float) -> float:
+        """Duration of NPU cycles in seconds."""
+        return cycles / (self.clock_mhz * 1e6)
+
+    def us_of_cycles(self, cycles: float) -> float:
+        """Duration of NPU cycles in microseconds."""
+        return cycles / self.clock_mhz

@@ -1,0 +1,308 @@
+"""Hardware files: presets and user TOML to a checked `Hardware`, and back.
+
+    extends = "edge-128"        # a preset, or a file relative to this one
+    [scratchpad]
+    size_kib = 1024
+
+All faults of a file are reported at once, in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from npusim.isa.errors import HardwareError
+from npusim.isa.hardware import Hardware
+from npusim.isa.hardware_rules import broken_rules
+from npusim.isa.nearest import nearest
+from pydantic import ValidationError
+
+PRESETS = Path(__file__).parent / "presets"
+LARGEST_FILE_BYTES = 1 << 20
+MOST_FAULTS_LISTED = 40
+LONGEST_VALUE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One key of a hardware file, for messages and manuals; `default` is None for a key without one."""
+
+    path: str
+    allowed: str
+    default: object
+    description: str
+
+
+def list_presets() -> tuple[str, ...]:
+    """Names of the presets that ship with the package, by family and size."""
+
+    def family_and_size(name: str) -> tuple[str, int]:
+        family, _, size = name.rpartition("-")
+        return family, int(size) if size.isdigit() else 0
+
+    return tuple(sorted((file.stem for file in PRESETS.glob("*.toml")), key=family_and_size))
+
+
+def hardware(name_or_path: str | Path) -> Hardware:
+    """The hardware of a preset name or of a TOML file; raises HardwareError with every fault in one line."""
+    return _load(_locate(name_or_path), ())
+
+
+def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
+    """Check plain values, nested as in the file, into a Hardware; the inverse of `to_dict`.
+
+    `source` opens the message of a HardwareError: who is at fault.
+    """
+    if not isinstance(values, Mapping):
+        raise HardwareError(f"{source}: {_short(values)} is not a table")
+    faults: dict[str, str] = {}
+    checked = _validated(values, faults)
+    if checked is None:
+        # Rules between fields are judged with defaults in place of the faulty fields, so that one
+        # run reports both kinds; a rule that reads a faulty field stays silent.
+        checked = _validated(_without(values, faults), {})
+    if checked is not None:
+        faults.update(broken_rules(checked, unless=tuple(faults)))
+    if faults or checked is None:
+        raise HardwareError(f"{source}: {_listed(faults)}")
+    return checked
+
+
+def to_dict(value: Hardware) -> dict[str, Any]:
+    """Every parameter as plain values, nested as in the file; parameters that are unset are left out."""
+    return value.model_dump(exclude_none=True)
+
+
+def to_toml(value: Hardware) -> str:
+    """Every parameter as a hardware file; reading it gives an equal Hardware."""
+    plain = to_dict(value)
+    tables = {key: table for key, table in plain.items() if isinstance(table, dict)}
+    lines = [f"{key} = {_toml_value(item)}" for key, item in plain.items() if key not in tables]
+    for key, table in tables.items():
+        lines += ["", f"[{key}]"] + [f"{name} = {_toml_value(item)}" for name, item in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def change(value: Hardware, changes: Mapping[str, Any], source: str = "hardware") -> Hardware:
+    """A copy with parameters changed by dotted path ("scratchpad.size_kib": 512), checked as a whole."""
+    plain = to_dict(value)
+    for path, item in changes.items():
+        *tables, key = path.split(".")
+        table = plain
+        for name in tables:
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise HardwareError(f"{source}: 1 fault: {path}: {_unknown(path, item)}")
+        table[key] = item
+    return from_dict(plain, source)
+
+
+@cache
+def parameters() -> tuple[Parameter, ...]:
+    """Every key that a hardware file may hold, in the order of the schema."""
+    schema = Hardware.model_json_schema()
+    return tuple(_parameters(schema, schema["$defs"], ""))
+
+
+def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
+    """The file of a preset name or path; paths in a file are relative to its folder."""
+    text = str(name_or_path)
+    if text in list_presets():
+        return PRESETS / f"{text}.toml"
+    path = (folder / text) if folder else Path(text)
+    if path.suffix == ".toml" or "/" in text or "\\" in text:
+        return path
+    near = nearest(text, list_presets())
+    raise HardwareError(
+        f"no hardware is named {_short(text)}{f', did you mean {near}?' if near else ''}; "
+        f"it may be {', '.join(list_presets())}, or the path of a .toml file"
+    )
+
+
+def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
+    """Read one file on top of what it extends. `extended_by` are the files that led here."""
+    values = _read(path)
+    shown = _shown(path)
+    base: dict[str, Any] = {}
+    if "extends" in values:
+        base = _base(values.pop("extends"), path, (*extended_by, path))
+    values.setdefault("name", path.stem)
+    return from_dict(_merged(base, values), shown)
+
+
+def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
+    """The values that a file extends."""
+    where = f"{_shown(path)}: extends"
+    if not isinstance(extends, str):
+        raise HardwareError(f"{where}: {_short(extends)} is not text: a preset or the path of a .toml file")
+    try:
+        base = _locate(extends, path.parent)
+    except HardwareError as error:
+        raise HardwareError(f"{where}: {error}") from None
+    if any(base.resolve() == file.resolve() for file in chain):
+        circle = " -> ".join(_shown(file) for file in (*chain, base))
+        raise HardwareError(f"{where}: goes in a circle: {circle}")
+    return to_dict(_load(base, chain))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The plain values of a TOML file."""
+    shown = _shown(path)
+    try:
+        if path.stat().st_size > LARGEST_FILE_BYTES:
+            raise HardwareError(f"{shown}: larger than {LARGEST_FILE_BYTES} bytes, not a hardware file")
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise HardwareError(f"{shown}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise HardwareError(f"{shown}: not UTF-8 text at byte {error.start}") from None
+    except RecursionError:
+        raise HardwareError(f"{shown}: nested too deeply") from None
+    except ValueError as error:
+        # tomllib.TOMLDecodeError; and ValueError itself for an integer of thousands of digits.
+        what = re.match(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+        if what is None:
+            raise HardwareError(f"{shown}: not valid TOML: {error}") from None
+        position = f"line {what[2]}, column {what[3]}" if what[2] else "end of file"
+        raise HardwareError(f"{shown}: {position}: not valid TOML: {what[1]}") from None
+
+
+def _merged(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` over `base`, table by table."""
+    merged = dict(base)
+    for key, item in values.items():
+        below = merged.get(key)
+        merged[key] = _merged(below, item) if isinstance(below, dict) and isinstance(item, dict) else item
+    return merged
+
+
+def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | None:
+    """The Hardware of plain values, or None and the faults by dotted path."""
+    try:
+        return Hardware.model_validate(dict(values))
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_context=False):
+            # The location names a branch of a union ("float") after the key: only keys make the path.
+            keys = [str(part) for part in item["loc"]]
+            path = ".".join(keys)
+            while len(keys) > 1 and path not in _by_path() and item["type"] != "extra_forbidden":
+                keys.pop()
+                path = ".".join(keys)
+            if item["type"] == "extra_forbidden":
+                faults[path] = _unknown(path, item["input"])
+            elif item["type"] == "missing":
+                faults[path] = f"is missing, must be {_allowed(path)}"
+            else:
+                faults[path] = f"{_short(item['input'])} is not {_allowed(path)}"
+        return None
+
+
+def _without(values: Mapping[str, Any], faults: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
+    """The values whose path has no fault; a missing name gets a stand-in."""
+    kept: dict[str, Any] = {} if prefix else {"name": "unnamed"}
+    for key, item in values.items():
+        path = f"{prefix}{key}"
+        if path not in faults:
+            kept[key] = _without(item, faults, f"{path}.") if isinstance(item, dict) else item
+    return kept
+
+
+def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
+    for key, field in schema["properties"].items():
+        table = field.get("$ref", "").rpartition("/")[2]
+        if table:
+            yield from _parameters(tables[table], tables, f"{prefix}{key}.")
+        else:
+            yield Parameter(
+                f"{prefix}{key}", _values(field), field.get("default"), field.get("description", "")
+            )
+
+
+def _values(field: Mapping[str, Any]) -> str:
+    """What a field may be, in words, from its JSON schema."""
+    if "anyOf" in field:  # a value or nothing; TOML has no null, so nothing means: leave the key out
+        return _values(field["anyOf"][0])
+    if "enum" in field:
+        return "one of " + ", ".join(str(item) for item in field["enum"])
+    if field["type"] == "boolean":
+        return "true or false"
+    if field["type"] == "string":
+        return f"text of {field.get('minLength', 0)} to {field['maxLength']} characters"
+    whole = field["type"] == "integer"
+    low, above = field.get("minimum"), field.get("exclusiveMinimum")
+    if whole and above is not None:
+        low, above = above + 1, None
+    bounds = (
+        ("above", above),
+        ("from", low),
+        ("below", field.get("exclusiveMaximum")),
+        ("to", field.get("maximum")),
+    )
+    words = [f"{word} {bound:.10g}" for word, bound in bounds if bound is not None]
+    return " ".join(["a whole number" if whole else "a number", *words])
+
+
+@cache
+def _by_path() -> dict[str, Parameter]:
+    return {parameter.path: parameter for parameter in parameters()}
+
+
+def _allowed(path: str) -> str:
+    parameter = _by_path().get(path)
+    return parameter.allowed if parameter else "a table"
+
+
+def _unknown(path: str, value: object) -> str:
+    """The fault of an unknown key, with the nearest known one: in its table, else anywhere."""
+    *tables, key = path.split(".")
+    prefix = "".join(f"{table}." for table in tables)
+    below = [known[len(prefix) :] for known in _by_path() if known.startswith(prefix)]
+    if isinstance(value, Mapping):
+        siblings = dict.fromkeys(known.split(".")[0] for known in below if "." in known)
+    else:
+        siblings = dict.fromkeys(known for known in below if "." not in known)
+    near = nearest(key, siblings)
+    if near is None and not isinstance(value, Mapping):
+        # "scratchpad_kib" or "rows" at the top of a file mean a key of a table.
+        spellings = {known.rpartition(".")[2]: known for known in _by_path()}
+        spellings |= {known: known for known in _by_path()}
+        match = nearest(key, spellings)
+        near = spellings[match] if match else None
+    if near:
+        return f"unknown key, did you mean {near}?"
+    return f"unknown key, known here: {', '.join(siblings) or 'none'}"
+
+
+def _listed(faults: Mapping[str, str]) -> str:
+    """All faults in one line, by path."""
+    lines = [f"{_printable(path)}: {text}" for path, text in sorted(faults.items())]
+    more = len(lines) - MOST_FAULTS_LISTED
+    shown = lines[:MOST_FAULTS_LISTED] + ([f"and {more} more"] if more > 0 else [])
+    return f"{len(lines)} fault{'s' if len(lines) > 1 else ''}: {'; '.join(shown)}"
+
+
+def _toml_value(value: object) -> str:
+    """A TOML scalar. JSON scalars are TOML scalars, but for DEL, which TOML wants escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _shown(path: Path) -> str:
+    """A file as messages name it: presets by their name."""
+    return path.stem if path.parent == PRESETS else str(path)
+
+
+def _short(value: object) -> str:
+    """A value as it stands in a file, shortened."""
+    return _printable(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _printable(text: str) -> str:
+    shown = "".join(mark if mark.isprintable() else "?" for mark in text[:LONGEST_VALUE])
+    return shown if len(text) <= LONGEST_VALUE else f"{shown}..."
