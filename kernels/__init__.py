@@ -1,1 +1,45 @@
-"""TODO"""
+"""The operators of npusim: one file each, listed here, and how a graph calls them."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from npusim.isa.errors import GraphError
+from npusim.kernels.graph import Graph, Node
+from npusim.kernels.operator import Call, Operator
+
+OPERATORS: tuple[Operator, ...] = (
+    # convolutions and matrix products
+    # elementwise
+    # pools and reductions
+    # look-up tables
+    # moves and type conversions
+    # whole layers that run on the host
+)
+"""Every operator that npusim knows, grouped by what computes it."""
+
+_BY_NAME = {entry.name: entry for entry in OPERATORS}
+
+
+def operator(name: str) -> Operator:
+    """The operator called `name`. Raises GraphError with the nearest known name."""
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    near = get_close_matches(name, _BY_NAME, n=1)
+    hint = f"; the nearest is {near[0]!r}" if near else ""
+    raise GraphError(f"operator {name!r} is not one that npusim has{hint}; `npusim ops` lists them")
+
+
+def call_of(graph: Graph, node: Node) -> Call:
+    """One use of an operator as its rules and reference see it: types and constants instead of indices."""
+    operands = [None if index is None else graph.tensors[index] for index in node.inputs]
+    return Call(
+        attributes=node.attributes,
+        inputs=tuple(None if tensor is None else tensor.type for tensor in operands),
+        outputs=tuple(graph.tensors[index].type for index in node.outputs),
+        constants={
+            position: tensor.data
+            for position, tensor in enumerate(operands)
+            if tensor is not None and tensor.data is not None
+        },
+    )
