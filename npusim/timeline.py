@@ -1,0 +1,160 @@
+"""What a trace says: busy cycles of the units, the layer that each cycle belongs to, rates over time.
+
+All functions are pure numpy over the arrays of a `Trace`; times are cycles, intervals are half-open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.instruction import Unit
+from npusim.isa.program import Program
+from npusim.trace import Trace
+
+Times = NDArray[np.int64]
+
+DMA_UNITS = (Unit.DMA0, Unit.DMA1, Unit.DMA2, Unit.DMA3)
+COMPUTE_UNITS = (Unit.MAC, Unit.VECTOR, Unit.HOST)
+
+
+@dataclass(frozen=True, slots=True)
+class BusyCycles:
+    """Cycles of one run, and how many of them each kind of unit works.
+
+    total: from the first fetch to the last completion.
+    dma, mac, vector, host: cycles in which at least one instruction of that unit (dma: of any channel) is
+    between its start and its end, waiting for the DRAM port included. Units overlap, so these do not add up.
+    stall: cycles in which neither the MAC array, nor the vector unit, nor the host works.
+    """
+
+    total: int
+    dma: int
+    mac: int
+    vector: int
+    host: int
+    stall: int
+
+
+def union_cycles(started: Times, ended: Times) -> int:
+    """Cycles covered by at least one of the intervals [started, ended)."""
+    order = np.argsort(started, kind="stable")
+    starts, ends = started[order], ended[order]
+    reached = np.maximum.accumulate(ends) if len(ends) else ends
+    before = np.concatenate((starts[:1], reached[:-1]))
+    return int(np.maximum(reached - np.maximum(starts, before), 0).sum())
+
+
+def busy_cycles(trace: Trace, total: int) -> BusyCycles:
+    """Busy cycles of each kind of unit in a run of `total` cycles."""
+
+    def of(*units: Unit) -> int:
+        chosen = np.isin(trace.unit, [int(unit) for unit in units])
+        return union_cycles(trace.started[chosen], trace.ended[chosen])
+
+    return BusyCycles(
+        total=total,
+        dma=of(*DMA_UNITS),
+        mac=of(Unit.MAC),
+        vector=of(Unit.VECTOR),
+        host=of(Unit.HOST),
+        stall=total - of(*COMPUTE_UNITS),
+    )
+
+
+def _working_unit(program: Program, trace: Trace) -> NDArray[np.int8]:
+    """The unit of each instruction that advances its layer; -1 for those that do not.
+
+    The MAC array, the vector unit and the host advance their layer; a copy does only where the layer itself
+    is a copy (concatenation, padding), not where it brings the operands of another unit.
+    """
+    is_copy_layer = np.array([layer.unit == "dma" for layer in program.layers], bool)
+    advances = np.isin(trace.unit, [int(unit) for unit in COMPUTE_UNITS])
+    advances |= np.isin(trace.unit, [int(unit) for unit in DMA_UNITS]) & is_copy_layer[program.layer_of]
+    return np.where(advances, trace.unit, np.int8(-1))
+
+
+def layer_cycles(program: Program, trace: Trace, total: int) -> Times:
+    """Cycles of each layer, int64 [layers]; they add up to `total`.
+
+    Every cycle belongs to one layer: that of the instruction at work, MAC array before vector unit before
+    host before copies when several are; in a stall, that of the next one to start, for which everybody
+    waits; after the last one (results on their way to DRAM), that of the last one.
+    """
+    if not program.layers:
+        return np.zeros(0, np.int64)
+    working = _working_unit(program, trace)
+    active = np.flatnonzero(working >= 0)
+    if not len(active):
+        return np.array([total] + [0] * (len(program.layers) - 1), np.int64)
+    bounds = np.unique(np.concatenate((trace.started[active], trace.ended[active], [0, total])))
+    begins = bounds[:-1]
+
+    in_order = active[np.argsort(trace.started[active], kind="stable")]
+    upcoming = np.searchsorted(trace.started[in_order], begins, side="left")
+    owner = in_order[np.minimum(upcoming, len(in_order) - 1)]
+    for unit in (*reversed(DMA_UNITS), *reversed(COMPUTE_UNITS)):  # the last to claim a cycle has it
+        mine = in_order[working[in_order] == unit]
+        if len(mine):
+            running = mine[np.maximum(np.searchsorted(trace.started[mine], begins, side="right") - 1, 0)]
+            at_work = (trace.started[running] <= begins) & (begins < trace.ended[running])
+            owner = np.where(at_work, running, owner)
+    layers = program.layer_of[owner].astype(np.int64)
+    return np.bincount(layers, np.diff(bounds), len(program.layers)).astype(np.int64)
+
+
+def layer_spans(program: Program, trace: Trace) -> list[tuple[int, int] | None]:
+    """Per layer: start of its first instruction and end of its last, on any unit; None without instructions.
+
+    Spans of neighbours overlap: the weights of a layer arrive while the one before it computes.
+    """
+    begin = np.full(len(program.layers), np.iinfo(np.int64).max)
+    end = np.full(len(program.layers), -1)
+    work = np.flatnonzero(trace.unit != Unit.FRONT_END)
+    np.minimum.at(begin, program.layer_of[work], trace.started[work])
+    np.maximum.at(end, program.layer_of[work], trace.ended[work])
+    return [(int(a), int(b)) if b >= 0 else None for a, b in zip(begin, end, strict=True)]
+
+
+def window_cycles(total: int) -> int:
+    """Length of the window of a peak: 1 % of the run, at least 100 cycles, at most the run."""
+    return max(1, min(total, max(100, -(-total // 100))))
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """An amount that grows along the run, piecewise linearly: `reached[i]` by the cycle `corners[i]`."""
+
+    corners: Times
+    reached: NDArray[np.float64]
+
+    def by(self, cycles: Times) -> NDArray[np.float64]:
+        """The amount reached by each of `cycles`, same shape."""
+        return np.interp(cycles, self.corners, self.reached)
+
+    def peak_rate(self, window: int, total: int) -> float:
+        """Highest average per cycle over any `window` consecutive cycles of [0, total).
+
+        The rate is constant between corners, so the best window begins or ends at one.
+        """
+        begins = np.concatenate((self.corners, self.corners - window, [0]))
+        begins = np.clip(begins, 0, max(total - window, 0))
+        return float((self.by(begins + window) - self.by(begins)).max()) / window
+
+
+def accumulate(started: Times, ended: Times, amounts: NDArray[np.float64], total: int) -> Accumulation:
+    """Spread each amount evenly over its [started, ended), and add them all up along a run of `total` cycles.
+
+    An amount without duration falls into the cycle it starts in (at the end of the run: into the last one).
+    """
+    begins = np.minimum(started, max(total - 1, 0))
+    ends = np.maximum(ended, begins + 1)
+    rates = amounts / (ends - begins)
+    corners = np.concatenate((begins, ends, [0]))
+    slopes = np.concatenate((rates, -rates, [0.0]))
+    order = np.argsort(corners, kind="stable")
+    corners = corners[order]
+    growth = np.cumsum(slopes[order])[:-1] * np.diff(corners)
+    return Accumulation(corners, np.concatenate(([0.0], np.cumsum(growth))))
