@@ -82,6 +82,10 @@ class Region(NamedTuple):
         return size
 
 
+Regions = tuple[tuple[Region, ...], tuple[Region, ...]]
+"""Memory that an instruction reads, and memory that it writes."""
+
+
 def dense(space: Space, address: int, size_bytes: int) -> Region:
     """The region of `size_bytes` contiguous bytes."""
     return Region(space, address, (size_bytes,), ())
@@ -150,7 +154,7 @@ class Instruction:
         """The unit that executes this instruction."""
         return self.home
 
-    def regions(self) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
+    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Memory read and memory written."""
         return (), ()
 

@@ -28,13 +28,14 @@ class Memory:
 
     def __init__(self, program: Program, host_functions: Mapping[str, HostFunction]) -> None:
         self.spaces = {
-            Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_bytes, np.uint8),
+            Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
             Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8),
         }
         constants = program.constants
         self.spaces[Space.DRAM][: len(constants)] = np.frombuffer(constants, np.uint8)
         self.host_calls = program.host_calls
         self.host_functions = host_functions
+        self.places = program.inputs
 
     def view(
         self, space: Space, address: int, shape: Sequence[int], strides: Sequence[int], dtype: Any
@@ -55,6 +56,20 @@ class Memory:
         """Put a tensor into DRAM at `placement`."""
         raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
         self.bytes_at(Space.DRAM, placement.address, placement.type.size_bytes)[:] = raw
+
+    def store_inputs(self, inputs: Sequence[Array] | None) -> None:
+        """Put the model's inputs into DRAM. Raises SimulationError on a wrong number, dtype or shape."""
+        given = () if inputs is None else inputs
+        if len(given) != len(self.places):
+            names = ", ".join(place.name for place in self.places)
+            raise SimulationError(f"{len(given)} inputs given, the program takes {len(self.places)}: {names}")
+        for place, value in zip(self.places, given, strict=True):
+            if value.dtype != place.type.numpy_dtype or value.shape != place.type.shape:
+                raise SimulationError(
+                    f'input "{place.name}": is {value.dtype}{list(value.shape)}, '
+                    f"must be {place.type.dtype}{list(place.type.shape)}"
+                )
+            self.store(place, value)
 
     def call_host(self, index: int) -> list[Write]:
         """Run one operator on the host with operands from DRAM."""

@@ -1,0 +1,124 @@
+"""The DMA instruction: strided copies and fills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import Cost, FieldSpec, Instruction, Region, Regions, Space, Unit, bits
+from npusim.isa.memory import Memory, Write
+from npusim.isa.program import HostCall
+
+SPACES = ("scratchpad", "dram")
+
+
+def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[int, ...]) -> Region:
+    """The region without its dimensions of one, inner dimensions merged where they are contiguous."""
+    inner = counts[-1]
+    outer_counts: list[int] = []
+    outer_strides: list[int] = []
+    for count, stride in zip(reversed(counts[:-1]), reversed(strides), strict=True):
+        if count == 1:
+            continue
+        if not outer_counts and stride == inner:
+            inner *= count
+        else:
+            outer_counts.insert(0, count)
+            outer_strides.insert(0, stride)
+    return Region(Space(space), address, (*outer_counts, inner), tuple(outer_strides))
+
+
+@dataclass(slots=True, kw_only=True)
+class Copy(Instruction):
+    """Copy up to four dimensions of bytes, or fill the destination with one byte value.
+
+    The source is read when the transfer starts, the destination is complete when it ends. A source stride
+    of zero repeats the source.
+    """
+
+    mnemonic: ClassVar[str] = "dma.copy"
+    opcode: ClassVar[int] = 0x10
+    home: ClassVar[Unit] = Unit.DMA0
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    channel: int = bits(2, "DMA channel that executes the copy")
+    fill: int = bits(1, "take bytes from the source, or fill with `value`", choices=("no", "yes"))
+    value: int = bits(8, "byte that fills")
+    source_space: int = bits(1, "memory of the source", choices=SPACES)
+    source: int = bits(36, "byte address of the source")
+    target_space: int = bits(1, "memory of the destination", choices=SPACES)
+    target: int = bits(36, "byte address of the destination")
+    count0: int = bits(16, "repetitions of the outermost dimension, less one")
+    count1: int = bits(16, "repetitions of the second dimension, less one")
+    count2: int = bits(20, "repetitions of the third dimension, less one")
+    size: int = bits(30, "contiguous bytes of the innermost dimension")
+    source_stride0: int = bits(32, "bytes between repetitions of the outermost dimension, source")
+    source_stride1: int = bits(32, "of the second dimension, source")
+    source_stride2: int = bits(32, "of the third dimension, source")
+    target_stride0: int = bits(32, "bytes between repetitions of the outermost dimension, destination")
+    target_stride1: int = bits(32, "of the second dimension, destination")
+    target_stride2: int = bits(32, "of the third dimension, destination")
+
+    @property
+    def unit(self) -> Unit:
+        """The channel's unit."""
+        return Unit(Unit.DMA0 + self.channel)
+
+    def _counts(self) -> tuple[int, int, int, int]:
+        return self.count0 + 1, self.count1 + 1, self.count2 + 1, self.size
+
+    def _source(self) -> Region:
+        strides = (self.source_stride0, self.source_stride1, self.source_stride2)
+        return _region(self.source_space, self.source, self._counts(), strides)
+
+    def _target(self) -> Region:
+        strides = (self.target_stride0, self.target_stride1, self.target_stride2)
+        return _region(self.target_space, self.target, self._counts(), strides)
+
+    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+        """Source (unless filling) and destination."""
+        return (() if self.fill else (self._source(),)), (self._target(),)
+
+    def faults(self) -> list[str]:
+        """A copy moves at least one byte."""
+        return [] if self.size else ["size is 0; it may be 1 or more"]
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Read the source; the destination is written at the end."""
+        shape = self._counts()
+        strides = (self.target_stride0, self.target_stride1, self.target_stride2, 1)
+        target = memory.view(Space(self.target_space), self.target, shape, strides, np.uint8)
+        if self.fill:
+            return [(target, np.full((1,) * 4, self.value, np.uint8))]
+        strides = (self.source_stride0, self.source_stride1, self.source_stride2, 1)
+        source = memory.view(Space(self.source_space), self.source, shape, strides, np.uint8)
+        return [(target, source.copy())]
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """Setup, then the scratchpad port moves `port_bytes_per_cycle`, one contiguous run after the other.
+
+        A run occupies whole port beats: ceil(run / port bytes). DRAM time is added by the machine, which
+        streams the DRAM regions through the shared port while the scratchpad side runs.
+        """
+        port = hardware.dma.port_bytes_per_cycle
+        actions: dict[str, int] = {}
+        dram: list[tuple[Region, bool]] = []
+        beats = 0
+        reads, writes = self.regions()
+        for region, write in [(r, False) for r in reads] + [(w, True) for w in writes]:
+            size = region.size_bytes
+            if region.space == Space.DRAM:
+                dram.append((region, write))
+            else:
+                name = "scratchpad_write_byte" if write else "scratchpad_read_byte"
+                actions[name] = actions.get(name, 0) + size
+                runs = size // region.counts[-1]
+                beats = max(beats, runs * -(-region.counts[-1] // port))
+        if dram:
+            actions["noc_byte"] = sum(region.size_bytes for region, _ in dram)
+        setup = hardware.dma.setup_cycles
+        return Cost(setup + beats, actions, setup, tuple(dram))

@@ -1,0 +1,27 @@
+"""The in-order interpreter: one instruction after the other, no clock. The oracle for the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from npusim.isa.memory import HostFunction, Memory, commit
+from npusim.isa.program import Program
+from npusim.isa.table import decode_all
+from npusim.isa.tensor import Array
+from npusim.isa.validate import validate
+
+
+def interpret(
+    program: Program, inputs: Sequence[Array], host_functions: Mapping[str, HostFunction] | None = None
+) -> tuple[Array, ...]:
+    """The outputs of a program executed in program order, waits ignored.
+
+    `inputs` are one array per `program.inputs`. Raises ProgramError and SimulationError as the machine does.
+    """
+    instructions = decode_all(program.code)
+    validate(program, instructions)
+    memory = Memory(program, host_functions or {})
+    memory.store_inputs(inputs)
+    for instruction in instructions:
+        commit(instruction.execute(memory))
+    return tuple(memory.load(place) for place in program.outputs)

@@ -1,0 +1,255 @@
+"""The MAC-array instructions: convolution and depthwise convolution with bias, rescale and clamp in one pass.
+
+Padding is never materialised: rows and columns outside the feature map read as its zero point. The parameter
+block of a tile holds, for n channels: n int32 biases, then multipliers and shifts, n of each if `per_channel`
+(int32 and int8), else one of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic import requantise
+from npusim.isa.convolution import convolve, depthwise_convolve
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import Cost, FieldSpec, Instruction, Region, Regions, Space, Unit, bits, dense
+from npusim.isa.mac_timing import ArrayShape, Occupancy, array_shape, output_stationary, weight_stationary
+from npusim.isa.memory import Memory, Write
+from npusim.isa.program import HostCall
+
+SIGNS = ("uint8", "int8")
+ROUNDINGS = ("double", "single")
+ADDRESS_BITS = 28
+
+
+@dataclass(slots=True, kw_only=True)
+class _Window(Instruction):
+    """Fields that both convolutions share."""
+
+    home: ClassVar[Unit] = Unit.MAC
+
+    ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
+    ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
+    ifm_pixel_stride: int = bits(20, "bytes from one feature-map pixel to the next")
+    ifm_height: int = bits(16, "feature-map rows present; rows outside are padding")
+    ifm_width: int = bits(16, "feature-map columns; columns outside are padding")
+    ifm_depth: int = bits(20, "feature-map channels")
+    weights: int = bits(ADDRESS_BITS, "scratchpad address of the weights")
+    parameters: int = bits(ADDRESS_BITS, "scratchpad address of biases, multipliers and shifts")
+    ofm: int = bits(ADDRESS_BITS, "scratchpad address of the first output row")
+    ofm_row_stride: int = bits(24, "bytes from one output row to the next")
+    ofm_pixel_stride: int = bits(20, "bytes from one output pixel to the next")
+    ofm_height: int = bits(16, "output rows")
+    ofm_width: int = bits(16, "output columns")
+    ofm_depth: int = bits(20, "output channels")
+    kernel_height: int = bits(8, "kernel rows")
+    kernel_width: int = bits(8, "kernel columns")
+    stride_height: int = bits(5, "rows between windows")
+    stride_width: int = bits(5, "columns between windows")
+    dilation_height: int = bits(6, "rows between kernel taps")
+    dilation_width: int = bits(6, "columns between kernel taps")
+    pad_top: int = bits(8, "padding rows above the first feature-map row")
+    pad_left: int = bits(8, "padding columns left of the first")
+    ifm_zero: int = bits(9, "zero point of the feature map", signed=True)
+    weight_zero: int = bits(9, "zero point of the weights", signed=True)
+    ofm_zero: int = bits(9, "zero point of the output", signed=True)
+    low: int = bits(9, "smallest output code", signed=True)
+    high: int = bits(9, "largest output code", signed=True)
+    signed: int = bits(1, "type of feature map and output", choices=SIGNS)
+    weights_signed: int = bits(1, "type of the weights", choices=SIGNS)
+    rounding: int = bits(1, "rounding of the rescale", choices=ROUNDINGS)
+    per_channel: int = bits(1, "one multiplier and shift per channel", choices=("no", "yes"))
+
+    def _weight_count(self) -> int:
+        raise NotImplementedError
+
+    def _parameter_bytes(self) -> int:
+        return 9 * self.ofm_depth if self.per_channel else 4 * self.ofm_depth + 5
+
+    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+        """Feature map, weights and parameters are read; the output is written."""
+        ifm = map_region(
+            self.ifm,
+            (self.ifm_height, self.ifm_width, self.ifm_depth),
+            (self.ifm_row_stride, self.ifm_pixel_stride),
+        )
+        ofm = map_region(
+            self.ofm,
+            (self.ofm_height, self.ofm_width, self.ofm_depth),
+            (self.ofm_row_stride, self.ofm_pixel_stride),
+        )
+        weights = dense(Space.SCRATCHPAD, self.weights, self._weight_count())
+        parameters = dense(Space.SCRATCHPAD, self.parameters, self._parameter_bytes())
+        return (ifm, weights, parameters), (ofm,)
+
+    def faults(self) -> list[str]:
+        """Sizes and strides are at least 1, and the clamp is not empty."""
+        sizes = (
+            "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
+            "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
+        )  # fmt: skip
+        found = [f"{name} is 0; it may be 1 or more" for name in sizes if getattr(self, name) == 0]
+        code_low, code_high = (-128, 127) if self.signed else (0, 255)
+        if not code_low <= self.low <= self.high <= code_high:
+            found.append(f"clamp {self.low}..{self.high} does not lie in {code_low}..{code_high}")
+        return found
+
+    def _feature_map(self, memory: Memory) -> NDArray[Any]:
+        dtype = np.int8 if self.signed else np.uint8
+        shape = (self.ifm_height, self.ifm_width, self.ifm_depth)
+        strides = (self.ifm_row_stride, self.ifm_pixel_stride, 1)
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, dtype)
+
+    def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
+        dtype = np.int8 if self.weights_signed else np.uint8
+        raw = memory.bytes_at(Space.SCRATCHPAD, self.weights, self._weight_count())
+        return raw.view(dtype).reshape(shape)
+
+    def _window(self) -> dict[str, tuple[int, int]]:
+        return {
+            "strides": (self.stride_height, self.stride_width),
+            "dilations": (self.dilation_height, self.dilation_width),
+            "pads": (self.pad_top, self.pad_left),
+            "output_shape": (self.ofm_height, self.ofm_width),
+        }
+
+    def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
+        """The output stage: bias, rescale, zero point, clamp."""
+        n = self.ofm_depth
+        raw = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
+        scales = n if self.per_channel else 1
+        bias = np.frombuffer(raw, "<i4", n)
+        multiplier = np.frombuffer(raw, "<i4", scales, 4 * n)
+        shift = np.frombuffer(raw, np.int8, scales, 4 * n + 4 * scales)
+        accumulators += bias
+        dtype = np.int8 if self.signed else np.uint8
+        rounding = "single" if self.rounding else "double"
+        values = requantise(
+            accumulators, multiplier, shift, self.ofm_zero, self.low, self.high, dtype, rounding
+        )
+        shape = (self.ofm_height, self.ofm_width, n)
+        strides = (self.ofm_row_stride, self.ofm_pixel_stride, 1)
+        return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, dtype), values)]
+
+    def _actions(self, shape: ArrayShape, work: Occupancy, macs: int, updates: int, reads: int) -> dict[str, int]:
+        outputs = self.ofm_height * self.ofm_width * self.ofm_depth
+        return {
+            "mac_int8": macs,
+            "pe_register": macs,
+            "pe_idle": max(work.array * shape.rows * shape.columns - macs, 0),
+            "accumulator_update": updates,
+            "requantise": outputs,
+            "scratchpad_read_byte": reads + self._parameter_bytes(),
+            "scratchpad_write_byte": outputs,
+        }
+
+
+def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:
+    """The region of a feature map of (height, width, depth) with (row, pixel) strides, merged where dense."""
+    height, width, depth = sizes
+    row_stride, pixel_stride = strides
+    counts: tuple[int, ...] = (height, width, depth)
+    steps: tuple[int, ...] = (row_stride, pixel_stride)
+    if pixel_stride == depth or width == 1:
+        counts, steps = (height, width * depth), (row_stride,)
+        if row_stride == counts[1] or height == 1:
+            counts, steps = (height * counts[1],), ()
+    elif height == 1:
+        counts, steps = (width, depth), (pixel_stride,)
+    return Region(Space.SCRATCHPAD, address, counts, steps)
+
+
+@dataclass(slots=True, kw_only=True)
+class Convolve(_Window):
+    """Convolution, or a matrix product: a fully connected layer is a 1 x 1 convolution.
+
+    Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth].
+    """
+
+    mnemonic: ClassVar[str] = "mac.convolve"
+    opcode: ClassVar[int] = 0x20
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    output_stationary: int = bits(1, "dataflow", choices=("weight_stationary", "output_stationary"))
+
+    def _weight_count(self) -> int:
+        return self.ofm_depth * self.kernel_height * self.kernel_width * self.ifm_depth
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Accumulate (ifm - zero) * (weight - zero) over the window, then the output stage."""
+        shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
+        accumulators = convolve(
+            self._feature_map(memory), self._weights(memory, shape), self.ifm_zero, self.weight_zero, **self._window()
+        )
+        return self._finish(memory, accumulators)
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """`mac_timing.weight_stationary` or `output_stationary` of the tile."""
+        shape = array_shape(hardware.mac_array)
+        pixels = self.ofm_height * self.ofm_width
+        inner = self.kernel_height * self.kernel_width * self.ifm_depth
+        macs = pixels * inner * self.ofm_depth
+        if self.output_stationary:
+            work = output_stationary(shape, pixels, inner, self.ofm_depth)
+            updates = pixels * self.ofm_depth
+        else:
+            beats = -(-min(inner, shape.rows) // shape.ifm_port)
+            work = weight_stationary(shape, pixels, inner, self.ofm_depth, beats)
+            updates = pixels * self.ofm_depth * -(-inner // shape.rows)
+        column_folds = -(-self.ofm_depth // shape.columns)
+        reads = pixels * inner * column_folds + self._weight_count() * work.pixel_blocks
+        return Cost(work.total, self._actions(shape, work, macs, updates, reads), array_cycles=work.array)
+
+
+@dataclass(slots=True, kw_only=True)
+class Depthwise(_Window):
+    """Depthwise convolution; output channel c reads feature-map channel c // multiplier.
+
+    Weights are stored [kernel_height, kernel_width, ofm_depth], ofm_depth = ifm_depth * multiplier.
+    """
+
+    mnemonic: ClassVar[str] = "mac.depthwise"
+    opcode: ClassVar[int] = 0x21
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    def faults(self) -> list[str]:
+        """The output channels are a multiple of the feature-map channels."""
+        found = _Window.faults(self)
+        if self.ifm_depth and self.ofm_depth % self.ifm_depth:
+            found.append(f"ofm_depth {self.ofm_depth} is not a multiple of ifm_depth {self.ifm_depth}")
+        return found
+
+    def _weight_count(self) -> int:
+        return self.kernel_height * self.kernel_width * self.ofm_depth
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Accumulate each channel by itself, then the output stage."""
+        weights = self._weights(memory, (self.kernel_height, self.kernel_width, self.ofm_depth))
+        accumulators = depthwise_convolve(
+            self._feature_map(memory), weights, self.ifm_zero, self.weight_zero, **self._window()
+        )
+        return self._finish(memory, accumulators)
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """Weight stationary with rows as taps; the window moves on by `stride_width` columns per pixel.
+
+        Per pixel and column group the feature-map port brings in the new part of the window,
+        kernel_height * min(stride_width, kernel_width) values for each channel; the rest stays in the
+        array's registers.
+        """
+        shape = array_shape(hardware.mac_array)
+        pixels = self.ofm_height * self.ofm_width
+        taps = self.kernel_height * self.kernel_width
+        fresh = self.kernel_height * min(self.stride_width, self.kernel_width)
+        beats = max(1, -(-fresh * min(shape.columns, self.ofm_depth) // shape.ifm_port))
+        work = weight_stationary(shape, pixels, taps, self.ofm_depth, beats)
+        outputs = pixels * self.ofm_depth
+        reads = outputs * fresh + self._weight_count() * work.pixel_blocks
+        updates = outputs * -(-taps // shape.rows)
+        actions = self._actions(shape, work, outputs * taps, updates, reads)
+        return Cost(work.total, actions, array_cycles=work.array)

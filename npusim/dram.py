@@ -1,0 +1,186 @@
+"""The shared DRAM port: who gets it when, and for how long.
+
+A transfer is cut into *grants*: up to `grant_bytes` within one DRAM row. Instruction fetch goes first, DMA
+channels take turns, one grant each. A grant pays the row miss when the row it needs is not the open one, then
+its bursts at the port's bandwidth, rounded up to whole cycles. While only one requester is active its grants
+are served in one event; a newcomer takes over at the next grant boundary, exactly as if each had been an event.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Generator
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import Region
+from npusim.trace import INSTRUCTION_FETCH, Transfer
+
+
+class Grants(NamedTuple):
+    """A transfer cut into grants: the DRAM row of each and its bursts."""
+
+    rows: list[int]
+    bursts: list[int]
+
+
+class DramTiming(NamedTuple):
+    """The port's parameters in cycles of the NPU clock."""
+
+    burst_bytes: int
+    row_bytes: int
+    grant_bytes: int
+    burst_cycles: float
+    miss_cycles: int
+    latency_cycles: int
+
+
+def dram_timing(hardware: Hardware) -> DramTiming:
+    """Bandwidth is the smaller of the peak and what the outstanding requests allow: bytes in flight / latency."""
+    dram = hardware.dram
+    latency_cycles = ceil(dram.latency_ns * hardware.clock_mhz / 1000 - 1e-9)
+    by_bandwidth = dram.burst_bytes * hardware.clock_mhz / (dram.bandwidth_gb_per_s * 1000)
+    by_requests = latency_cycles / dram.outstanding_requests
+    return DramTiming(
+        dram.burst_bytes,
+        dram.row_bytes,
+        min(dram.grant_bytes, dram.row_bytes),
+        max(by_bandwidth, by_requests),
+        ceil(dram.row_miss_ns * hardware.clock_mhz / 1000 - 1e-9),
+        latency_cycles,
+    )
+
+
+def _runs(region: Region) -> NDArray[np.int64]:
+    """Start addresses of the contiguous runs of a region, in transfer order."""
+    starts = np.array([region.address], np.int64)
+    for count, stride in zip(region.counts, region.strides, strict=False):
+        starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
+    return starts
+
+
+def cut(region: Region, timing: DramTiming) -> Grants:
+    """The grants of a region. A burst that two consecutive runs share is transferred once."""
+    starts = _runs(region)
+    first = starts // timing.burst_bytes
+    last = (starts + region.counts[-1] - 1) // timing.burst_bytes
+    if len(first) > 1:
+        first[1:] += first[1:] == last[:-1]
+        keep = first <= last
+        first, last = first[keep], last[keep]
+    per_row = timing.row_bytes // timing.burst_bytes
+    per_grant = timing.grant_bytes // timing.burst_bytes
+    # Grants are aligned to `grant_bytes`, which divides the row.
+    blocks = last // per_grant - first // per_grant + 1
+    owner = np.repeat(np.arange(len(first)), blocks)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    block = first[owner] // per_grant + within
+    bursts = np.minimum(last[owner], block * per_grant + per_grant - 1)
+    bursts = bursts - np.maximum(first[owner], block * per_grant) + 1
+    change = np.flatnonzero(np.diff(block, prepend=-1))
+    bursts = np.add.reduceat(bursts, change)
+    rows = block[change] * per_grant // per_row
+    return Grants(rows.tolist(), bursts.tolist())
+
+
+class _Request:
+    """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it."""
+
+    __slots__ = ("account", "bursts", "done", "next", "requester", "rows", "write")
+
+    def __init__(
+        self, requester: str, grants: Grants, write: bool, account: dict[str, int], done: simpy.Event
+    ) -> None:
+        self.requester = requester
+        self.rows, self.bursts = grants
+        self.write = write
+        self.account = account
+        self.next = 0
+        self.done = done
+
+
+class DramPort:
+    """The port as a SimPy process. `access` gives an event that fires when the last byte has passed."""
+
+    def __init__(self, env: simpy.Environment, hardware: Hardware) -> None:
+        self.env = env
+        self.timing = dram_timing(hardware)
+        self.transfers: list[Transfer] = []
+        self._open_row = -1
+        self._active: deque[_Request] = deque()
+        self._arrival = env.event()
+        env.process(self._serve())
+
+    def access(self, requester: str, region: Region, write: bool, account: dict[str, int]) -> simpy.Event:
+        """Queue a transfer. Its bytes (whole bursts) and row activations are added to `account`."""
+        request = _Request(requester, cut(region, self.timing), write, account, self.env.event())
+        if requester == INSTRUCTION_FETCH:
+            self._active.appendleft(request)
+        else:
+            self._active.append(request)
+        if not self._arrival.triggered:
+            self._arrival.succeed()
+        return request.done
+
+    def _ends(self, request: _Request, stop: int) -> list[int]:
+        """When each grant from the next one up to `stop` ends, in cycles from now."""
+        ends, total, open_row = [], 0, self._open_row
+        for row, bursts in zip(request.rows[request.next : stop], request.bursts[request.next : stop], strict=True):
+            if row != open_row:
+                total += self.timing.miss_cycles
+                open_row = row
+            total += ceil(bursts * self.timing.burst_cycles - 1e-9)
+            ends.append(total)
+        return ends
+
+    def _serve(self) -> Generator[simpy.Event, Any, None]:
+        env = self.env
+        while True:
+            if not self._active:
+                self._arrival = env.event()
+                yield self._arrival
+            request = self._active.popleft()
+            start = int(env.now)
+            if self._active:
+                stop = request.next + 1
+                yield env.timeout(self._ends(request, stop)[0])
+            else:
+                stop = yield from self._serve_alone(request)
+            self._account(request, start, stop)
+            if stop == len(request.rows):
+                request.done.succeed()
+            else:
+                self._active.append(request)
+
+    def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, int]:
+        """Serve all grants unless somebody arrives; then only the one under way. Returns where it stopped."""
+        env = self.env
+        start = int(env.now)
+        ends = self._ends(request, len(request.rows))
+        self._arrival = env.event()
+        yield env.timeout(ends[-1]) | self._arrival
+        elapsed = int(env.now) - start
+        # A grant that ends just now is complete; at the very start the first one is under way.
+        under_way = bisect_left(ends, max(elapsed, 1))
+        if ends[under_way] > elapsed:
+            yield env.timeout(ends[under_way] - elapsed)
+        return request.next + under_way + 1
+
+    def _account(self, request: _Request, start: int, stop: int) -> None:
+        """Book the grants from `request.next` up to `stop`, served from cycle `start` until now."""
+        rows = request.rows[request.next : stop]
+        size = sum(request.bursts[request.next : stop]) * self.timing.burst_bytes
+        name = "dram_write_byte" if request.write else "dram_read_byte"
+        account = request.account
+        account[name] = account.get(name, 0) + size
+        misses = sum(row != before for row, before in zip(rows, [self._open_row, *rows], strict=False))
+        account["dram_activate"] = account.get("dram_activate", 0) + misses
+        self._open_row = rows[-1]
+        request.next = stop
+        self.transfers.append(Transfer(request.requester, start, int(self.env.now), size, request.write))
