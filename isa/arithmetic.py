@@ -12,6 +12,7 @@ channels.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import exp
 from typing import Any, Literal
 
 import numpy as np
@@ -25,12 +26,18 @@ Int64Array = NDArray[np.int64]
 _BLOCK_ELEMENTS = 1 << 14  # int64 temporaries of a block stay inside a second-level cache
 _RUN_ELEMENTS = 1 << 10  # shortest run that numpy walks without visible overhead
 
+_LARGEST = (1 << 31) - 1
+_ONE_THIRD = round((1 << 31) / 3)
+_EXP_MINUS_EIGHTH = round(exp(-1 / 8) * (1 << 31))
+_EXP_FACTORS = tuple(round(exp(-(2.0**k)) * (1 << 31)) for k in range(-2, 5))
+_48_OVER_17 = round(48 / 17 * (1 << 29))
+_MINUS_32_OVER_17 = round(-32 / 17 * (1 << 29))
+
 
 def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
     """Write non-negative reals as multiplier * 2**(shift - 31) with multiplier in [2**30, 2**31).
 
-    `reals`: finite float64 array. Returns two int64 arrays of its shape; a real below 2**-32 gives (0, 0)
-    and one that needs a shift above 30 the largest pair, (2**31 - 1, 30).
+    `reals`: finite float64 array. Returns two int64 arrays of its shape; a real below 2**-32 gives (0, 0).
     """
     mantissa, exponent = np.frexp(np.asarray(reals, dtype=np.float64))
     multiplier = np.floor(mantissa * 2.0**31 + 0.5).astype(np.int64)
@@ -38,9 +45,8 @@ def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
     carry = multiplier == 1 << 31
     multiplier = np.where(carry, 1 << 30, multiplier)
     shift = np.where(carry, shift + 1, shift)
-    tiny, huge = shift < -31, shift > 30
-    multiplier = np.where(tiny, 0, np.where(huge, (1 << 31) - 1, multiplier))
-    return multiplier, np.where(tiny, 0, np.minimum(shift, 30))
+    tiny = shift < -31
+    return np.where(tiny, 0, multiplier), np.where(tiny, 0, shift)
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
@@ -55,7 +61,7 @@ def doubling_high_multiply(a: IntArray, b: IntArray | int) -> Int64Array:
     The rule is n = a*b, n += 2**30 if n >= 0 else 1 - 2**30, n / 2**31 toward zero. For n >= 0 that is
     floor((n + 2**30) / 2**31). For n < 0 the numerator n + 1 - 2**30 is negative, so the quotient is its
     ceiling, and ceil(m / d) = floor((m + d - 1) / d) turns it into floor((n + 2**30) / 2**31) as well: one
-    add, one shift. The case that saturates, a = b = -2**31, does not arise: multipliers are not negative.
+    add, one shift. The case that saturates, a = b = -2**31, does not arise: no multiplier is -2**31.
     """
     product: Int64Array = np.multiply(a, b, dtype=np.int64)
     product += 1 << 30
@@ -87,11 +93,12 @@ def multiply_by_quantized_multiplier(
 ) -> Int32Array:
     """values * multiplier * 2**(shift - 31), rounded; `values` within int32, result int32 of the same shape.
 
-    A left shift (`shift` > 0) of values under ``double``, and a result under ``single``, wrap to 32 bits as
-    they do in C. `shift` lies in -31..30.
+    `shift` lies in -31..30. A left shift (`shift` > 0) of values under ``double``, and a result under
+    ``single``, wrap to 32 bits as they do in C.
     """
     multiplier, shift = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     if rounding == "single":
+        shift = np.minimum(shift, 30)
         product: Int64Array = np.multiply(values, multiplier, dtype=np.int64)
         product += np.int64(1) << (30 - shift)
         product >>= 31 - shift
@@ -106,6 +113,24 @@ def clamp(values: IntArray, low: int, high: int, dtype: DTypeLike) -> IntArray:
     """Saturate to low..high and convert to `dtype`, which must hold both bounds."""
     result: IntArray = np.clip(values, low, high).astype(dtype)
     return result
+
+
+def round_half_away(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """The nearest integers as float64, halves away from zero (C's round); exact for float32 and integers."""
+    result = values.astype(np.float64)
+    result += np.copysign(0.5, result)
+    return np.trunc(result, out=result)
+
+
+def rounding_divide(sums: IntArray, counts: IntArray | int) -> Int32Array:
+    """int32 sums / positive counts, to nearest, halves away from zero: the division of average pooling.
+
+    Equals (t + n/2) / n for t > 0 and (t - n/2) / n otherwise, in C's division toward zero.
+    """
+    magnitudes = np.abs(sums)
+    magnitudes += np.asarray(counts, magnitudes.dtype) // 2
+    magnitudes //= np.asarray(counts, magnitudes.dtype)
+    return np.where(sums < 0, -magnitudes, magnitudes).astype(np.int32, copy=False)
 
 
 def requantise(
@@ -156,3 +181,88 @@ def _blocks(
         step = max(1, _BLOCK_ELEMENTS // width)
         for row in range(0, len(rows), step):
             yield rows[row : row + step], targets[row : row + step], row_multiplier, row_shift
+
+
+def exp_on_negative_values(values: IntArray) -> Int64Array:
+    """exp(x) for x <= 0: int32 with 26 fractional bits in, 31 fractional bits out.
+
+    The algorithm of gemmlowp (fixedpoint.h): the value is split into a multiple of 1/4 and a rest in
+    [-1/4, 0). The rest goes through a Taylor series around -1/8; each set bit of the multiple contributes the
+    factor exp(-2**k), k = -2..4. The largest int32 stands for exp(0) = 1.
+    """
+    quarter = 1 << 24
+    rest = (values & (quarter - 1)).astype(np.int64) - quarter
+    result = _exp_above_minus_quarter(rest << 5)
+    multiple = rest - values
+    for bit, factor in enumerate(_EXP_FACTORS, start=24):
+        result = np.where(multiple & (1 << bit), doubling_high_multiply(result, factor), result)
+    return np.where(values == 0, _LARGEST, result)
+
+
+def _exp_above_minus_quarter(values: Int64Array) -> Int64Array:
+    """exp(a) for a in [-1/4, 0), 31 fractional bits: exp(-1/8) * (1 + x + x^2/2 + x^3/6 + x^4/24), x = a+1/8.
+
+    The sum of the last three terms is formed as ((x^4/4 + x^3) / 3 + x^2) / 2.
+    """
+    x = values + (1 << 28)
+    square = doubling_high_multiply(x, x)
+    cube = doubling_high_multiply(square, x)
+    fourth = doubling_high_multiply(square, square)
+    tail = doubling_high_multiply(rounding_divide_by_power(fourth, 2) + cube, _ONE_THIRD) + square
+    series = x + rounding_divide_by_power(tail, 1)
+    return _EXP_MINUS_EIGHTH + doubling_high_multiply(series, _EXP_MINUS_EIGHTH)
+
+
+def one_over_one_plus_x(values: IntArray) -> Int64Array:
+    """1 / (1 + x) for x in [0, 1), 31 fractional bits in and out.
+
+    The algorithm of gemmlowp: three Newton-Raphson steps y += y * (1 - d * y) on d = (1 + x) / 2, starting
+    from 48/17 - 32/17 * d. y has 29 fractional bits and ends as 1 / d, twice the result.
+    """
+    half = (values.astype(np.int64) + _LARGEST + 1) >> 1
+    y = _48_OVER_17 + doubling_high_multiply(half, _MINUS_32_OVER_17)
+    for _ in range(3):
+        error = (1 << 29) - doubling_high_multiply(half, y)
+        y = y + _shift_left_saturating(doubling_high_multiply(y, error), 2)
+    return _shift_left_saturating(y, 1)
+
+
+def _shift_left_saturating(values: Int64Array, bits: int) -> Int64Array:
+    shifted = values << bits
+    return np.clip(shifted, -_LARGEST - 1, _LARGEST, out=shifted)
+
+
+def softmax_scaling(input_scale: float, beta: float) -> tuple[int, int, int]:
+    """(multiplier, left shift, smallest difference) for `softmax_fixed_point`, from an input scale and beta.
+
+    The real multiplier is beta * scale * 2**26, at most 2**31 - 1; the smallest difference is the most
+    negative difference of two codes that still fits 5 integer bits once scaled.
+    """
+    multiplier, shift = quantize_multiplier(min(beta * input_scale * (1 << 26), float(_LARGEST)))
+    return multiplier, shift, -((31 << 26) >> max(shift, 0))
+
+
+def softmax_fixed_point(codes: IntArray, multiplier: int, left_shift: int, difference_min: int) -> IntArray:
+    """Softmax along the last axis of int8 or uint8 codes; the same dtype and shape out.
+
+    `multiplier` and `left_shift` scale a difference of codes to 26 fractional bits; a code that lies further
+    below the largest of its row than `difference_min` (negative) gives zero. See `softmax_scaling`. The
+    output has scale 1/256 and the smallest code as its zero point. The rule is the fixed-point softmax of
+    TFLite: exponentials with 31 fractional bits, their sum with 19, times the reciprocal of the sum.
+    """
+    limits = np.iinfo(codes.dtype)
+    differences = np.arange(-255, 1)
+    scaled = multiply_by_quantized_multiplier(differences, multiplier, left_shift)
+    exponentials = exp_on_negative_values(scaled)
+    exponentials[differences < difference_min] = 0
+    addends = rounding_divide_by_power(exponentials, 12)
+
+    rows = codes.reshape(-1, codes.shape[-1]).astype(np.int64)
+    rows += 255 - rows.max(axis=1, keepdims=True)
+    sums = addends[rows].sum(axis=1)
+    bits = np.frexp(sums.astype(np.float64))[1].astype(np.int64)  # at least 20: the largest code adds 2**19
+    fractions = ((sums << 16) >> (bits - 16)) - (1 << 31)  # sum / 2**(bits - 1) - 1, 31 fractional bits
+    products = doubling_high_multiply(exponentials[rows], one_over_one_plus_x(fractions)[:, np.newaxis])
+    # The sum was 2**(bits - 20) times what its reciprocal says, and 31 fractional bits become 8.
+    shares = rounding_divide_by_power(products, (bits - 20 + 23)[:, np.newaxis]) + int(limits.min)
+    return clamp(shares, int(limits.min), int(limits.max), codes.dtype).reshape(codes.shape)
