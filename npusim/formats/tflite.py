@@ -1,0 +1,297 @@
+"""TFLite files: the first subgraph of a model as a graph.
+
+The file is read in two steps: `tflite_records` takes out plain values and minds the bytes, this module minds
+what they mean. Tensors keep their names and their numbers, so tensor i of the graph is tensor i of the file;
+constants are read-only views of the file's bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npusim.formats.tflite_layer import EMPTY_TABLE, Layer
+from npusim.formats.tflite_operators import OPERATORS, Translation
+from npusim.formats.tflite_records import (
+    IDENTIFIER,
+    Data,
+    ModelRecord,
+    OperatorRecord,
+    TensorRecord,
+    decode,
+    inside_the_file,
+)
+from npusim.isa.errors import FormatError, GraphError
+from npusim.isa.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph import Graph, Node, Tensor
+
+_DTYPES = {
+    kind.upper(): kind
+    for kind in (
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "bool", "complex64", "complex128"),
+    )
+}
+_QUANTIZABLE = ("int8", "uint8", "int16", "uint16", "int32", "int64")
+_CODES = ("int8", "uint8", "int16", "uint16")
+_LARGEST_TENSOR_BYTES = 2**31 - 1
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """True if the file begins as TFLite files do."""
+    return head[4:8] == IDENTIFIER
+
+
+def read(path: Path) -> Graph:
+    """The graph of a TFLite file, named after the file; raises FormatError or GraphError."""
+    return parse(path.read_bytes(), path.stem)
+
+
+def parse(data: bytes, name: str) -> Graph:
+    """The graph of the bytes of a TFLite file; raises FormatError or GraphError."""
+    model = decode(data)
+    tensors = tuple(_tensor(model, number) for number in range(len(model.tensors)))
+    inputs = _numbers(model.inputs, tensors, "model inputs")
+    outputs = _numbers(model.outputs, tensors, "model outputs")
+    variables = tuple(number for number, record in enumerate(model.tensors) if record.variable)
+    _check_ends(inputs, outputs, tensors)
+    nodes = _nodes(model, tensors)
+    _check_order(nodes, tensors, inputs, variables, outputs)
+    return Graph(name, tensors, nodes, inputs, outputs, variables)
+
+
+# Tensors
+
+
+def _tensor(model: ModelRecord, number: int) -> Tensor:
+    record = model.tensors[number]
+    name = record.name or f"tensor_{number}"
+    where = f'tensor {number} "{record.name}"'
+    if record.kind not in _DTYPES:
+        raise FormatError(f"{where}: element type {record.kind}, may be {', '.join(_DTYPES)}")
+    if record.sparse:
+        raise FormatError(f"{where}: is sparse, may be dense; convert the model without sparsity")
+    if any(size < 0 for size in record.shape):
+        raise FormatError(f"{where}: shape {list(record.shape)}; convert the model with a fixed shape")
+    if record.buffer >= max(len(model.buffers), 1):  # a file without constants may have no buffer at all
+        raise FormatError(f"{where}: buffer {record.buffer}, the model has 0..{len(model.buffers) - 1}")
+    dtype = _DTYPES[record.kind]
+    type_ = TensorType(dtype, record.shape, _quantization(record, dtype, where))
+    if type_.size_bytes > _LARGEST_TENSOR_BYTES:
+        raise FormatError(f"{where}: {type_.size_bytes} bytes, may have {_LARGEST_TENSOR_BYTES}")
+    data = model.buffers[record.buffer] if record.buffer < len(model.buffers) else None
+    return Tensor(name, type_, None if record.variable else _constant(type_, data, where))
+
+
+def _constant(type_: TensorType, data: Data | None, where: str) -> Array | None:
+    """The data of a tensor, or None if the file has none. An empty buffer means no data."""
+    if data is None or not data.size:
+        return None
+    if data.size != type_.size_bytes:
+        what = f"{type_.dtype}{list(type_.shape)}"
+        raise FormatError(f"{where}: {what} takes {type_.size_bytes} bytes, its buffer has {data.size}")
+    return data.view(type_.numpy_dtype).reshape(type_.shape)
+
+
+def _quantization(record: TensorRecord, dtype: str, where: str) -> Quantization | None:
+    """The quantization of a tensor; None without scales and for types that hold no codes."""
+    scales = record.scales.tolist()
+    if not scales or dtype not in _QUANTIZABLE:
+        return None
+    if dtype not in _CODES and not all(scales):
+        return None  # some converters write scale 0 into shapes, axes and the biases of dead channels
+    for scale in scales:
+        if not 0 < scale < inf:
+            raise FormatError(f"{where}: scale {scale}, must be finite and positive")
+    points = record.zero_points.tolist() or [0]
+    if len(points) not in (1, len(scales)):
+        raise FormatError(f"{where}: {len(points)} zero points for {len(scales)} scales, may be as many or 1")
+    limits = np.iinfo(dtype)
+    for point in (min(points), max(points)):
+        if not limits.min <= point <= limits.max:
+            raise FormatError(f"{where}: zero point {point}, {dtype} may have {limits.min}..{limits.max}")
+    if len(scales) == 1:
+        return Quantization((scales[0],), (points[0],))
+    if len(points) == 1:
+        points *= len(scales)
+    return Quantization(tuple(scales), tuple(points), _channel_axis(record, where))
+
+
+def _channel_axis(record: TensorRecord, where: str) -> int:
+    """The axis that the scales belong to. Biases of early converters name the axis of their weights."""
+    count, axis = record.scales.size, record.axis
+    if record.shape == (count,):
+        return 0
+    if not 0 <= axis < len(record.shape) or record.shape[axis] != count:
+        raise FormatError(f"{where}: {count} scales along axis {axis} of shape {list(record.shape)}")
+    return axis
+
+
+# Operators
+
+
+def _numbers(numbers: Sequence[int], tensors: Sequence[Any], where: str) -> tuple[int, ...]:
+    """`numbers` if all of them number a tensor."""
+    for number in numbers:
+        if not 0 <= number < len(tensors):
+            raise FormatError(f"{where}: tensor {number}, the model has 0..{len(tensors) - 1}")
+    return tuple(numbers)
+
+
+def _nodes(model: ModelRecord, tensors: tuple[Tensor, ...]) -> tuple[Node, ...]:
+    skipped = _shape_arithmetic(model)
+    options_class = _options_classes()
+    names: set[str] = set()
+    nodes = []
+    for number, record in enumerate(model.operators):
+        where = f"operator {number} ({record.kind} version {record.version})"
+        outputs = _numbers(record.outputs, tensors, where)
+        if number in skipped:
+            continue
+        if not outputs:
+            raise GraphError(f"{where}: has no output")
+        name = _unique(tensors[outputs[0]].name, names)
+        where = f'layer "{name}" ({record.kind} version {record.version}, operator {number})'
+        nodes.append(_node(name, where, record, tensors, options_class))
+    return tuple(nodes)
+
+
+def _shape_arithmetic(model: ModelRecord) -> set[int]:
+    """The operators that only compute operands which the reader drops.
+
+    Models converted with a variable batch work out the shapes of their RESHAPE operators (SHAPE,
+    STRIDED_SLICE, PACK). All shapes are fixed here, so nothing remains to be computed.
+    """
+    skipped, dropped = set(), set[int | None]()
+    wanted: set[int | None] = set(model.outputs)
+    for number in reversed(range(len(model.operators))):
+        record = model.operators[number]
+        made = set(record.outputs)
+        if made & dropped and not made & wanted:
+            skipped.add(number)
+            dropped.update(record.inputs)
+            continue
+        row = OPERATORS.get(record.kind)
+        for position, operand in enumerate(record.inputs):
+            kept = row is None or row.keeps is None or position in row.keeps
+            (wanted if kept else dropped).add(operand)
+    return skipped
+
+
+def _options_classes() -> Callable[[str], Any]:
+    import tflite
+
+    return lambda name: getattr(tflite, name)
+
+
+def _node(
+    name: str,
+    where: str,
+    record: OperatorRecord,
+    tensors: tuple[Tensor, ...],
+    options_class: Callable[[str], Any],
+) -> Node:
+    row = OPERATORS.get(record.kind)
+    if row is None:
+        raise FormatError(f"{where}: operator {record.kind} is not supported by the TFLite reader")
+    _numbers([operand for operand in record.inputs if operand is not None], tensors, where)
+    _numbers(record.intermediates, tensors, where)
+    _check_counts(where, record, row)
+    operands = [None if operand is None else tensors[operand] for operand in record.inputs]
+    layer = Layer(
+        where=where,
+        inputs=tuple(None if operand is None else operand.type for operand in operands),
+        outputs=tuple(tensors[output].type for output in record.outputs),
+        constants=tuple(None if operand is None else operand.data for operand in operands),
+        intermediates=tuple(tensors[operand].type for operand in record.intermediates),
+        options=_options(where, record, row, options_class),
+        custom_options=record.custom_options,
+    )
+    inputs = record.inputs
+    if row.keeps is not None:
+        inputs = tuple(inputs[i] if i < len(inputs) else None for i in row.keeps)
+    return Node(name, row.op, inputs, record.outputs, row.attributes(layer))
+
+
+def _check_counts(where: str, record: OperatorRecord, row: Translation) -> None:
+    count = len(record.inputs)
+    if count < row.required or (row.most is not None and count > row.most):
+        most = "" if row.most is None else row.most
+        raise GraphError(f"{where}: has {count} operands, may have {row.required}..{most}")
+    for position in range(count if row.most is None else row.required):
+        if record.inputs[position] is None:
+            raise GraphError(f"{where}: operand {position} is absent")
+    if row.results not in (None, len(record.outputs)):
+        raise GraphError(f"{where}: has {len(record.outputs)} outputs, must have {row.results}")
+
+
+def _options(
+    where: str, record: OperatorRecord, row: Translation, options_class: Callable[[str], Any]
+) -> Any | None:
+    """The options table of an operator; one that the file leaves out has all its defaults."""
+    if row.options is None:
+        return None
+    if record.options_kind not in ("NONE", row.options):
+        raise FormatError(f"{where}: has {record.options_kind}, must have {row.options}")
+    with inside_the_file(f"{where}: options"):
+        options = options_class(row.options)()
+        if record.options_kind == "NONE" or record.options is None:
+            options.Init(EMPTY_TABLE, 4)
+        else:
+            options.Init(record.options.Bytes, record.options.Pos)
+    return options
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """`name`, with a number behind it if it is taken; takes it."""
+    candidate, number = name, 1
+    while candidate in taken:
+        candidate, number = f"{name}_{number}", number + 1
+    taken.add(candidate)
+    return candidate
+
+
+# The graph as a whole
+
+
+def _check_ends(inputs: Sequence[int], outputs: Sequence[int], tensors: Sequence[Tensor]) -> None:
+    if not outputs:
+        raise GraphError("the model has no output")
+    if len(set(inputs)) != len(inputs):
+        raise GraphError(f"model inputs {list(inputs)}: a tensor is named twice")
+    for number in inputs:
+        if tensors[number].data is not None:
+            raise GraphError(f'model input "{tensors[number].name}" is a constant')
+
+
+def _check_order(
+    nodes: Sequence[Node],
+    tensors: Sequence[Tensor],
+    inputs: Sequence[int],
+    variables: Sequence[int],
+    outputs: Sequence[int],
+) -> None:
+    """Every tensor is written once, and before it is read."""
+    constants = (number for number, tensor in enumerate(tensors) if tensor.data is not None)
+    ready = {*inputs, *variables, *constants}
+    for node in nodes:
+        for operand in node.inputs:
+            if operand is not None and operand not in ready:
+                raise GraphError(
+                    f'layer "{node.name}" ({node.op}) reads tensor {operand} "{tensors[operand].name}" '
+                    "that no operator before it writes"
+                )
+        for output in node.outputs:
+            if output in ready:
+                raise GraphError(
+                    f'layer "{node.name}" ({node.op}) writes tensor {output} "{tensors[output].name}" '
+                    "that is a constant, a model input or written already"
+                )
+            ready.add(output)
+    for number in outputs:
+        if number not in ready:
+            raise GraphError(f'model output {number} "{tensors[number].name}" is written by no operator')

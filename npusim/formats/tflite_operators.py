@@ -1,0 +1,477 @@
+"""The operators of TFLite: what each is called here, what becomes its attributes, what remains its inputs.
+
+Sources: tensorflow/lite/schema/schema.fbs for the options, tensorflow/lite/kernels/ for their meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from npusim.formats.tflite_layer import Layer
+from npusim.isa.tensor import TensorType
+
+Attributes = dict[str, Any]
+
+_ACTIVATIONS = {0: "none", 1: "relu", 2: "relu_n1_to_1", 3: "relu6"}
+_LSTM_ACTIVATIONS = {**_ACTIVATIONS, 4: "tanh"}
+_PADDINGS = {0: "SAME", 1: "VALID"}
+_MIRROR_MODES = {0: "reflect", 1: "symmetric"}
+_WEIGHTS_FORMATS = {0: "default"}
+_LSTM_OPERANDS = 24
+
+
+def no_attributes(layer: Layer) -> Attributes:
+    """For operators that their operands describe completely."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """How a TFLite operator becomes a node.
+
+    op:         the name of the operator here.
+    required:   how many leading operands must be there; those after them are optional.
+    most:       how many operands there may be, None for any number.
+    attributes: layer -> attributes of the node.
+    options:    the schema's options table, None if the operator has none or none that matters.
+    keeps:      the operands that become the node's inputs, in this order, None for all of them. The others
+                become attributes, or say what the output's type says already.
+    results:    how many outputs, None for any number.
+    """
+
+    op: str
+    required: int = 1
+    most: int | None = 1
+    attributes: Callable[[Layer], Attributes] = no_attributes
+    options: str | None = None
+    keeps: tuple[int, ...] | None = None
+    results: int | None = 1
+
+
+# Convolution and pooling
+
+
+def _same_padding(size: int, kernel: int, stride: int, dilation: int) -> list[int]:
+    """Padding before and after that gives ceil(size / stride) positions; an odd one goes after."""
+    positions = -(-size // stride)
+    total = max((positions - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+    return [total // 2, total - total // 2]
+
+
+def _padding(
+    layer: Layer, image: TensorType, kernel: list[int], strides: list[int], dilations: list[int]
+) -> list[list[int]]:
+    """[[top, bottom], [left, right]] for a window that slides over an image, which is NHWC."""
+    if layer.choice("Padding", _PADDINGS) == "VALID":
+        return [[0, 0], [0, 0]]
+    sizes = image.shape[1:3]
+    return [_same_padding(*each) for each in zip(sizes, kernel, strides, dilations, strict=True)]
+
+
+def _strides(layer: Layer) -> list[int]:
+    return [layer.whole("StrideH", 1), layer.whole("StrideW", 1)]
+
+
+def _activation(layer: Layer) -> Attributes:
+    return {"activation": layer.choice("FusedActivationFunction", _ACTIVATIONS)}
+
+
+def _kernel(layer: Layer, position: int) -> list[int]:
+    """Height and width of a filter stored [out, height, width, in]."""
+    return list(layer.input(position, rank=4).shape[1:3])
+
+
+def _convolution(layer: Layer) -> Attributes:
+    strides = _strides(layer)
+    dilations = [layer.whole("DilationHFactor", 1), layer.whole("DilationWFactor", 1)]
+    padding = _padding(layer, layer.input(0, rank=4), _kernel(layer, 1), strides, dilations)
+    return {"strides": strides, "dilations": dilations, "padding": padding, **_activation(layer)}
+
+
+def _depthwise_convolution(layer: Layer) -> Attributes:
+    channels, filters = layer.input(0, rank=4).shape[3], layer.input(1, rank=4).shape[3]
+    # As the kernels do: the option says the same in good files and nothing in old ones.
+    if not channels or filters % channels:
+        layer.fail(f"{filters} filters for {channels} channels, must be a multiple")
+    return {**_convolution(layer), "depth_multiplier": filters // channels}
+
+
+def _transposed_convolution(layer: Layer) -> Attributes:
+    """Padding is that of the convolution that leads from the output back to the input."""
+    output = layer.output(rank=4)
+    if layer.is_constant(0) and layer.integers(0, "output shape") != list(output.shape):
+        layer.fail(f"output shape {list(output.shape)}, its operand says {layer.integers(0, 'output shape')}")
+    strides = _strides(layer)
+    padding = _padding(layer, output, _kernel(layer, 1), strides, [1, 1])
+    return {"strides": strides, "padding": padding, **_activation(layer)}
+
+
+def _pooling(layer: Layer) -> Attributes:
+    window = [layer.whole("FilterHeight", 1), layer.whole("FilterWidth", 1)]
+    strides = _strides(layer)
+    padding = _padding(layer, layer.input(0, rank=4), window, strides, [1, 1])
+    return {"filter": window, "strides": strides, "padding": padding, **_activation(layer)}
+
+
+def _fully_connected(layer: Layer) -> Attributes:
+    layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
+    return {**_activation(layer), "keep_num_dims": layer.flag("KeepNumDims")}
+
+
+def _matrix_product(layer: Layer) -> Attributes:
+    return {"adj_x": layer.flag("AdjX"), "adj_y": layer.flag("AdjY")}
+
+
+# Functions of single elements, of rows and of neighbourhoods
+
+
+def _softmax(layer: Layer) -> Attributes:
+    return {"beta": layer.real("Beta")}
+
+
+def _leaky(layer: Layer) -> Attributes:
+    return {"alpha": layer.real("Alpha")}
+
+
+def _gelu(layer: Layer) -> Attributes:
+    return {"approximate": layer.flag("Approximate")}
+
+
+def _local_response(layer: Layer) -> Attributes:
+    constants = {name.lower(): layer.real(name) for name in ("Bias", "Alpha", "Beta")}
+    return {"radius": layer.whole("Radius", 0), **constants}
+
+
+def _resize(layer: Layer) -> Attributes:
+    size, output = layer.integers(1, "size", 2), layer.output(rank=4)
+    if size != list(output.shape[1:3]):
+        layer.fail(f"output shape {list(output.shape)}, the size operand says {size}")
+    return {"align_corners": layer.flag("AlignCorners"), "half_pixel_centers": layer.flag("HalfPixelCenters")}
+
+
+# Along axes
+
+
+def _reduction(layer: Layer) -> Attributes:
+    axes = layer.axes(layer.integers(1, "axes"), len(layer.input(0).shape))
+    return {"axes": axes, "keep_dims": layer.flag("KeepDims")}
+
+
+def _operand_axis(layer: Layer) -> Attributes:
+    return {"axis": layer.axis(layer.integers(1, "axis", 1)[0], len(layer.input(0).shape))}
+
+
+def _cumulative_sum(layer: Layer) -> Attributes:
+    return {**_operand_axis(layer), "exclusive": layer.flag("Exclusive"), "reverse": layer.flag("Reverse")}
+
+
+def _reversal(layer: Layer) -> Attributes:
+    return {"axes": layer.axes(layer.integers(1, "axes"), len(layer.input(0).shape))}
+
+
+def _concatenation(layer: Layer) -> Attributes:
+    axis = layer.axis(int(layer.option("Axis")), len(layer.input(0).shape))
+    return {"axis": axis, **_activation(layer)}
+
+
+def _pack(layer: Layer) -> Attributes:
+    return {"axis": layer.axis(int(layer.option("Axis")), len(layer.input(0).shape) + 1)}
+
+
+def _unpack(layer: Layer) -> Attributes:
+    return {"axis": layer.axis(int(layer.option("Axis")), len(layer.input(0).shape))}
+
+
+def _split(layer: Layer) -> Attributes:
+    return {"axis": layer.axis(layer.integers(0, "axis", 1)[0], len(layer.input(1).shape))}
+
+
+def _split_by_sizes(layer: Layer) -> Attributes:
+    return {"axis": layer.axis(layer.integers(2, "axis", 1)[0], len(layer.input(0).shape))}
+
+
+def _gather(layer: Layer) -> Attributes:
+    axis = layer.axis(int(layer.option("Axis")), len(layer.input(0).shape))
+    batch_dims = int(layer.option("BatchDims"))
+    if batch_dims < 0:
+        batch_dims += len(layer.input(1).shape)
+    if not 0 <= batch_dims <= axis:
+        layer.fail(f"BatchDims is {batch_dims}, may be 0..{axis}, the axis")
+    return {"axis": axis, "batch_dims": batch_dims}
+
+
+# Moving elements
+
+
+def _reshape(layer: Layer) -> Attributes:
+    """Nothing: the output's type has the shape, and the shape operand, if constant, must agree with it."""
+    shape = layer.outputs[0].shape
+    if layer.is_constant(1):
+        wanted = layer.integers(1, "shape")
+        # [0] is how old files say "a scalar"; -1 is "what is left over".
+        fits = len(wanted) == len(shape) and all(w in (-1, s) for w, s in zip(wanted, shape, strict=True))
+        if not fits and not (wanted == [0] and not shape):
+            layer.fail(f"output shape {list(shape)}, the shape operand says {wanted}")
+    return {}
+
+
+def _pad(layer: Layer) -> Attributes:
+    return {"paddings": layer.rows(1, "paddings", len(layer.input(0).shape))}
+
+
+def _pad_with_value(layer: Layer) -> Attributes:
+    """`pad_value` is a code of the output's type, or a real number for float tensors."""
+    value = layer.constants[2]
+    if value is None or value.size != 1:
+        layer.fail("operand 2 (pad value) must be one constant")
+    number = value.ravel()[0].item()
+    if isinstance(number, float) and not isfinite(number):
+        layer.fail(f"operand 2 (pad value) is {number}, must be finite")
+    return {**_pad(layer), "pad_value": number}
+
+
+def _mirror_pad(layer: Layer) -> Attributes:
+    return {**_pad(layer), "mode": layer.choice("Mode", _MIRROR_MODES)}
+
+
+def _transpose(layer: Layer) -> Attributes:
+    rank = len(layer.input(0).shape)
+    perm = [layer.axis(value, rank) for value in layer.integers(1, "permutation", rank)]
+    if len(set(perm)) != rank:
+        layer.fail(f"operand 1 (permutation) is {perm}, must have each of 0..{rank - 1} once")
+    return {"perm": perm}
+
+
+def _slice(layer: Layer) -> Attributes:
+    shape = layer.input(0).shape
+    begin = layer.integers(1, "begin", len(shape))
+    size = layer.integers(2, "size", len(shape))
+    size = [whole - b if s == -1 else s for whole, b, s in zip(shape, begin, size, strict=True)]
+    if any(b < 0 or s < 0 or b + s > whole for whole, b, s in zip(shape, begin, size, strict=True)):
+        layer.fail(f"begin {begin} and size {size} leave the input's shape {list(shape)}")
+    return {"begin": begin, "size": size}
+
+
+def _tile(layer: Layer) -> Attributes:
+    multiples = layer.integers(1, "multiples", len(layer.input(0).shape))
+    if any(value < 1 for value in multiples):
+        layer.fail(f"operand 1 (multiples) is {multiples}, may be 1 or more each")
+    return {"multiples": multiples}
+
+
+def _block_size(layer: Layer) -> Attributes:
+    return {"block_size": layer.whole("BlockSize", 1)}
+
+
+def _block_shape(layer: Layer) -> list[int]:
+    block = layer.integers(1, "block shape")
+    if any(value < 1 for value in block) or len(block) >= len(layer.input(0).shape):
+        layer.fail(f"operand 1 (block shape) is {block}, for input shape {list(layer.input(0).shape)}")
+    return block
+
+
+def _space_to_batch(layer: Layer) -> Attributes:
+    block = _block_shape(layer)
+    return {"block_shape": block, "paddings": layer.rows(2, "paddings", len(block))}
+
+
+def _batch_to_space(layer: Layer) -> Attributes:
+    block = _block_shape(layer)
+    return {"block_shape": block, "crops": layer.rows(2, "crops", len(block))}
+
+
+def _bit(mask: int, position: int) -> bool:
+    return bool(mask >> position & 1)
+
+
+def _strided_slice(layer: Layer) -> Attributes:
+    """Element i of the result's axis is element begin + i * stride of the input's, i < size.
+
+    The masks of the file are resolved, one entry per input dimension; the axes that the file adds or
+    removes afterwards show in the output's type. Meaning of the masks: tf.strided_slice.
+    """
+    shape = layer.input(0).shape
+    begins = layer.integers(1, "begin")
+    ends, steps = layer.integers(2, "end", len(begins)), layer.integers(3, "strides", len(begins))
+    masks = {name: int(layer.option(name)) for name in ("BeginMask", "EndMask", "ShrinkAxisMask")}
+    spec = _dimensions_of_slice(layer, len(begins), len(shape))
+    begin, size, strides = [], [], []
+    for length, i in zip(shape, spec, strict=True):
+        if i is None:
+            first, count, step = 0, length, 1
+        else:
+            end = begins[i] + ends[i] if layer.flag("Offset") else ends[i]
+            first, count, step = _range_of_slice(
+                layer,
+                length,
+                steps[i],
+                None if _bit(masks["BeginMask"], i) else begins[i],
+                None if _bit(masks["EndMask"], i) else end,
+                _bit(masks["ShrinkAxisMask"], i),
+            )
+        begin.append(first)
+        size.append(count)
+        strides.append(step)
+    return {"begin": begin, "size": size, "strides": strides}
+
+
+def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | None]:
+    """For each input dimension the entry of begin, end and strides that speaks of it, None for "all"."""
+    ellipsis, new_axis = int(layer.option("EllipsisMask")), int(layer.option("NewAxisMask"))
+    spoken = [i for i in range(entries) if not _bit(new_axis, i) or _bit(ellipsis, i)]
+    dots = [i for i in spoken if _bit(ellipsis, i)]
+    left_over = rank - len(spoken) + len(dots)
+    if len(dots) > 1 or left_over < 0:
+        layer.fail(f"slices {len(spoken)} dimensions, the input has {rank}, and one ellipsis is allowed")
+    if not dots:
+        return [*spoken, *[None] * left_over]
+    at = spoken.index(dots[0])
+    return [*spoken[:at], *[None] * left_over, *spoken[at + 1 :]]
+
+
+def _range_of_slice(
+    layer: Layer, length: int, step: int, begin: int | None, end: int | None, single: bool
+) -> tuple[int, int, int]:
+    """First element, count and step along one axis of `length` elements; None means "as far as it goes"."""
+    if step == 0 or (single and step < 0):
+        layer.fail(f"operand 3 (strides) has {step}, may not be 0, nor negative where one element is taken")
+    if single:
+        first = 0 if begin is None else begin
+        if not -length <= first < length:
+            layer.fail(f"takes element {first} of {length}")
+        return first % length, 1, 1
+    first, last, step = slice(begin, end, step).indices(length)
+    return first, len(range(first, last, step)), step
+
+
+# Networks in one operator
+
+
+def _scale_and_zero_point(operand: TensorType) -> list[float | int] | None:
+    quantization = operand.quantization
+    return None if quantization is None else [quantization.scale, quantization.zero_point]
+
+
+def _lstm(layer: Layer) -> Attributes:
+    if layer.flag("DiagonalRecurrentTensors"):
+        layer.fail("DiagonalRecurrentTensors is true, may be false")
+    return {
+        "activation": layer.choice("FusedActivationFunction", _LSTM_ACTIVATIONS),
+        "cell_clip": layer.real("CellClip"),
+        "proj_clip": layer.real("ProjClip"),
+        "time_major": layer.flag("TimeMajor"),
+        "intermediates": [_scale_and_zero_point(operand) for operand in layer.intermediates],
+    }
+
+
+_DETECTION_COUNTS = ("max_detections", "max_classes_per_detection", "num_classes")
+_DETECTION_REALS = ("nms_score_threshold", "nms_iou_threshold", "y_scale", "x_scale", "h_scale", "w_scale")
+
+
+def _detection(layer: Layer) -> Attributes:
+    optional = {"detections_per_class": 100, "use_regular_nms": 0}
+    required = (*_DETECTION_COUNTS, *_DETECTION_REALS)
+    found = optional | layer.flexbuffer((*required, *optional))
+    missing = [name for name in required if name not in found]
+    if missing:
+        layer.fail(f"its custom options lack {', '.join(missing)}")
+    reals = {name: float(found[name]) for name in _DETECTION_REALS}
+    counts = {name: int(found[name]) for name in (*_DETECTION_COUNTS, "detections_per_class")}
+    for name, value in {**reals, **counts}.items():
+        if not isfinite(value) or value < 0:
+            layer.fail(f"{name} is {value}, may be 0 or more")
+    return {**counts, "use_regular_nms": bool(found["use_regular_nms"]), **reals}
+
+
+# The table
+
+
+def _plain(operands: int, *kinds: str) -> dict[str, Translation]:
+    """Operators of `operands` operands without attributes, called here as there."""
+    return {kind: Translation(kind.lower(), operands, operands) for kind in kinds}
+
+
+OPERATORS: dict[str, Translation] = {
+    **_plain(1, "ABS", "CAST", "CEIL", "COS", "DEQUANTIZE", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG"),
+    **_plain(1, "LOGICAL_NOT", "LOGISTIC", "LOG_SOFTMAX", "NEG", "QUANTIZE", "RELU", "RELU6", "RELU_0_TO_1"),
+    **_plain(1, "RELU_N1_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SQRT", "SQUARE", "TANH"),
+    **_plain(2, "EQUAL", "FLOOR_DIV", "FLOOR_MOD", "GATHER_ND", "GREATER", "GREATER_EQUAL", "LESS"),
+    **_plain(2, "LESS_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "NOT_EQUAL", "POW", "PRELU"),
+    **_plain(2, "SQUARED_DIFFERENCE"),
+    **_plain(3, "SELECT", "SELECT_V2"),
+    "ADD": Translation("add", 2, 2, _activation, "AddOptions"),
+    "ADD_N": Translation("add_n", 1, None),
+    "ARG_MAX": Translation("arg_max", 2, 2, _operand_axis, keeps=(0,)),
+    "ARG_MIN": Translation("arg_min", 2, 2, _operand_axis, keeps=(0,)),
+    "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, _pooling, "Pool2DOptions"),
+    "BATCH_MATMUL": Translation("batch_matmul", 2, 2, _matrix_product, "BatchMatMulOptions"),
+    "BATCH_TO_SPACE_ND": Translation("batch_to_space_nd", 3, 3, _batch_to_space, keeps=(0,)),
+    "BROADCAST_TO": Translation("broadcast_to", 2, 2, keeps=(0,)),
+    "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
+    "CONV_2D": Translation("conv_2d", 2, 3, _convolution, "Conv2DOptions", keeps=(0, 1, 2)),
+    "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", keeps=(0,)),
+    "DEPTHWISE_CONV_2D": Translation(
+        "depthwise_conv_2d", 2, 3, _depthwise_convolution, "DepthwiseConv2DOptions", keeps=(0, 1, 2)
+    ),
+    "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, _block_size, "DepthToSpaceOptions"),
+    "DIV": Translation("div", 2, 2, _activation, "DivOptions"),
+    "EXPAND_DIMS": Translation("reshape", 2, 2, keeps=(0,)),
+    "FULLY_CONNECTED": Translation(
+        "fully_connected", 2, 3, _fully_connected, "FullyConnectedOptions", keeps=(0, 1, 2)
+    ),
+    "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
+    "GELU": Translation("gelu", 1, 1, _gelu, "GeluOptions"),
+    "L2_NORMALIZATION": Translation("l2_normalization", 1, 1, _activation, "L2NormOptions"),
+    "L2_POOL_2D": Translation("l2_pool_2d", 1, 1, _pooling, "Pool2DOptions"),
+    "LEAKY_RELU": Translation("leaky_relu", 1, 1, _leaky, "LeakyReluOptions"),
+    "LOCAL_RESPONSE_NORMALIZATION": Translation(
+        "local_response_normalization", 1, 1, _local_response, "LocalResponseNormalizationOptions"
+    ),
+    "MAX_POOL_2D": Translation("max_pool_2d", 1, 1, _pooling, "Pool2DOptions"),
+    "MEAN": Translation("mean", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
+    "MIRROR_PAD": Translation("mirror_pad", 2, 2, _mirror_pad, "MirrorPadOptions", keeps=(0,)),
+    "MUL": Translation("mul", 2, 2, _activation, "MulOptions"),
+    "PACK": Translation("pack", 1, None, _pack, "PackOptions"),
+    "PAD": Translation("pad", 2, 2, _pad, keeps=(0,)),
+    "PADV2": Translation("padv2", 3, 3, _pad_with_value, keeps=(0,)),
+    "REDUCE_ALL": Translation("reduce_all", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
+    "REDUCE_ANY": Translation("reduce_any", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
+    "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
+    "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
+    "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
+    "RESHAPE": Translation("reshape", 1, 2, _reshape, keeps=(0,)),
+    "RESIZE_BILINEAR": Translation("resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,)),
+    "RESIZE_NEAREST_NEIGHBOR": Translation(
+        "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,)
+    ),
+    "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, keeps=(0,)),
+    "SLICE": Translation("slice", 3, 3, _slice, keeps=(0,)),
+    "SOFTMAX": Translation("softmax", 1, 1, _softmax, "SoftmaxOptions"),
+    "SPACE_TO_BATCH_ND": Translation("space_to_batch_nd", 3, 3, _space_to_batch, keeps=(0,)),
+    "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, _block_size, "SpaceToDepthOptions"),
+    "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None),
+    "SPLIT_V": Translation("split_v", 3, 3, _split_by_sizes, keeps=(0,), results=None),
+    "SQUEEZE": Translation("reshape", 1, 1),
+    "STRIDED_SLICE": Translation("strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,)),
+    "SUB": Translation("sub", 2, 2, _activation, "SubOptions"),
+    "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
+    "TILE": Translation("tile", 2, 2, _tile, keeps=(0,)),
+    "TRANSPOSE": Translation("transpose", 2, 2, _transpose, keeps=(0,)),
+    "TRANSPOSE_CONV": Translation(
+        "transpose_conv", 3, 4, _transposed_convolution, "TransposeConvOptions", keeps=(2, 1, 3)
+    ),
+    "TFLite_Detection_PostProcess": Translation("detection_post_process", 3, 3, _detection, results=4),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Translation(
+        "unidirectional_sequence_lstm",
+        1,
+        _LSTM_OPERANDS,
+        _lstm,
+        "UnidirectionalSequenceLSTMOptions",
+        keeps=tuple(range(_LSTM_OPERANDS)),
+    ),
+    "UNPACK": Translation("unpack", 1, 1, _unpack, "UnpackOptions", results=None),
+}
+"""By the name of the builtin operator in the schema, or of the custom operator in the file."""
