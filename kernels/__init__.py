@@ -5,6 +5,15 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from npusim.isa.errors import GraphError
+from npusim.kernels import (
+    hard_swish,
+    leaky_relu,
+    logistic,
+    relu,
+    relu6,
+    softmax,
+    tanh,
+)
 from npusim.kernels.graph import Graph, Node
 from npusim.kernels.operator import Call, Operator
 
@@ -12,7 +21,14 @@ OPERATORS: tuple[Operator, ...] = (
     # convolutions and matrix products
     # elementwise
     # pools and reductions
+    softmax.OPERATOR,
     # look-up tables
+    logistic.OPERATOR,
+    tanh.OPERATOR,
+    relu.OPERATOR,
+    relu6.OPERATOR,
+    leaky_relu.OPERATOR,
+    hard_swish.OPERATOR,
     # moves and type conversions
     # whole layers that run on the host
 )
