@@ -91,15 +91,18 @@ RULES: tuple[Rule, ...] = (
 
 
 def broken_rules(hardware: Hardware, unless: tuple[str, ...] = ()) -> dict[str, str]:
-    """Faults by dotted path; rules that read one of the paths `unless`, or a field below it, are skipped."""
-
-    def skipped(rule: Rule) -> bool:
-        paths = (rule.path, *rule.reads)
-        return any(path == bad or path.startswith(f"{bad}.") for path in paths for bad in unless)
-
+    """Faults by dotted path. Rules that read a faulty field are skipped: one of the paths `unless`, a field
+    below one, or one that an earlier rule has found."""
     faults: dict[str, str] = {}
     for rule in RULES:
-        fault = None if skipped(rule) else rule.fault(hardware)
-        if fault is not None:
-            faults.setdefault(rule.path, fault)
+        bad = (*unless, *faults)
+        if any(
+            path == fault or path.startswith(f"{fault}.")
+            for path in (rule.path, *rule.reads)
+            for fault in bad
+        ):
+            continue
+        found = rule.fault(hardware)
+        if found is not None:
+            faults[rule.path] = found
     return faults

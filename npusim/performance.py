@@ -243,7 +243,7 @@ def _control_flow(hardware: Hardware) -> Cell:
 
 def _mean_cell(ratios: Mapping[str, PerformanceInfo], how: str) -> Cell:
     each = ", ".join(
-        f"{model} {ratio.execTime:.3g}/{ratio.powerUsage:.3g}" for model, ratio in ratios.items()
+        f"{model} {ratio.execTime:.4g}/{ratio.powerUsage:.4g}" for model, ratio in ratios.items()
     )
     return Cell(geometric_mean(list(ratios.values())), f"geometric mean of execTime/powerUsage {each}; {how}")
 
