@@ -18,6 +18,7 @@ measured networks are met within about 35 % (tests/isa/test_cpu.py lists them).
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from math import ceil
 
@@ -114,7 +115,7 @@ def core_fault(name: str) -> str | None:
         return None
     near = nearest(name.lower(), _BY_NAME)
     meant = f"did you mean {near}? " if near else ""
-    return f'"{name}" is not a known core; {meant}Known: {", ".join(_BY_NAME)}'
+    return f"{json.dumps(name)} is not a known core; {meant}Known: {', '.join(_BY_NAME)}"
 
 
 def cpu_core(name: str) -> CpuCore:

@@ -91,16 +91,13 @@ RULES: tuple[Rule, ...] = (
 
 
 def broken_rules(hardware: Hardware, unless: tuple[str, ...] = ()) -> dict[str, str]:
-    """Faults by dotted path. Rules that read a faulty field are skipped: one of the paths `unless`, a field
-    below one, or one that an earlier rule has found."""
+    """Faults by dotted path. A rule that reads a faulty field is skipped: one of the paths `unless`, a field
+    below one, or one that an earlier rule has found.
+    """
     faults: dict[str, str] = {}
     for rule in RULES:
-        bad = (*unless, *faults)
-        if any(
-            path == fault or path.startswith(f"{fault}.")
-            for path in (rule.path, *rule.reads)
-            for fault in bad
-        ):
+        bad = tuple(f"{path}." for path in (*unless, *faults))
+        if any(f"{path}.".startswith(bad) for path in (rule.path, *rule.reads)):
             continue
         found = rule.fault(hardware)
         if found is not None:

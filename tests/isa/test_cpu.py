@@ -1,0 +1,295 @@
+"""The host CPU model against measured networks, and its laws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from npusim.isa.cpu import (
+    CORES,
+    CpuCore,
+    cpu_busy_energy_uj,
+    cpu_core,
+    cpu_energy_uj,
+    cpu_time_us,
+    host_cycles,
+    host_energy_uj,
+)
+from npusim.isa.errors import HardwareError
+from npusim.isa.hardware import Hardware, Host
+from npusim.isa.workload import Workload
+
+Network = list[Workload]
+
+
+def convolution(
+    size: int, inputs: int, outputs: int, kernel: int, stride: int = 1, width: int = 0
+) -> Workload:
+    """A padded convolution of a size x (width or size) feature map; `kernel` counts window elements."""
+    width = width or size
+    pixels = -(-size // stride) * -(-width // stride)
+    return Workload(
+        "gemm",
+        macs=pixels * outputs * kernel * inputs,
+        inner_k=kernel * inputs,
+        weight_bytes=outputs * (kernel * inputs + 4),
+        input_bytes=size * width * inputs,
+        output_bytes=pixels * outputs,
+    )
+
+
+def depthwise(size: int, channels: int, stride: int = 1, width: int = 0) -> Workload:
+    width = width or size
+    pixels = -(-size // stride) * -(-width // stride)
+    return Workload(
+        "depthwise",
+        macs=pixels * channels * 9,
+        inner_k=9,
+        weight_bytes=channels * 13,
+        input_bytes=size * width * channels,
+        output_bytes=pixels * channels,
+    )
+
+
+def dense(inputs: int, outputs: int) -> Workload:
+    return convolution(1, inputs, outputs, 1)
+
+
+def elementwise(elements: int, inputs: int = 1) -> Workload:
+    return Workload("elementwise", elements=elements, input_bytes=inputs * elements, output_bytes=elements)
+
+
+def mobilenet_v1(alpha: float = 1.0, size: int = 224, classes: int = 1001) -> Network:
+    """Howard et al. 2017, table 1."""
+    channels, network = int(32 * alpha), [convolution(size, 3, int(32 * alpha), 9, 2)]
+    size = -(-size // 2)
+    blocks = [
+        (64, 1),
+        (128, 2),
+        (128, 1),
+        (256, 2),
+        (256, 1),
+        (512, 2),
+        *[(512, 1)] * 5,
+        (1024, 2),
+        (1024, 1),
+    ]
+    for wide, stride in blocks:
+        network.append(depthwise(size, channels, stride))
+        size = -(-size // stride)
+        network.append(convolution(size, channels, int(wide * alpha), 1))
+        channels = int(wide * alpha)
+    return [*network, elementwise(size * size * channels), dense(channels, classes), elementwise(classes)]
+
+
+def mobilenet_v2() -> Network:
+    """Sandler et al. 2018, table 2, at 224 x 224."""
+    network, channels, size = [convolution(224, 3, 32, 9, 2)], 32, 112
+    blocks = (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    )
+    for expansion, outputs, count, first_stride in blocks:
+        for index in range(count):
+            stride = first_stride if index == 0 else 1
+            inner = channels * expansion
+            if expansion > 1:
+                network.append(convolution(size, channels, inner, 1))
+            network.append(depthwise(size, inner, stride))
+            size = -(-size // stride)
+            network.append(convolution(size, inner, outputs, 1))
+            if index > 0:
+                network.append(elementwise(size * size * outputs, 2))
+            channels = outputs
+    return [
+        *network,
+        convolution(7, 320, 1280, 1),
+        elementwise(49 * 1280),
+        dense(1280, 1001),
+        elementwise(1001),
+    ]
+
+
+def resnet_8() -> Network:
+    """MLPerf Tiny image classification, 32 x 32 x 3."""
+    network, size, channels = [convolution(32, 3, 16, 9)], 32, 16
+    for outputs, stride in ((16, 1), (32, 2), (64, 2)):
+        if stride == 2:
+            network.append(convolution(size, channels, outputs, 1, 2))
+        network.append(convolution(size, channels, outputs, 9, stride))
+        size //= stride
+        network += [convolution(size, outputs, outputs, 9), elementwise(size * size * outputs, 2)]
+        channels = outputs
+    return [*network, elementwise(4096), dense(64, 10), elementwise(10)]
+
+
+def ds_cnn() -> Network:
+    """MLPerf Tiny keyword spotting, 49 x 10 features."""
+    network = [convolution(49, 1, 64, 40, 2, width=10)]
+    for _ in range(4):
+        network += [depthwise(25, 64, width=5), convolution(25, 64, 64, 1, width=5)]
+    return [*network, elementwise(125 * 64), dense(64, 12), elementwise(12)]
+
+
+def autoencoder() -> Network:
+    """MLPerf Tiny anomaly detection."""
+    widths = (640, 128, 128, 128, 128, 8, 128, 128, 128, 128, 640)
+    return [dense(inputs, outputs) for inputs, outputs in pairwise(widths)]
+
+
+def as_float(network: Network) -> Network:
+    def wide(work: Workload) -> Workload:
+        sizes = {name: 4 * getattr(work, name) for name in ("weight_bytes", "input_bytes", "output_bytes")}
+        return replace(work, dtype="float32", **sizes)
+
+    return [wide(work) for work in network]
+
+
+NETWORKS = {
+    "mobilenet_v1": (mobilenet_v1(), 568.74e6),
+    "mobilenet_v1_0.25": (mobilenet_v1(0.25), 41.03e6),
+    "mobilenet_v2": (mobilenet_v2(), 300.8e6),
+    "resnet_8": (resnet_8(), 12.502e6),
+    "vww": (mobilenet_v1(0.25, 96, 2), 7.490e6),
+    "kws": (ds_cnn(), 2.657e6),
+    "ad": (autoencoder(), 0.264e6),
+}
+
+# Measured latencies and energies. MLPerf Tiny results v1.2 and v1.3, closed division, for the Cortex-M;
+# STMicroelectronics/stm32ai-modelzoo for the M7 at 400 MHz and the A7; tensorflow/lite/g3doc for Pixel
+# phones (A73, A75, A76); coral.ai for the A53. Energy of the A76: 2.6 W of four cores for 5 ms.
+MEASURED = (
+    # core, MHz, threads, network, dtype, ms, uJ
+    ("cortex-m7", 280, 1, "resnet_8", "int8", 40.8, 5090),
+    ("cortex-m7", 280, 1, "vww", "int8", 23.8, 2965),
+    ("cortex-m7", 280, 1, "kws", "int8", 11.3, 1376),
+    ("cortex-m7", 280, 1, "ad", "int8", 1.23, 166),
+    ("cortex-m7", 400, 1, "resnet_8", "int8", 28.67, None),
+    ("cortex-m7", 400, 1, "mobilenet_v1", "int8", 1642, None),
+    ("cortex-m7", 400, 1, "mobilenet_v1_0.25", "int8", 166.75, None),
+    ("cortex-m7", 400, 1, "mobilenet_v2", "int8", 1106.6, None),
+    ("cortex-m33", None, 1, "resnet_8", "int8", 109, 2565),
+    ("cortex-m33", None, 1, "vww", "int8", 59, 1372),
+    ("cortex-m33", None, 1, "kws", "int8", 29, 664),
+    ("cortex-m33", None, 1, "ad", "int8", 3.2, 77),
+    ("cortex-m4", None, 1, "resnet_8", "int8", 166, 5496),
+    ("cortex-m4", None, 1, "vww", "int8", 89, 3030),
+    ("cortex-m4", None, 1, "kws", "int8", 43, 1431),
+    ("cortex-m4", None, 1, "ad", "int8", 4.8, 160),
+    ("cortex-m85", None, 1, "resnet_8", "int8", 8.48, None),
+    ("cortex-m85", None, 1, "vww", "int8", 13.4, None),
+    ("cortex-m85", None, 1, "kws", "int8", 3.46, None),
+    ("cortex-m85", None, 1, "ad", "int8", 0.53, None),
+    ("cortex-a7", 1000, 1, "resnet_8", "int8", 10.77, None),
+    ("cortex-a7", 1000, 1, "mobilenet_v1_0.25", "int8", 52.51, None),
+    ("cortex-a7", 800, 2, "mobilenet_v2", "int8", 332.9, None),
+    ("cortex-a53", 1500, 1, "mobilenet_v1", "int8", 164, None),
+    ("cortex-a53", 1500, 1, "mobilenet_v2", "int8", 122, None),
+    ("cortex-a73", None, 1, "mobilenet_v1", "int8", 70.2, None),
+    ("cortex-a73", None, 1, "mobilenet_v2", "int8", 80.3, None),
+    ("cortex-a73", None, 1, "mobilenet_v1", "float32", 160.1, None),
+    ("cortex-a73", None, 1, "mobilenet_v2", "float32", 117, None),
+    ("cortex-a75", None, 4, "mobilenet_v1", "int8", 13, None),
+    ("cortex-a75", None, 4, "mobilenet_v2", "int8", 12, None),
+    ("cortex-a75", None, 4, "mobilenet_v1", "float32", 24.0, None),
+    ("cortex-a75", None, 4, "mobilenet_v2", "float32", 17.5, None),
+    ("cortex-a76", None, 4, "mobilenet_v1", "int8", 5.0, 13000),
+    ("cortex-a76", None, 4, "mobilenet_v1", "float32", 14.0, None),
+)
+
+GEMM = Workload("gemm", macs=1_000_000, inner_k=8, weight_bytes=1000, input_bytes=1000, output_bytes=1000)
+A76 = Host(core="cortex-a76", threads=4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_layer_tables_have_the_published_size(name: str) -> None:
+    network, macs = NETWORKS[name]
+    assert sum(work.macs for work in network) == pytest.approx(macs, rel=2e-3)
+
+
+@pytest.mark.parametrize(("core", "mhz", "threads", "network", "dtype", "ms", "uj"), MEASURED)
+def test_measured_networks_are_met_within_35_percent(
+    core: str, mhz: float | None, threads: int, network: str, dtype: str, ms: float, uj: float | None
+) -> None:
+    host = Host(core=core, threads=threads, clock_mhz=mhz)
+    work = NETWORKS[network][0] if dtype == "int8" else as_float(NETWORKS[network][0])
+    assert sum(cpu_time_us(each, host) for each in work) / 1e3 == pytest.approx(ms, rel=0.35)
+    if uj is not None:
+        assert sum(cpu_energy_uj(each, host) for each in work) == pytest.approx(uj, rel=0.35)
+
+
+def test_the_phone_anchor_is_met_closely() -> None:
+    """The default CPU of the phone presets carries every ratio there: 2 % to its one measured point."""
+    time_us = sum(cpu_time_us(each, A76) for each in NETWORKS["mobilenet_v1"][0])
+    assert time_us == pytest.approx(5000, rel=0.02)
+
+
+TIMES = (
+    # A76 at 2525 MHz x 4: gemm 22, depthwise 0.8 MAC/cycle, 6 us per operator, 15 GB/s
+    (GEMM, 1e6 * (8 + 8) / 8 / 22 / (4 * 2525) + 6),
+    (replace(GEMM, dtype="float32"), 1e6 * 2 / 5.7 / (4 * 2525) + 6),
+    (replace(GEMM, kind="depthwise"), 1e6 / 0.8 / (4 * 2525) + 6),
+    (replace(GEMM, weight_bytes=15_000_000), 1000 + 6),  # bound by memory
+    (Workload("elementwise", elements=10_100), 4 * 10_100 / (4 * 2525) + 6),
+    (Workload("elementwise", elements=10_100, dtype="float32"), 2 * 10_100 / (4 * 2525) + 6),
+    (Workload("move", input_bytes=20_200, output_bytes=20_200), 20_200 / 8 / 2525 + 6),  # one thread
+    (Workload("move", output_bytes=2048 * 1024 + 150_000), (2048 * 1024 + 150_000) / 8 / 2525 + 6),
+    (Workload("free", input_bytes=10**9), 0.0),
+)
+
+
+@pytest.mark.parametrize(("work", "time_us"), TIMES)
+def test_times_follow_the_formula(work: Workload, time_us: float) -> None:
+    assert cpu_time_us(work, A76) == pytest.approx(time_us)
+
+
+def test_energy_is_power_times_time_and_traffic() -> None:
+    power_mw = 4 * 244 * 2525e-3 + 150
+    expected = cpu_time_us(GEMM, A76) * power_mw * 1e-3 + 1000 * 65e-6
+    assert cpu_energy_uj(GEMM, A76) == pytest.approx(expected)
+    assert cpu_busy_energy_uj(200, A76) == pytest.approx(200e-3 * (244 * 2525e-3 + 150)), "one thread"
+
+
+def test_free_work_costs_nothing_anywhere() -> None:
+    free, chip = Workload("free", input_bytes=1000, output_bytes=1000), Hardware(name="chip")
+    assert (host_cycles(free, chip), host_energy_uj(free, chip), cpu_energy_uj(free, A76)) == (0, 0.0, 0.0)
+
+
+def test_host_cycles_count_the_handover_in_npu_cycles() -> None:
+    chip = Hardware(name="chip", clock_mhz=500, host=Host(core="cortex-m7", handover_us=5.0))
+    work = Workload("elementwise", elements=280)
+    assert cpu_time_us(work, chip.host) == 4.0 + 20.0
+    assert host_cycles(work, chip) == (4 + 20 + 5) * 500
+    assert host_energy_uj(work, chip) == pytest.approx((4 + 20 + 5) * 446 * 280e-6)
+
+
+@pytest.mark.parametrize("core", CORES, ids=[core.name for core in CORES])
+def test_every_core_is_plausible(core: CpuCore) -> None:
+    assert cpu_core(core.name) is core
+    host, long_dot_product = Host(core=core.name), replace(GEMM, inner_k=576)
+    assert cpu_time_us(replace(GEMM, kind="depthwise"), host) > cpu_time_us(long_dot_product, host) > 0
+    assert cpu_time_us(as_float([GEMM])[0], host) > cpu_time_us(GEMM, host)
+    assert cpu_energy_uj(GEMM, host) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "cortex-a67",
+            r'^host\.core: "cortex-a67" is not a known core; did you mean cortex-a\d+\? Known: cortex-m4, ',
+        ),
+        ("Cortex-A76", "did you mean cortex-a76"),
+        ("8086", r'^host\.core: "8086" is not a known core; Known: cortex-m4, '),
+        ("a\nb", r'^host\.core: "a\\nb" is not'),
+    ],
+)
+def test_unknown_cores_point_to_the_nearest(name: str, said: str) -> None:
+    with pytest.raises(HardwareError, match=said):
+        cpu_time_us(GEMM, Host(core=name))
