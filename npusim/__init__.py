@@ -1,1 +1,70 @@
-"""TODO"""
+"""npusim: compile quantized neural networks for a parametric NPU and simulate them.
+
+    import npusim
+    result = npusim.run("mobilenet_v2", hw="edge-128")
+    print(f"{result.latency_ms:.2f} ms, {result.energy_uj:.0f} uJ")
+
+Names are imported when they are first used, so that `import npusim` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npusim.api import compile, hardware, load, load_program, run, save_program, simulate
+    from npusim.isa.errors import NpusimError
+    from npusim.isa.hardware import Hardware
+    from npusim.isa.program import Program
+    from npusim.kernels.graph import Graph
+    from npusim.result import RunResult
+
+    __version__: str
+
+__all__ = [
+    "Graph",
+    "Hardware",
+    "NpusimError",
+    "Program",
+    "RunResult",
+    "__version__",
+    "compile",
+    "hardware",
+    "load",
+    "load_program",
+    "run",
+    "save_program",
+    "simulate",
+]
+
+_HOMES = {
+    "Graph": "npusim.kernels.graph",
+    "Hardware": "npusim.isa.hardware",
+    "NpusimError": "npusim.isa.errors",
+    "Program": "npusim.isa.program",
+    "RunResult": "npusim.result",
+    "compile": "npusim.api",
+    "hardware": "npusim.api",
+    "load": "npusim.api",
+    "load_program": "npusim.api",
+    "run": "npusim.api",
+    "save_program": "npusim.api",
+    "simulate": "npusim.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("npusim")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'npusim' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from npusim.isa.control import Barrier, Call
+from npusim.isa.dma import Copy
 from npusim.isa.hardware import Hardware
-from npusim.isa.instruction import WORD_BYTES, Unit
+from npusim.isa.instruction import Unit
+from npusim.isa.mac import Convolve
 from npusim.isa.program import Buffer, HostCall, Layer, Placement, Program
+from npusim.isa.table import encode_all
 from npusim.isa.tensor import Array, Quantization, TensorType
+from npusim.isa.vector import Lookup
 from npusim.isa.workload import Workload
 
 from npusim.trace import INSTRUCTION_FETCH, Execution, Trace, Transfer
 
-OPCODES = {Unit.MAC: 0x20, Unit.VECTOR: 0x30, Unit.HOST: 0x40, Unit.FRONT_END: 0x01}
-DMA_OPCODE = 0x10
+ROWS = {Unit.MAC: Convolve, Unit.VECTOR: Lookup, Unit.HOST: Call, Unit.FRONT_END: Barrier}
 
 IMAGE = TensorType("int8", (1, 4, 4, 1), Quantization((0.5,), (-1,)))
 SCORES = TensorType("int8", (1, 10), Quantization((1 / 256,), (-128,)))
@@ -63,9 +67,8 @@ LAYER_ACTIONS: tuple[Mapping[str, int], ...] = (
 def program(
     layers: Sequence[Layer] = LAYERS, steps: Sequence[Step] = STEPS, hardware: Hardware | None = None
 ) -> Program:
-    """A program whose instructions are opcodes only: enough for reports, not for a machine."""
-    code = np.zeros((len(steps), WORD_BYTES), np.uint8)
-    code[:, 0] = [OPCODES.get(step.unit, DMA_OPCODE) for step in steps]
+    """A program whose instructions have all their fields zero: enough for reports, not for a machine."""
+    code = encode_all([ROWS.get(step.unit, Copy)() for step in steps])
     call = HostCall("sort [bold]", "arg_max", {}, (), (), SORT.workload, "axis is not the last")
     return Program(
         name="tiny",

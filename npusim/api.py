@@ -1,0 +1,233 @@
+"""The Python interface: load a model, describe a machine, compile, simulate; or all of it in one call.
+
+import npusim
+result = npusim.run("model.tflite", hw="edge-128")
+print(result.latency_ms, result.energy_uj, result.performance_info)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npusim.isa.errors import CompileError, FormatError, NpusimError
+from npusim.isa.hardware import Hardware
+from npusim.isa.nearest import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.inputs import Inputs
+    from npusim.isa.memory import HostFunction
+    from npusim.isa.program import Program
+    from npusim.isa.tensor import Array, TensorType
+    from npusim.kernels.graph import Graph
+    from npusim.result import RunResult
+
+DEFAULT_HARDWARE = "edge-128"
+PROGRAM_SUFFIX = ".npu"
+
+Progress = Callable[[int, int], None]
+"""Called now and then during a simulation with (instructions completed, all instructions)."""
+
+
+def load(path: str | Path) -> Graph:
+    """The graph of a model file, or of a built-in model by its name.
+
+    Raises NpusimError for a file that is missing, damaged, or holds what npusim does not have.
+    """
+    model = open_model(path)
+    from npusim.isa.program import Program
+
+    if isinstance(model, Program):
+        raise FormatError(f"{path}: is a compiled program, not a model; npusim.load_program reads it")
+    return model
+
+
+def load_program(path: str | Path) -> Program:
+    """The program of a `.npu` file; raises NpusimError for one that is damaged, too new, or breaks a rule."""
+    from npusim.isa import container
+
+    if not Path(path).exists():
+        raise NpusimError(f"{path}: no such file")
+    return container.load(Path(path))
+
+
+def save_program(program: Program, path: str | Path) -> None:
+    """Write a program as a `.npu` file, which `load_program` reads in any process."""
+    from npusim.isa import container
+
+    container.save(program, Path(path))
+
+
+def hardware(name: str | Path) -> Hardware:
+    """The hardware of a preset or of a TOML file; raises NpusimError with every fault listed."""
+    from npusim.isa import hardware_file
+
+    return hardware_file.hardware(name)
+
+
+def compile(graph: Graph, hw: str | Path | Hardware = DEFAULT_HARDWARE) -> Program:
+    """Compile a graph for a machine; `hw` is a preset, a file, or a Hardware.
+
+    Raises NpusimError for an operator that npusim does not have or a model that does not fit.
+    """
+    from npusim.scheduler import compile_graph
+
+    return compile_graph(graph, hw if isinstance(hw, Hardware) else hardware(hw))
+
+
+def simulate(
+    program: Program,
+    inputs: Inputs | None = None,
+    *,
+    timing_only: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Run a program on the simulated machine.
+
+    inputs:      values by position, or by tensor name (or "in0", ...); drawn at random from `seed` if None.
+    timing_only: execute no data: the same cycles and energy, no outputs.
+
+    Raises NpusimError for inputs that do not fit and for a program that cannot finish.
+    """
+    from npusim import inputs as values
+    from npusim.machine import execute
+    from npusim.measure import measure
+    from npusim.result import WallTimes
+
+    begin = time.perf_counter()
+    arrays: list[Array] | None = None
+    if not timing_only:
+        arrays = values.draw(program.inputs, seed) if inputs is None else values.bind(program.inputs, inputs)
+    execution = execute(
+        program,
+        arrays,
+        host_functions=host_functions(program),
+        data=not timing_only,
+        progress=progress,
+    )
+    result = measure(program, execution)
+    return replace(result, wall_s=WallTimes(simulate=time.perf_counter() - begin))
+
+
+def run(
+    path: str | Path,
+    hw: str | Path | Hardware | None = None,
+    inputs: Inputs | None = None,
+    timing_only: bool = False,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Load, compile and simulate a model in one call.
+
+    path: a model file, a `.npu` program, or the name of a built-in model.
+    hw:   a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
+
+    The other arguments, and what is raised, are those of `simulate`.
+    """
+    program, wall = prepare(path, hw)
+    result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
+    return replace(result, wall_s=replace(result.wall_s, **wall))
+
+
+def prepare(path: str | Path, hw: str | Path | Hardware | None = None) -> tuple[Program, dict[str, float]]:
+    """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name."""
+    from npusim.isa.program import Program
+
+    wall = {"load": 0.0, "compile": 0.0}
+    chosen = hardware(hw) if isinstance(hw, str | Path) else hw
+    with _timed(wall, "load"):
+        model = open_model(path)
+    if isinstance(model, Program):
+        _require_same_hardware(path, model, chosen)
+        return model, wall
+    with _timed(wall, "compile"):
+        program = compile(model, chosen or DEFAULT_HARDWARE)
+    return program, wall
+
+
+def open_model(path: str | Path) -> Graph | Program:
+    """What a path or built-in name stands for: a file first, then a built-in model."""
+    from npusim import formats, models
+
+    file, name = Path(path), str(path)
+    if file.suffix.lower() == PROGRAM_SUFFIX and file.is_file():
+        return load_program(file)
+    if file.exists():
+        return formats.read(file)
+    if name in models.names():
+        from npusim.formats import tflite
+
+        return tflite.parse(models.path_or_bytes(name), name)
+    if file.suffix or len(file.parts) != 1:
+        raise NpusimError(f"{path}: no such file")
+    near = nearest(name, models.names())
+    hint = f", did you mean {near}?" if near else ";"
+    raise NpusimError(
+        f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(models.names())}"
+    )
+
+
+def host_functions(program: Program) -> Mapping[str, HostFunction]:
+    """What computes the operators that the program leaves to the host: their numpy references."""
+    from npusim.kernels import operator
+
+    return {name: _host_function(operator(name)) for name in {call.op for call in program.host_calls}}
+
+
+def _host_function(entry: Any) -> HostFunction:
+    from npusim.kernels.operator import Call
+
+    def call(
+        attributes: Mapping[str, Any],
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        values: Sequence[Array | None],
+    ) -> Sequence[Array]:
+        known = {i: value for i, value in enumerate(values) if value is not None}
+        results: Sequence[Array] = entry.reference(
+            Call(attributes, tuple(inputs), tuple(outputs), known), values
+        )
+        return results
+
+    return call
+
+
+def _require_same_hardware(path: str | Path, program: Program, chosen: Hardware | None) -> None:
+    """A program is compiled for its hardware: tiles and addresses of another would be wrong."""
+    if chosen is None or chosen == program.hardware:
+        return
+    from npusim.isa.hardware_file import to_dict
+
+    mine, other = _flat(to_dict(program.hardware)), _flat(to_dict(chosen))
+    differing = [key for key in dict.fromkeys([*mine, *other]) if mine.get(key) != other.get(key)]
+    numbers = [key for key in differing if key not in ("name", "description")]
+    shown = ", ".join((numbers or differing)[:3]) + (", ..." if len(numbers) > 3 else "")
+    raise CompileError(
+        f'{path}: compiled for "{program.hardware.name}", and "{chosen.name}" differs in {shown}; '
+        "run it without --hw, or compile the model again for the other hardware"
+    )
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+@contextmanager
+def _timed(wall: dict[str, float], name: str) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    wall[name] = time.perf_counter() - begin

@@ -1,0 +1,66 @@
+"""Files that npusim writes: whole or not at all, and every one that can be written is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from npusim.isa.errors import NpusimError
+
+Writer = Callable[[BinaryIO], object]
+
+
+def text(content: str) -> Writer:
+    """A writer of UTF-8 text."""
+    return lambda file: file.write(content.encode("utf-8"))
+
+
+def write(path: Path, writer: Writer) -> None:
+    """Let `writer` fill the file at `path`, which appears complete or stays what it was.
+
+    The content goes to a file beside it that then takes its name. Devices and pipes are written directly, a
+    link is followed. Raises NpusimError that names the path.
+    """
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                writer(file)
+            return
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            with partial.open("xb") as file:
+                writer(file)
+            partial.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+    except OSError as fault:
+        raise NpusimError(f"{path}: cannot be written: {fault.strerror or fault}") from fault
+
+
+def write_all(writers: Mapping[Path, Writer]) -> None:
+    """Write several files; a fault of one does not stop the others. Raises NpusimError, a line per fault."""
+    faults = []
+    for path, writer in writers.items():
+        try:
+            write(path, writer)
+        except NpusimError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise NpusimError("\n".join(faults))
+
+
+def require_writable(path: Path) -> None:
+    """Raise NpusimError if `path` surely cannot be written: known before the work, not after it."""
+    folder = path.resolve().parent
+    if path.is_dir():
+        raise NpusimError(f"{path}: is a folder; give the name of a file")
+    if not folder.is_dir():
+        raise NpusimError(f"{path}: there is no folder {folder}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise NpusimError(f"{path}: cannot be written: permission denied")

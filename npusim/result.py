@@ -1,0 +1,234 @@
+"""What a run gives back: the outputs, and every number about it, typed and as the JSON of `--json`.
+
+Numbers are defined where they are held, below; `npusim.measure` computes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from npusim.isa.errors import NpusimError
+from npusim.isa.hardware import Hardware
+from npusim.isa.program import Program
+from npusim.isa.tensor import Array
+from npusim.timeline import BusyCycles
+from npusim.trace import Execution
+
+if TYPE_CHECKING:
+    import pandas
+
+    from npusim.energy import Energy
+    from npusim.performance import PerformanceInfo
+
+SCHEMA_VERSION = 1
+"""Version of the JSON; raised when a key changes its meaning or goes away, not when one is added."""
+
+
+class RunCycles(int):
+    """Cycles of a run: a number, the total, whose attributes say how long each unit works.
+
+    `npusim.timeline.BusyCycles` defines the attributes; units overlap, so they do not add up.
+    """
+
+    total: int
+    dma: int
+    mac: int
+    vector: int
+    host: int
+    stall: int
+
+    @classmethod
+    def of(cls, busy: BusyCycles) -> RunCycles:
+        """The total of `busy`, with its parts."""
+        number = cls(busy.total)
+        vars(number).update(asdict(busy))
+        return number
+
+
+class RunEnergy(float):
+    """Energy of a run in microjoules: a number, the total, whose attributes say where it went.
+
+    `npusim.energy.Energy` defines the attributes; total = dynamic + static + dram + host, and the values of
+    by_component add up to the total too.
+    """
+
+    total: float
+    dynamic: float
+    static: float
+    dram: float
+    host: float
+    by_component: Mapping[str, float]
+
+    @classmethod
+    def of(cls, energy: Energy) -> RunEnergy:
+        """The total of `energy`, with its parts."""
+        number = cls(energy.total)
+        vars(number).update(total=energy.total, **asdict(energy))
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Power in milliwatts of everything that `RunEnergy` counts.
+
+    average: energy over latency.
+    peak:    the highest average over any 1 % of the run (at least 100 cycles), see `npusim.measure`.
+    """
+
+    average: float
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """Cycles that no schedule can beat on this hardware, the largest of four, each as if it were alone.
+
+    mac:    multiply-accumulates of the layers on the MAC array / its multipliers.
+    vector: elements of the layers on the vector unit / its lanes.
+    dram:   weights, network inputs and outputs, each moved once / peak bandwidth.
+    host:   cycles that the host works, which nothing on the NPU shortens.
+    """
+
+    mac: int
+    vector: int
+    dram: int
+    host: int
+
+    @property
+    def cycles(self) -> int:
+        """The largest of the four."""
+        return max(self.mac, self.vector, self.dram, self.host)
+
+    @property
+    def limit(self) -> str:
+        """Which of the four it is."""
+        return max(("mac", "vector", "dram", "host"), key=lambda name: getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class DramBytes:
+    """Bytes through the DRAM port in whole bursts: data read, data written, instructions fetched."""
+
+    read: int
+    write: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class WallTimes:
+    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken."""
+
+    load: float | None = None
+    compile: float | None = None
+    simulate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerResult:
+    """One operator of the model.
+
+    unit:        "mac", "vector", "dma", "host", or "none" for an operator that costs nothing.
+    cycles:      its part of the run (`npusim.timeline.layer_cycles`); the layers add up to the total.
+    macs:        multiply-accumulates.
+    utilization: macs / (cycles * multipliers of the array), 0 to 1, of layers on the MAC array; else 0.
+    bytes:       DRAM traffic of its instructions, in whole bursts.
+    energy_uj:   its actions, its share of the front end by instructions, its share of static and background
+                 energy by cycles, and the host's energy; the layers add up to the total.
+    start_cycle, end_cycle: from the first start to the last end of its instructions, copies included: layers
+                 overlap. None without instructions.
+    reason:      why the host runs it; empty for the others.
+    """
+
+    name: str
+    op: str
+    unit: str
+    cycles: int
+    macs: int
+    utilization: float
+    bytes: int
+    energy_uj: float
+    start_cycle: int | None
+    end_cycle: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """One execution of a program.
+
+    outputs:    one array per model output, by position; empty when no data was executed (timing only).
+    latency_ms: cycles / clock.
+    macs:       multiply-accumulates of the network, whoever computes them.
+    mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
+    scratchpad_peak_bytes: one past the highest scratchpad byte in use.
+    program, execution: what ran and its timeline, for reports.
+    """
+
+    outputs: list[Array]
+    cycles: RunCycles
+    latency_ms: float
+    energy_uj: RunEnergy
+    power_mw: Power
+    performance_info: PerformanceInfo
+    macs: int
+    mac_utilization: float
+    lower_bound: LowerBound
+    dram_bytes: DramBytes
+    layers: tuple[LayerResult, ...]
+    wall_s: WallTimes
+    program: Program
+    execution: Execution
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return self.program.name
+
+    @property
+    def hardware(self) -> Hardware:
+        """The hardware it ran on."""
+        return self.program.hardware
+
+    @property
+    def inferences_per_s(self) -> float:
+        """Inferences per second, one after the other."""
+        return 1e3 / self.latency_ms if self.latency_ms else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
+        from npusim import __version__
+
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "npusim_version": __version__,
+            "model": self.model,
+            "hardware": self.hardware.model_dump(mode="json"),
+            "cycles": dict(vars(self.cycles)),
+            "latency_ms": self.latency_ms,
+            "inferences_per_s": self.inferences_per_s,
+            "energy_uj": dict(vars(self.energy_uj)),
+            "power_mw": asdict(self.power_mw),
+            "macs": self.macs,
+            "mac_utilization": self.mac_utilization,
+            "lower_bound_cycles": self.lower_bound.cycles,
+            "lower_bound_limit": self.lower_bound.limit,
+            "dram_bytes": asdict(self.dram_bytes),
+            "scratchpad_peak_bytes": self.program.scratchpad_peak_bytes,
+            "instructions": self.program.instructions,
+            "performance_info": asdict(self.performance_info),
+            "layers": [asdict(layer) for layer in self.layers],
+            "wall_s": asdict(self.wall_s),
+        }
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The layers as a table, a row per layer; needs the extra `npusim[pandas]`."""
+        try:
+            import pandas
+        except ImportError as fault:
+            raise NpusimError(
+                "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
+            ) from fault
+        table = pandas.DataFrame([asdict(layer) for layer in self.layers])
+        return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
