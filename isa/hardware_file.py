@@ -196,7 +196,8 @@ def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | 
                 keys.pop()
                 path = ".".join(keys)
             if item["type"] == "extra_forbidden":
-                faults[path] = _unknown(path, item["input"])
+                listed = len(faults) < MOST_FAULTS_LISTED
+                faults[path] = _unknown(path, item["input"]) if listed else "unknown key"
             elif item["type"] == "missing":
                 faults[path] = f"is missing, must be {_allowed(path)}"
             else:
@@ -264,20 +265,24 @@ def _unknown(path: str, value: object) -> str:
     *tables, key = path.split(".")
     prefix = "".join(f"{table}." for table in tables)
     below = [known[len(prefix) :] for known in _by_path() if known.startswith(prefix)]
+    known_here = dict.fromkeys(known.split(".")[0] for known in below)
+    if not prefix:
+        known_here["extends"] = None
     if isinstance(value, Mapping):
-        siblings = dict.fromkeys(known.split(".")[0] for known in below if "." in known)
+        near = nearest(key, [known for known in known_here if known not in below])
     else:
-        siblings = dict.fromkeys(known for known in below if "." not in known)
-    near = nearest(key, siblings)
-    if near is None and not isinstance(value, Mapping):
-        # "scratchpad_kib" or "rows" at the top of a file mean a key of a table.
-        spellings = {known.rpartition(".")[2]: known for known in _by_path()}
-        spellings |= {known: known for known in _by_path()}
-        match = nearest(key, spellings)
-        near = spellings[match] if match else None
-    if near:
-        return f"unknown key, did you mean {near}?"
-    return f"unknown key, known here: {', '.join(siblings) or 'none'}"
+        near = nearest(key, [known for known in known_here if known in below or known == "extends"])
+        near = near or _nearest_anywhere(key)
+    hint = f"did you mean {near}?" if near else f"known here: {', '.join(known_here) or 'none'}"
+    return f"unknown key, {hint}"
+
+
+def _nearest_anywhere(key: str) -> str | None:
+    """The path that a key without its table means: "rows" is mac_array.rows, "dram_latency" dram.latency_ns."""
+    spellings = {known.rpartition(".")[2]: known for known in _by_path()}
+    spellings |= {known: known for known in _by_path()}
+    match = nearest(key, spellings)
+    return spellings[match] if match else None
 
 
 def _listed(faults: Mapping[str, str]) -> str:

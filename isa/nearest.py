@@ -7,10 +7,13 @@ from difflib import SequenceMatcher
 from itertools import takewhile
 
 LEAST_SIMILARITY = 0.6
+# Comparing takes time in proportion to the length; no known word comes near this one.
+LONGEST_WORD = 80
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The most similar known word, the longer common beginning winning a tie; None if nothing is similar."""
+    word = word[:LONGEST_WORD]
 
     def rank(candidate: str) -> tuple[float, int]:
         similarity = SequenceMatcher(None, candidate, word).ratio()
