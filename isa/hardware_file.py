@@ -278,7 +278,7 @@ def _unknown(path: str, value: object) -> str:
 
 
 def _nearest_anywhere(key: str) -> str | None:
-    """The path that a key without its table means: "rows" is mac_array.rows, "dram_latency" dram.latency_ns."""
+    """The path that a key without its table means: "rows" is mac_array.rows."""
     spellings = {known.rpartition(".")[2]: known for known in _by_path()}
     spellings |= {known: known for known in _by_path()}
     match = nearest(key, spellings)
