@@ -6,12 +6,30 @@ from difflib import get_close_matches
 
 from npusim.isa.errors import GraphError
 from npusim.kernels import (
+    add,
+    arg_max,
+    average_pool_2d,
+    concatenation,
+    conv_2d,
+    depthwise_conv_2d,
+    dequantize,
+    fully_connected,
     hard_swish,
     leaky_relu,
     logistic,
+    max_pool_2d,
+    mean,
+    mul,
+    pad,
+    quantize,
     relu,
     relu6,
+    reshape,
+    resize_bilinear,
     softmax,
+    split,
+    squeeze,
+    sub,
     tanh,
 )
 from npusim.kernels.graph import Graph, Node
@@ -19,9 +37,19 @@ from npusim.kernels.operator import Call, Operator
 
 OPERATORS: tuple[Operator, ...] = (
     # convolutions and matrix products
+    conv_2d.OPERATOR,
+    depthwise_conv_2d.OPERATOR,
+    fully_connected.OPERATOR,
     # elementwise
+    add.OPERATOR,
+    sub.OPERATOR,
+    mul.OPERATOR,
     # pools and reductions
+    average_pool_2d.OPERATOR,
+    max_pool_2d.OPERATOR,
+    mean.OPERATOR,
     softmax.OPERATOR,
+    arg_max.OPERATOR,
     # look-up tables
     logistic.OPERATOR,
     tanh.OPERATOR,
@@ -30,7 +58,15 @@ OPERATORS: tuple[Operator, ...] = (
     leaky_relu.OPERATOR,
     hard_swish.OPERATOR,
     # moves and type conversions
+    quantize.OPERATOR,
+    reshape.OPERATOR,
+    squeeze.OPERATOR,
+    pad.OPERATOR,
+    concatenation.OPERATOR,
+    split.OPERATOR,
+    dequantize.OPERATOR,
     # whole layers that run on the host
+    resize_bilinear.OPERATOR,
 )
 """Every operator that npusim knows, grouped by what computes it."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from npusim.isa.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator import Call
 

@@ -1,0 +1,25 @@
+"""Sum of two tensors, which may broadcast. Attributes: activation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npusim.isa.tensor import Array
+from npusim.kernels import broadcast, rules
+from npusim.kernels.operands import elementwise
+from npusim.kernels.operator import Call, Operator
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    return broadcast.add_or_subtract(call, values, np.add)
+
+
+OPERATOR = Operator(
+    name="add",
+    rules=broadcast.RULES,
+    npu_rules=(rules.eight_bit,),
+    reference=_reference,
+    workload=elementwise,
+)

@@ -1,0 +1,37 @@
+"""The mean of each window of an image; padding is not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic import clamp, rounding_divide
+from npusim.isa.tensor import Array
+from npusim.kernels import pooling
+from npusim.kernels.activation import act_range, limit_reals
+from npusim.kernels.operands import input_type, input_value
+from npusim.kernels.operator import Call, Operator
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    """Codes are averaged as they are: input and output have one scale and zero point."""
+    image: Any = input_value(values)
+    ofm, activation = call.outputs[0], call.attributes["activation"]
+    counts = pooling.elements_seen(call)
+    if input_type(call).dtype == "float32":
+        sums = pooling.combine_windows(image, call, np.add, 0.0)
+        sums /= counts
+        return [limit_reals(activation, sums)]
+    sums = pooling.combine_windows(image.astype(np.int32), call, np.add, 0)
+    return [clamp(rounding_divide(sums, counts), *act_range(activation, ofm), ofm.numpy_dtype)]
+
+
+OPERATOR = Operator(
+    name="average_pool_2d",
+    rules=pooling.RULES,
+    npu_rules=pooling.NPU_RULES,
+    reference=_reference,
+    workload=pooling.workload,
+)

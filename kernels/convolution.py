@@ -1,0 +1,107 @@
+"""What conv_2d and depthwise_conv_2d share: rules, window, reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+
+from npusim.isa.tensor import Array
+from npusim.kernels import weighted_sum
+from npusim.kernels.activation import known_activation
+from npusim.kernels.geometry import (
+    Pair,
+    image_ranks,
+    limited,
+    padding_on_npu,
+    window_attributes,
+    window_shape,
+)
+from npusim.kernels.operands import input_type, input_value, quantization
+from npusim.kernels.operator import Call, Rule
+from npusim.kernels.rescale import convolution_multipliers, sound_scales
+from npusim.kernels.weighted_sum import WEIGHTS
+
+
+class Window(TypedDict):
+    """A window in the words of `npusim.isa.convolution`, (height, width) each."""
+
+    strides: Pair
+    dilations: Pair
+    pads: Pair
+    output_shape: Pair
+
+
+def window_of(call: Call) -> Window:
+    """The window of a call; padding below and to the right follows from the shape of the output."""
+    attributes = call.attributes
+    _, rows, columns, _ = call.outputs[0].shape
+    (top, _), (left, _) = attributes["padding"]
+    return Window(
+        strides=(attributes["strides"][0], attributes["strides"][1]),
+        dilations=(attributes["dilations"][0], attributes["dilations"][1]),
+        pads=(top, left),
+        output_shape=(rows, columns),
+    )
+
+
+def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
+    """The rules of a convolution; `filters` is the one for the shape of its weights [., height, width, .].
+
+    `channel_axis` is the dimension of the weights that holds the output channels.
+    """
+
+    def output_shape(call: Call) -> bool:
+        """the output has the shape that kernel, strides, dilations and padding give, a channel per filter"""
+        weights = input_type(call, WEIGHTS).shape
+        rows, columns = window_shape(weights[1:3], call)
+        return call.outputs[0].shape == (input_type(call).shape[0], rows, columns, weights[channel_axis])
+
+    return (
+        weighted_sum.three_operands,
+        weighted_sum.one_kind_of_number,
+        image_ranks,
+        filters,
+        window_attributes,
+        output_shape,
+        weighted_sum.one_scale_per_map,
+        weighted_sum.weights_scaled_by_channel(channel_axis),
+        sound_scales,
+        weighted_sum.bias_per_channel,
+        known_activation,
+    )
+
+
+def _kernel_on_npu(call: Call) -> bool:
+    """on the NPU kernels are 1..255 high and wide"""
+    return max(input_type(call, WEIGHTS).shape[1:3]) <= 255
+
+
+NPU_RULES: tuple[Rule, ...] = (
+    weighted_sum.quantized_maps,
+    weighted_sum.constant_weights,
+    _kernel_on_npu,
+    limited(("strides",), 31),
+    limited(("dilations",), 63),
+    padding_on_npu,
+)
+
+
+def reference(
+    call: Call,
+    values: Sequence[Array | None],
+    weights: Array,
+    of_codes: Callable[..., Array],
+    of_reals: Callable[..., Array],
+) -> list[Array]:
+    """A convolution in numpy; `of_codes` and `of_reals` are the primitives of `npusim.isa.convolution`."""
+    images, bias = input_value(values), weighted_sum.bias_value(values)
+    ifm, window = input_type(call), window_of(call)
+    if ifm.dtype == "float32":
+        sums: Any = np.stack([of_reals(image, weights, **window) for image in images])
+        return [weighted_sum.finish_reals(call, sums, bias)]
+    zeros = quantization(ifm).zero_point, weighted_sum.weight_zero(call)
+    accumulators: Any = np.stack([of_codes(image, weights, *zeros, **window) for image in images])
+    multipliers = convolution_multipliers(ifm, input_type(call, WEIGHTS), call.outputs[0])
+    return [weighted_sum.finish_codes(call, accumulators, bias, multipliers, "double")]

@@ -1,0 +1,33 @@
+"""The largest value of each window of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic import clamp
+from npusim.isa.tensor import Array
+from npusim.kernels import pooling
+from npusim.kernels.activation import act_range, limit_reals
+from npusim.kernels.operands import code_range, input_type, input_value
+from npusim.kernels.operator import Call, Operator
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    image: Any = input_value(values)
+    ofm, activation = call.outputs[0], call.attributes["activation"]
+    if input_type(call).dtype == "float32":
+        return [limit_reals(activation, pooling.combine_windows(image, call, np.maximum, -np.inf))]
+    largest = pooling.combine_windows(image, call, np.maximum, code_range(ofm.dtype)[0])
+    return [clamp(largest, *act_range(activation, ofm), ofm.numpy_dtype)]
+
+
+OPERATOR = Operator(
+    name="max_pool_2d",
+    rules=pooling.RULES,
+    npu_rules=pooling.NPU_RULES,
+    reference=_reference,
+    workload=pooling.workload,
+)

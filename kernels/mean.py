@@ -1,0 +1,86 @@
+"""Mean over some dimensions. Attributes: axes (sorted, from 0), keep_dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic import requantise
+from npusim.isa.tensor import Array
+from npusim.isa.workload import Workload
+from npusim.kernels import rules
+from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
+from npusim.kernels.operator import Call, Operator
+from npusim.kernels.rescale import mean_multiplier, sound_scales
+
+MOST_CODES = 1 << 23
+"""So many 8-bit codes always add up within the 32 bits of an accumulator."""
+
+
+def averaged(call: Call) -> int:
+    """How many elements make up one mean."""
+    shape = input_type(call).shape
+    return prod(shape[axis] for axis in call.attributes["axes"])
+
+
+def _axes(call: Call) -> bool:
+    """axes are different dimensions of the input, in ascending order"""
+    axes = list(call.attributes["axes"])
+    return axes == sorted(set(axes)) and all(0 <= axis < len(input_type(call).shape) for axis in axes)
+
+
+def _output_shape(call: Call) -> bool:
+    """the output has the input's shape without the averaged dimensions (with keep_dims: as ones)"""
+    shape, axes = input_type(call).shape, call.attributes["axes"]
+    if call.attributes["keep_dims"]:
+        expected = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    else:
+        expected = tuple(size for axis, size in enumerate(shape) if axis not in axes)
+    return call.outputs[0].shape == expected
+
+
+def _count(call: Call) -> bool:
+    """at least 1 and at most 2**23 elements are averaged"""
+    return 1 <= averaged(call) <= MOST_CODES
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    x: Any = input_value(values)
+    ifm, ofm = input_type(call), call.outputs[0]
+    axes = tuple(call.attributes["axes"])
+    if ifm.dtype == "float32":
+        return [np.asarray(x.mean(axis=axes, dtype=np.float32)).reshape(ofm.shape)]
+    count = averaged(call)
+    sums = np.asarray(x.sum(axis=axes, dtype=np.int32)) - count * quantization(ifm).zero_point
+    codes = requantise(
+        sums,
+        *mean_multiplier(ifm, ofm, count),
+        quantization(ofm).zero_point,
+        *code_range(ofm.dtype),
+        ofm.numpy_dtype,
+    )
+    return [codes.reshape(ofm.shape)]
+
+
+def _workload(call: Call) -> Workload:
+    return elementwise(call, input_type(call).elements)
+
+
+OPERATOR = Operator(
+    name="mean",
+    rules=(
+        rules.operands(1),
+        rules.computes_on("int8", "uint8", "float32"),
+        rules.same_type,
+        _axes,
+        _output_shape,
+        _count,
+        sound_scales,
+    ),
+    npu_rules=(rules.eight_bit,),
+    reference=_reference,
+    workload=_workload,
+)

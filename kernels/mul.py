@@ -1,0 +1,37 @@
+"""Product of two tensors, which may broadcast. Attributes: activation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.tensor import Array
+from npusim.kernels import broadcast, rules
+from npusim.kernels.operands import elementwise, input_type, input_value, quantization
+from npusim.kernels.operator import Call, Operator
+from npusim.kernels.rescale import mul_multiplier
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    types = input_type(call), input_type(call, 1)
+    if types[0].dtype == "float32":
+        return broadcast.combine_reals(call, values, np.multiply)
+    first, second = (_centred(input_value(values, i), quantization(types[i]).zero_point) for i in (0, 1))
+    return [broadcast.finish_codes(call, first * second, mul_multiplier(*types, call.outputs[0]))]
+
+
+def _centred(codes: Any, zero_point: int) -> Any:
+    centred = codes.astype(np.int32)
+    centred -= zero_point
+    return centred
+
+
+OPERATOR = Operator(
+    name="mul",
+    rules=broadcast.RULES,
+    npu_rules=(rules.eight_bit,),
+    reference=_reference,
+    workload=elementwise,
+)

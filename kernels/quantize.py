@@ -1,0 +1,62 @@
+"""float32 or 8-bit codes of one scale to 8-bit codes of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic import requantise, round_half_away
+from npusim.isa.tensor import Array, Quantization
+from npusim.kernels import rules
+from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
+from npusim.kernels.operator import Call, Operator
+from npusim.kernels.rescale import quantize_multiplier_of, sound_scales
+
+
+def _gives_codes(call: Call) -> bool:
+    """the output is int8 or uint8 with one scale and zero point"""
+    ofm = call.outputs[0]
+    return ofm.quantized and rules.per_tensor(call)
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    x: Any = input_value(values)
+    ifm, ofm = input_type(call), call.outputs[0]
+    if ifm.dtype == "float32":
+        return [quantize_reals(x, quantization(ofm), ofm.dtype)]
+    return [
+        requantise(
+            x.astype(np.int32) - quantization(ifm).zero_point,
+            *quantize_multiplier_of(ifm, ofm),
+            quantization(ofm).zero_point,
+            *code_range(ofm.dtype),
+            ofm.numpy_dtype,
+        )
+    ]
+
+
+def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
+    """Codes of float32 values: divided in float32, rounded half away from zero; NaN is the smallest code."""
+    low, high = code_range(dtype)
+    with np.errstate(over="ignore"):  # an infinite quotient is clamped like any large one
+        steps = round_half_away(reals / np.float32(target.scale))
+    steps += target.zero_point
+    codes: Array = np.fmin(np.fmax(steps, low), high).astype(dtype)
+    return codes
+
+
+OPERATOR = Operator(
+    name="quantize",
+    rules=(
+        rules.operands(1),
+        rules.computes_on("int8", "uint8", "float32"),
+        rules.same_shape,
+        _gives_codes,
+        sound_scales,
+    ),
+    npu_rules=(rules.eight_bit,),
+    reference=_reference,
+    workload=elementwise,
+)

@@ -1,0 +1,103 @@
+"""From scales to multipliers: the (multiplier, shift) pairs of each operator's output stage.
+
+Which steps run in float32 and which in float64 decides about single bytes, so each rule is written out here,
+once, for references and lowerings alike. Pairs are those of `npusim.isa.arithmetic.quantize_multiplier`.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from npusim.isa.arithmetic import Int64Array, quantize_multiplier, quantize_multipliers
+from npusim.isa.tensor import TensorType
+from npusim.kernels.operands import code_range, quantization
+from npusim.kernels.operator import Call
+
+Multiplier = tuple[int, int]
+"""A real factor as (multiplier, shift)."""
+
+ADD_LEFT_SHIFT = 20
+"""Fractional bits that addends gain before they are brought to a common scale."""
+
+
+def sound_scales(call: Call) -> bool:
+    """every scale is positive and finite, and every zero point of an 8-bit tensor is one of its codes"""
+    for tensor in (*call.inputs, *call.outputs):
+        if tensor is None or tensor.quantization is None or tensor.dtype not in ("int8", "uint8"):
+            continue
+        low, high = code_range(tensor.dtype)
+        scaling = tensor.quantization
+        if not all(isfinite(scale) and scale > 0 for scale in scaling.scales):
+            return False
+        if not all(low <= zero_point <= high for zero_point in scaling.zero_points):
+            return False
+    return True
+
+
+def convolution_multipliers(
+    ifm: TensorType, weights: TensorType, ofm: TensorType
+) -> tuple[Int64Array, Int64Array]:
+    """Multipliers and shifts of conv_2d and depthwise_conv_2d, one of each per scale of the weights.
+
+    ifm scale * weight scale / ofm scale in float64; but for a uint8 feature map and weights with one scale
+    the product of the two scales is rounded to float32 first, as the kernels do.
+    """
+    product = quantization(ifm).scale * np.array(quantization(weights).scales)
+    if ifm.dtype == "uint8" and quantization(weights).axis is None:
+        product = product.astype(np.float32).astype(np.float64)
+    return quantize_multipliers(product / quantization(ofm).scale)
+
+
+def fully_connected_multipliers(
+    ifm: TensorType, weights: TensorType, ofm: TensorType
+) -> tuple[Int64Array, Int64Array]:
+    """Multipliers and shifts of fully_connected, one of each per scale of the weights; float64 throughout."""
+    product = quantization(ifm).scale * np.array(quantization(weights).scales)
+    return quantize_multipliers(product / quantization(ofm).scale)
+
+
+class AddMultipliers(NamedTuple):
+    """The three rescales of a quantised add: both addends to a common scale, the sum to the output's."""
+
+    first: Multiplier
+    second: Multiplier
+    output: Multiplier
+
+
+def add_multipliers(first: TensorType, second: TensorType, ofm: TensorType) -> AddMultipliers:
+    """Rescales of add and sub; addends enter shifted left by ADD_LEFT_SHIFT.
+
+    The common scale is twice the larger input scale, so that the sum of two rescaled addends cannot overflow.
+    """
+    scales = quantization(first).scale, quantization(second).scale
+    common = 2 * max(scales)
+    return AddMultipliers(
+        quantize_multiplier(scales[0] / common),
+        quantize_multiplier(scales[1] / common),
+        quantize_multiplier(common / ((1 << ADD_LEFT_SHIFT) * quantization(ofm).scale)),
+    )
+
+
+def mul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
+    """The rescale of a product of codes: scale * scale / ofm scale, both steps in float32."""
+    product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
+    return quantize_multiplier(float(product / np.float32(quantization(ofm).scale)))
+
+
+def quantize_multiplier_of(ifm: TensorType, ofm: TensorType) -> Multiplier:
+    """The rescale of codes to another scale: ifm scale / ofm scale in float64."""
+    return quantize_multiplier(quantization(ifm).scale / quantization(ofm).scale)
+
+
+def mean_multiplier(ifm: TensorType, ofm: TensorType, count: int) -> Multiplier:
+    """The rescale of a sum of `count` codes to their mean: the multiplier is divided by the count.
+
+    To lose no precision the multiplier first moves left by floor(log2 count) bits, no further than the shift
+    allows, and the shift makes up for it.
+    """
+    multiplier, shift = quantize_multiplier_of(ifm, ofm)
+    headroom = min(count.bit_length() - 1, 32, 31 + shift)
+    return (multiplier << headroom) // count, shift - headroom
