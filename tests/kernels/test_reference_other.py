@@ -7,7 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npusim.kernels import hard_swish, leaky_relu, logistic, relu, relu6, softmax, tanh
+from npusim.kernels import (
+    arg_max,
+    concatenation,
+    dequantize,
+    hard_swish,
+    leaky_relu,
+    logistic,
+    pad,
+    relu,
+    relu6,
+    resize_bilinear,
+    softmax,
+    tanh,
+)
 from npusim.kernels.operator import Operator
 
 from .litert_cases import litert_cases
@@ -20,6 +33,11 @@ OPERATORS: dict[str, Operator] = {
     "RELU6": relu6.OPERATOR,
     "LEAKY_RELU": leaky_relu.OPERATOR,
     "HARD_SWISH": hard_swish.OPERATOR,
+    "RESIZE_BILINEAR": resize_bilinear.OPERATOR,
+    "ARG_MAX": arg_max.OPERATOR,
+    "DEQUANTIZE": dequantize.OPERATOR,
+    "PAD": pad.OPERATOR,
+    "CONCATENATION": concatenation.OPERATOR,
 }
 
 

@@ -1,0 +1,43 @@
+"""arg_max: the position of the largest element along one axis, the first one if there are several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npusim.isa.tensor import Array
+from npusim.isa.workload import Workload
+from npusim.kernels import rules
+from npusim.kernels.operands import elementwise, input_type, input_value
+from npusim.kernels.operator import Call, Operator
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    positions = np.argmax(input_value(values), axis=call.attributes["axis"])
+    return [positions.astype(call.outputs[0].numpy_dtype).reshape(call.outputs[0].shape)]
+
+
+def _workload(call: Call) -> Workload:
+    return elementwise(call, input_type(call).elements)
+
+
+def _axis(call: Call) -> bool:
+    """axis counts from the front and is an axis of the input"""
+    axis = call.attributes.get("axis")
+    return isinstance(axis, int) and 0 <= axis < len(input_type(call).shape)
+
+
+def _positions(call: Call) -> bool:
+    """the output is int32 or int64 and has the input's shape without the axis"""
+    axis, shape, output = call.attributes["axis"], input_type(call).shape, call.outputs[0]
+    return output.dtype in ("int32", "int64") and output.shape == shape[:axis] + shape[axis + 1 :]
+
+
+OPERATOR = Operator(
+    name="arg_max",
+    rules=(rules.operands(1), rules.computes_on("int8", "uint8", "int32", "float32"), _axis, _positions),
+    npu_rules=(rules.host_only("the vector unit finds no positions"),),
+    reference=_reference,
+    workload=_workload,
+)

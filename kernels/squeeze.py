@@ -1,0 +1,23 @@
+"""squeeze: a reshape that drops axes of one element."""
+
+from __future__ import annotations
+
+from npusim.kernels import reshape, rules
+from npusim.kernels.operands import free, input_type
+from npusim.kernels.operator import Call, Operator
+
+
+def _drops_only_ones(call: Call) -> bool:
+    """input and output shapes differ only in axes of one element"""
+    kept = [size for size in input_type(call).shape if size != 1]
+    return kept == [size for size in call.outputs[0].shape if size != 1]
+
+
+OPERATOR = Operator(
+    name="squeeze",
+    rules=(rules.operands(1), rules.same_type, _drops_only_ones),
+    npu_rules=(),
+    reference=reshape.reference,
+    workload=free,
+    alias=reshape.alias,
+)
