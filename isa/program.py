@@ -64,7 +64,7 @@ class Program:
     """An executable image.
 
     code:          uint8 [instructions, WORD_BYTES], in program order; also fetched from DRAM at `code_address`.
-    constants:     the DRAM image from address 0: weights and parameters.
+    constants:     weights and parameters, at `constants_address` in DRAM.
     layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
     """
@@ -81,6 +81,7 @@ class Program:
     layer_of: NDArray[np.uint32]
     host_calls: tuple[HostCall, ...] = ()
     buffers: tuple[Buffer, ...] = field(default=())
+    constants_address: int = 0
 
     @property
     def instructions(self) -> int:

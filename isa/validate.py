@@ -65,7 +65,7 @@ def _check_tables(program: Program, dram_bytes: int) -> None:
     capacity = program.hardware.dram.size_mib << 20
     if dram_bytes > capacity:
         raise ProgramError(f"{name}: needs {dram_bytes} bytes of DRAM, the hardware has {capacity}")
-    if len(program.constants) > dram_bytes:
+    if program.constants_address + len(program.constants) > dram_bytes:
         raise ProgramError(f"{name}: {len(program.constants)} bytes of constants in {dram_bytes} bytes of DRAM")
     if program.code_address + program.code_size_bytes > dram_bytes:
         raise ProgramError(f"{name}: the code ends outside the {dram_bytes} bytes of DRAM")

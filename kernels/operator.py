@@ -10,6 +10,7 @@ from npusim.isa.tensor import Array, TensorType
 from npusim.isa.workload import Workload
 
 if TYPE_CHECKING:
+    from npusim.isa.hardware import Hardware
     from npusim.kernels.work import Lowering
 
 
@@ -59,5 +60,5 @@ class Operator:
     npu_rules: tuple[Rule, ...]
     reference: Callable[[Call, Sequence[Array | None]], list[Array]]
     workload: Callable[[Call], Workload]
-    lower: Callable[[Call], Lowering] | None = None
+    lower: Callable[[Call, Hardware], Lowering] | None = None
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None

@@ -1,0 +1,101 @@
+"""How operators that only move bytes become strided copies and fills."""
+
+from __future__ import annotations
+
+from math import prod
+
+from npusim.isa.hardware import Hardware
+from npusim.kernels.operands import input_type
+from npusim.kernels.operator import Call
+from npusim.kernels.work import Lowering, Move, OperandRef
+
+
+def lower_copy(call: Call, hardware: Hardware) -> Lowering:
+    """The bytes as they are, for an operator that could not share memory with its input."""
+    return (Move(("out", 0), 0, (call.outputs[0].size_bytes,), (), ("in", 0)),)
+
+
+def lower_split(call: Call, hardware: Hardware) -> Lowering:
+    """One copy per output: a column of the input along the axis."""
+    axis, source = call.attributes["axis"], input_type(call)
+    outer, pitch = _pitch(source.shape, axis, source.numpy_dtype.itemsize)
+    moves, offset = [], 0
+    for number, output in enumerate(call.outputs):
+        _, size = _pitch(output.shape, axis, output.numpy_dtype.itemsize)
+        moves.append(Move(("out", number), 0, (outer, size), (size,), ("in", 0), offset, (pitch,)))
+        offset += size
+    return tuple(moves)
+
+
+def _pitch(shape: tuple[int, ...], axis: int, itemsize: int) -> tuple[int, int]:
+    """Repetitions before an axis, and bytes from one to the next."""
+    return prod(shape[:axis]), prod(shape[axis:]) * itemsize
+
+
+def join(call: Call, position: int, offset: int) -> Move:
+    """Copy one input of a concatenation to its column of the output."""
+    axis, source, output = call.attributes["axis"], input_type(call, position), call.outputs[0]
+    outer, size = _pitch(source.shape, axis, source.numpy_dtype.itemsize)
+    _, pitch = _pitch(output.shape, axis, output.numpy_dtype.itemsize)
+    return Move(("out", 0), offset, (outer, size), (pitch,), ("in", position), 0, (size,))
+
+
+def lower_pad(call: Call, value: int) -> Lowering:
+    """Fill the output with the pad value, then copy the input into its middle."""
+    source, output = input_type(call), call.outputs[0]
+    sizes, strides, offset = _box(source.shape, output.shape, call.attributes["paddings"])
+    source_strides = [prod(sizes[k + 1 :]) for k in range(len(sizes) - 1)]
+    fill = Move(("out", 0), 0, (output.size_bytes,), (), value=value & 0xFF)
+    moves = _nested(("out", 0), offset, sizes, strides, ("in", 0), 0, source_strides)
+    return (fill, *moves)
+
+
+def _box(
+    inner: tuple[int, ...], outer: tuple[int, ...], paddings: list[list[int]]
+) -> tuple[list[int], list[int], int]:
+    """Sizes of the inner box, strides of all but its last dimension inside the outer one, and its offset.
+
+    Dimensions without padding merge into the one before them.
+    """
+    sizes: list[int] = []
+    strides: list[int] = []
+    offset = 0
+    for axis, (before, _) in enumerate(paddings):
+        stride = prod(outer[axis + 1 :])
+        offset += before * stride
+        if sizes and inner[axis] == outer[axis]:
+            sizes[-1] *= inner[axis]
+            strides[-1] = stride
+        else:
+            sizes.append(inner[axis])
+            strides.append(stride)
+    if strides[-1] != 1:
+        raise ValueError("the last stride of a dense tensor of bytes is 1")
+    return sizes, strides[:-1], offset
+
+
+def _nested(
+    target: OperandRef,
+    target_offset: int,
+    counts: list[int],
+    target_strides: list[int],
+    source: OperandRef,
+    source_offset: int,
+    source_strides: list[int],
+) -> tuple[Move, ...]:
+    """Copies of at most four dimensions each; outer dimensions beyond that are unrolled."""
+    if len(counts) <= 4:
+        strides = tuple(target_strides), tuple(source_strides)
+        return (Move(target, target_offset, tuple(counts), strides[0], source, source_offset, strides[1]),)
+    moves: list[Move] = []
+    for index in range(counts[0]):
+        moves += _nested(
+            target,
+            target_offset + index * target_strides[0],
+            counts[1:],
+            target_strides[1:],
+            source,
+            source_offset + index * source_strides[0],
+            source_strides[1:],
+        )
+    return tuple(moves)

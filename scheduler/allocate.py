@@ -1,0 +1,59 @@
+"""Placement of buffers in a memory: each has a size and a span of time in which nobody else may have its bytes."""
+
+from __future__ import annotations
+
+ALIGNMENT_BYTES = 16
+
+
+def aligned(size_bytes: int, alignment: int = ALIGNMENT_BYTES) -> int:
+    """The next multiple of `alignment`."""
+    return -(-size_bytes // alignment) * alignment
+
+
+class Allocator:
+    """First fit over address and time. Times are integers; spans include both ends."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self.capacity_bytes = capacity_bytes
+        self._entries: list[tuple[int, int, int, int]] = []
+
+    def find(self, size_bytes: int, first: int, last: int, *, from_top: bool = False) -> int | None:
+        """An address where `size_bytes` are free from `first` to `last`, the lowest or the highest; None if full."""
+        size = aligned(size_bytes)
+        taken = sorted(
+            (start, end) for begin, until, start, end in self._entries if begin <= last and until >= first
+        )
+        gaps = []
+        free = 0
+        for start, end in taken:
+            if start - free >= size:
+                if not from_top:
+                    return free
+                gaps.append((free, start))
+            free = max(free, end)
+        top = self.capacity_bytes - self.capacity_bytes % ALIGNMENT_BYTES
+        if top - free >= size:
+            gaps.append((free, top))
+        if not gaps:
+            return None
+        return gaps[-1][1] - size if from_top else gaps[0][0]
+
+    def take(self, address: int, size_bytes: int, first: int, last: int) -> None:
+        """Mark bytes as in use from `first` to `last`."""
+        self._entries.append((first, last, address, address + aligned(size_bytes)))
+
+    def place(self, size_bytes: int, first: int, last: int, *, from_top: bool = False) -> int | None:
+        """`find` and `take`."""
+        address = self.find(size_bytes, first, last, from_top=from_top)
+        if address is not None:
+            self.take(address, size_bytes, first, last)
+        return address
+
+    def forget(self, before: int) -> None:
+        """Drop what ended before a time that will not be asked for again."""
+        self._entries = [entry for entry in self._entries if entry[1] >= before]
+
+    @property
+    def peak_bytes(self) -> int:
+        """One past the highest byte ever taken (of the entries not forgotten)."""
+        return max((end for _, _, _, end in self._entries), default=0)

@@ -1,0 +1,84 @@
+"""The layout of DRAM: activations that live there, then constants, then code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import WORD_BYTES
+from npusim.isa.program import Placement
+from npusim.kernels.graph import Graph
+from npusim.scheduler.allocate import Allocator, aligned
+from npusim.scheduler.storage import Aliases, Storage
+
+_UNLIMITED = 1 << 60
+
+
+class DramLayout:
+    """Addresses in DRAM. Activations get theirs at once, constants as they are added, the code comes last."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        storages: Mapping[int, Storage],
+        forest: Aliases,
+        resident: set[int],
+        hardware: Hardware,
+    ) -> None:
+        self._graph = graph
+        self._forest = forest
+        self._alignment = hardware.dram.burst_bytes
+        self._addresses: dict[int, int] = {}
+        self._chunks: dict[object, int] = {}
+        self._constants: list[bytes] = []
+        self._constant_bytes = 0
+        arena = Allocator(_UNLIMITED)
+        wanted = [
+            (root, each)
+            for root, each in storages.items()
+            if each.data is None and (root not in resident or each.from_dram or each.to_dram)
+        ]
+        # Largest first packs well; ties in graph order keep the layout reproducible.
+        for root, each in sorted(wanted, key=lambda pair: (-pair[1].size_bytes, pair[0])):
+            size = aligned(each.size_bytes, self._alignment)
+            kept = root in graph.inputs or root in graph.outputs or root in graph.variables
+            first, last = (-1, _UNLIMITED) if kept else (each.first, each.last)
+            address = arena.place(size, first, last)
+            assert address is not None
+            self._addresses[root] = address
+        self.constants_address = aligned(arena.peak_bytes, self._alignment)
+        self._storages = storages
+
+    def address(self, tensor: int) -> int:
+        """The DRAM address of a tensor; a constant is added to the image when first asked for."""
+        root, offset = self._forest.root(tensor)
+        if root not in self._addresses:
+            data = self._storages[root].data if root in self._storages else self._graph.tensors[root].data
+            if data is None:
+                raise ValueError(f'tensor "{self._graph.tensors[tensor].name}" has no place in DRAM')
+            self._addresses[root] = self.chunk(("tensor", root), data.tobytes())
+        return self._addresses[root] + offset
+
+    def chunk(self, key: object, content: bytes) -> int:
+        """The DRAM address of some constant bytes; one copy per key."""
+        if key not in self._chunks:
+            self._chunks[key] = self.constants_address + self._constant_bytes
+            padding = -len(content) % self._alignment
+            self._constants.append(content + bytes(padding))
+            self._constant_bytes += len(content) + padding
+        return self._chunks[key]
+
+    def placement(self, tensor: int) -> Placement:
+        """A tensor with its place in DRAM."""
+        each = self._graph.tensors[tensor]
+        return Placement(each.name, each.type, self.address(tensor))
+
+    def finish(self, instructions: int) -> tuple[bytes, int, int]:
+        """The constants, the size of the whole image, and the address of the code."""
+        code_address = aligned(self.constants_address + self._constant_bytes, self._alignment)
+        return b"".join(self._constants), code_address + instructions * WORD_BYTES, code_address
+
+
+def host_placements(layout: DramLayout, tensors: Sequence[int | None]) -> tuple[Placement | None, ...]:
+    """The operands of a host call in DRAM; absent ones stay None."""
+    return tuple(None if tensor is None else layout.placement(tensor) for tensor in tensors)

@@ -1,0 +1,112 @@
+"""Residency: which storages stay in the scratchpad from the layer that makes them to the last that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from npusim.isa.errors import CompileError
+from npusim.isa.hardware import Hardware
+from npusim.kernels.graph import Graph
+from npusim.kernels.work import Work
+from npusim.scheduler.allocate import aligned
+from npusim.scheduler.storage import Aliases, Item, Storage, operand_tensor
+from npusim.scheduler.tiling import Residency, smallest_buffers
+
+
+class Residents:
+    """The resident storages (by root tensor) and what is left of the scratchpad at each item."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        items: Sequence[Item],
+        storages: Mapping[int, Storage],
+        forest: Aliases,
+        hardware: Hardware,
+    ) -> None:
+        self.graph = graph
+        self.items = items
+        self.storages = storages
+        self.forest = forest
+        self.hardware = hardware
+        self.capacity_bytes = hardware.scratchpad.size_kib * 1024
+        self.roots = {root for root, storage in storages.items() if storage.may_be_resident}
+        self._shrink = [1.0] * len(items)
+
+    def resident(self, item: Item, operand: tuple[str, int]) -> bool:
+        """Whether an operand of an item lives in the scratchpad."""
+        return self.forest.root(operand_tensor(self.graph, item.node, operand))[0] in self.roots
+
+    def residency(self, item: Item, work: Work) -> Residency:
+        """Where the operands of a work are."""
+        roots = [
+            self.forest.root(operand_tensor(self.graph, item.node, rows.operand))[0]
+            for rows, _ in work.inputs
+        ]
+        inside = tuple(root in self.roots for root in roots)
+        loaded = tuple(
+            root in self.roots and self.storages[root].from_dram and self._first_use(root, item)
+            for root in roots
+        )
+        return Residency(inside, self.resident(item, work.output.operand), loaded)
+
+    def _first_use(self, root: int, item: Item) -> bool:
+        for other in self.items:
+            if isinstance(other.body, Work):
+                for rows, _ in other.body.inputs:
+                    if self.forest.root(operand_tensor(self.graph, other.node, rows.operand))[0] == root:
+                        return other is item
+        return False
+
+    def live_bytes(self, index: int) -> int:
+        """Bytes of the residents that are live at an item."""
+        return sum(
+            aligned(self.storages[root].size_bytes)
+            for root in self.roots
+            if self.storages[root].first <= index <= self.storages[root].last
+        )
+
+    def budget(self, index: int) -> int:
+        """Bytes that the streaming buffers of an item may take."""
+        return int((self.capacity_bytes - self.live_bytes(index)) * self._shrink[index])
+
+    def fit(self) -> None:
+        """Evict until every item has room for its smallest buffers. Raises CompileError when it cannot."""
+        for index, item in enumerate(self.items):
+            if isinstance(item.body, Work):
+                while self._smallest(item, item.body) > self.capacity_bytes - self.live_bytes(index):
+                    self.evict(index)
+
+    def _smallest(self, item: Item, work: Work) -> int:
+        return smallest_buffers(work, self.residency(item, work), self.hardware)
+
+    def shrink(self, index: int) -> None:
+        """Give an item less room, after its buffers found no place; evict when that leads nowhere."""
+        item = self.items[index]
+        self._shrink[index] *= 0.6
+        if isinstance(item.body, Work) and self.budget(index) < self._smallest(item, item.body):
+            self._shrink[index] = 1.0
+            self.evict(index)
+
+    def evict(self, index: int) -> None:
+        """Send one storage that is live at an item to DRAM: the one that costs least traffic per byte of need."""
+        item = self.items[index]
+        live = [root for root in self.roots if self.storages[root].first <= index <= self.storages[root].last]
+        if not live:
+            raise CompileError(self._message(index))
+        used = set()
+        if isinstance(item.body, Work):
+            operands = [rows.operand for rows, _ in item.body.inputs] + [item.body.output.operand]
+            used = {self.forest.root(operand_tensor(self.graph, item.node, ref))[0] for ref in operands}
+        # Bystanders first (their eviction needs no buffers here), then the largest.
+        live.sort(key=lambda root: (root in used, -self.storages[root].size_bytes, root))
+        self.roots.discard(live[0])
+
+    def _message(self, index: int) -> str:
+        item = self.items[index]
+        node = self.graph.nodes[item.node]
+        needs = self._smallest(item, item.body) if isinstance(item.body, Work) else 0
+        return (
+            f'{self.graph.name}: {node.op} "{node.name}" needs {needs} bytes of scratchpad for its smallest tile, '
+            f"{self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
+        )

@@ -1,0 +1,170 @@
+"""Storages: which tensors share memory, how long each storage lives, and where its bytes come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from npusim.isa.tensor import Array
+from npusim.kernels.graph import Graph
+from npusim.kernels.operator import Alias
+from npusim.kernels.work import Move, OperandRef, Work
+
+
+@dataclass(frozen=True, slots=True)
+class HostStep:
+    """The node runs on the host; `reason` says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry of the execution order: a tileable work, a move, or a host call, of one node."""
+
+    node: int
+    body: Work | Move | HostStep
+
+
+@dataclass(slots=True)
+class Storage:
+    """Memory that one or more tensors share.
+
+    first, last: items between which the content is live (first = -1: from the start).
+    last_write:  the last item that writes it.
+    from_dram:   content is written in DRAM (model inputs, constants, host outputs).
+    to_dram:     content is read in DRAM (model outputs, host inputs).
+    from_npu, in_npu: written, written or read, by works on the scratchpad.
+    """
+
+    name: str
+    size_bytes: int
+    first: int
+    last: int
+    from_dram: bool = False
+    to_dram: bool = False
+    from_npu: bool = False
+    in_npu: bool = False
+    last_write: int = -1
+    data: Array | None = None
+
+    @property
+    def may_be_resident(self) -> bool:
+        """Worth a place in the scratchpad: works touch it, and it has one origin."""
+        return self.in_npu and not (self.from_dram and self.from_npu)
+
+
+class Aliases:
+    """A forest over tensors: each tensor is a root or lies at an offset inside its parent."""
+
+    def __init__(self) -> None:
+        self.parent: dict[int, tuple[int, int]] = {}
+
+    def root(self, tensor: int) -> tuple[int, int]:
+        """The storage's root tensor and the offset of `tensor` in it."""
+        offset = 0
+        while tensor in self.parent:
+            tensor, step = self.parent[tensor]
+            offset += step
+        return tensor, offset
+
+    def join(self, parts: Sequence[tuple[int, int, int]], fixed: frozenset[int]) -> bool:
+        """Make each (part, whole, offset) share memory, all or none. `fixed` tensors cannot become parts."""
+        joined: list[int] = []
+        for part, whole, offset in parts:
+            if part in self.parent or part in fixed or self.root(whole)[0] == part:
+                for each in joined:
+                    del self.parent[each]
+                return False
+            self.parent[part] = (whole, offset)
+            joined.append(part)
+        return True
+
+
+def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
+    """The tensor index of an operand of a node."""
+    side, position = ref
+    each = graph.nodes[node]
+    tensor = each.inputs[position] if side == "in" else each.outputs[position]
+    if tensor is None:
+        raise ValueError(f'operand {ref} of "{each.name}" is absent')
+    return tensor
+
+
+def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tuple[Aliases, set[int]]:
+    """Let operators that move nothing share memory; returns the forest and the nodes that became free."""
+    forest = Aliases()
+    free: set[int] = set()
+    fixed = frozenset(graph.inputs) | frozenset(
+        index for index, tensor in enumerate(graph.tensors) if tensor.data is not None
+    )
+    for node, parts in aliases.items():
+        triples = [
+            (
+                operand_tensor(graph, node, part.part),
+                operand_tensor(graph, node, part.whole),
+                part.offset_bytes,
+            )
+            for part in parts
+        ]
+        if forest.join(triples, fixed | frozenset(graph.variables)):
+            free.add(node)
+    return forest, free
+
+
+def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
+    """Tensors that an item reads and writes."""
+    body = item.body
+    if isinstance(body, Work):
+        reads = [operand_tensor(graph, item.node, rows.operand) for rows, _ in body.inputs]
+        return reads, [operand_tensor(graph, item.node, body.output.operand)]
+    if isinstance(body, Move):
+        reads = [] if body.source is None else [operand_tensor(graph, item.node, body.source)]
+        return reads, [operand_tensor(graph, item.node, body.target)]
+    node = graph.nodes[item.node]
+    return [each for each in node.inputs if each is not None], list(node.outputs)
+
+
+def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[int, Storage]:
+    """The storages by root tensor, with lifetimes over `items`."""
+    storages: dict[int, Storage] = {}
+    end = len(items)
+
+    def storage(tensor: int) -> Storage:
+        root, _ = forest.root(tensor)
+        if root not in storages:
+            each = graph.tensors[root]
+            storages[root] = Storage(each.name, each.type.size_bytes, end, -1, data=each.data)
+            if each.data is not None:
+                storages[root].first = -1
+                storages[root].from_dram = True
+        return storages[root]
+
+    for tensor in (*graph.inputs, *graph.variables):
+        storage(tensor).first = -1
+        storage(tensor).from_dram = True
+    for index, item in enumerate(items):
+        reads, writes = operands(graph, item)
+        work = isinstance(item.body, Work)
+        host = isinstance(item.body, HostStep)
+        for tensor in reads:
+            found = storage(tensor)
+            found.last = max(found.last, index)
+            found.first = min(found.first, index)
+            found.in_npu |= work
+            found.to_dram |= host
+        for tensor in writes:
+            found = storage(tensor)
+            found.first = min(found.first, index)
+            found.last = max(found.last, index)
+            found.in_npu |= work
+            found.from_npu |= work or isinstance(item.body, Move)
+            found.from_dram |= host
+            found.last_write = index
+    for tensor in graph.outputs:
+        storage(tensor).to_dram = True
+        storage(tensor).last = end
+    for tensor in graph.variables:
+        storage(tensor).to_dram = True
+        storage(tensor).last = end
+    return storages

@@ -1,0 +1,193 @@
+"""The timeline: tiles and transfers in program order, each buffer at an address.
+
+Compute slots keep the order of the graph. Transfers into the scratchpad are queued in the order in which they
+are needed and issued as early as the DMA channel is free and their bytes are; so the weights of later tiles and
+layers arrive while earlier ones compute. Times here are estimates that only decide the order; the machine finds
+out what really happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from npusim.isa.dma import Copy
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import Instruction, Space
+from npusim.scheduler.allocate import Allocator
+
+LOAD_CHANNEL = 0
+
+
+@dataclass(slots=True)
+class Buffer:
+    """Bytes of the scratchpad for a span of slots; the address is found when it is first needed."""
+
+    name: str
+    size_bytes: int
+    first_slot: int
+    last_slot: int
+    address: int = -1
+    placed: bool = False
+    instructions: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Load:
+    """Bytes that must be in a buffer before a slot: dense copies from DRAM, or none (room for results)."""
+
+    buffer: Buffer
+    needed_slot: int
+    earliest_slot: int
+    layer: int
+    dram_address: int = 0
+    offset_bytes: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Slot:
+    """One computation of an item: builds its instruction once the buffers have addresses.
+
+    `after` gives the copies that take its results to DRAM.
+    """
+
+    item: int
+    layer: int
+    cycles: int
+    buffers: tuple[Buffer, ...]
+    emit: Callable[[], Instruction]
+    after: Callable[[], list[Instruction]] | None = None
+
+
+class DoesNotFit(Exception):
+    """A buffer of an item found no room in the scratchpad."""
+
+    def __init__(self, item: int) -> None:
+        super().__init__(item)
+        self.item = item
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Instructions in program order with the layer each works for."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    layers: list[int] = field(default_factory=list)
+
+    def add(self, instruction: Instruction, layer: int, buffers: Sequence[Buffer] = ()) -> None:
+        """Append an instruction that uses some buffers."""
+        for buffer in buffers:
+            buffer.instructions.append(len(self.instructions))
+        self.instructions.append(instruction)
+        self.layers.append(layer)
+
+
+def dram_copy(
+    channel: int,
+    to_dram: bool,
+    scratchpad: int,
+    dram: int,
+    counts: Sequence[int],
+    scratchpad_strides: Sequence[int],
+    dram_strides: Sequence[int],
+) -> Copy:
+    """A copy between the two memories; `counts[-1]` contiguous bytes, up to three outer dimensions."""
+    spaces = (Space.SCRATCHPAD, Space.DRAM) if to_dram else (Space.DRAM, Space.SCRATCHPAD)
+    source, target = (scratchpad, dram) if to_dram else (dram, scratchpad)
+    source_strides, target_strides = (
+        (scratchpad_strides, dram_strides) if to_dram else (dram_strides, scratchpad_strides)
+    )
+    return strided_copy(channel, spaces, (source, target), counts, (source_strides, target_strides))
+
+
+def strided_copy(
+    channel: int,
+    spaces: tuple[Space, Space],
+    addresses: tuple[int, int],
+    counts: Sequence[int],
+    strides: tuple[Sequence[int], Sequence[int]],
+) -> Copy:
+    """A copy from (source, target) spaces and addresses with (source, target) strides of the outer dimensions."""
+    missing = 4 - len(counts)
+    full_counts = (1,) * missing + tuple(counts)
+    source_strides = (0,) * missing + tuple(strides[0])
+    target_strides = (0,) * missing + tuple(strides[1])
+    return Copy(
+        channel=channel,
+        source_space=spaces[0],
+        source=addresses[0],
+        target_space=spaces[1],
+        target=addresses[1],
+        count0=full_counts[0] - 1,
+        count1=full_counts[1] - 1,
+        count2=full_counts[2] - 1,
+        size=full_counts[3],
+        source_stride0=source_strides[0],
+        source_stride1=source_strides[1],
+        source_stride2=source_strides[2],
+        target_stride0=target_strides[0],
+        target_stride1=target_strides[1],
+        target_stride2=target_strides[2],
+    )
+
+
+def arrange(slots: Sequence[Slot], loads: list[Load], resident: Allocator, hardware: Hardware) -> Timeline:
+    """Put slots and loads into program order and give streaming buffers their addresses.
+
+    `resident` already holds what stays in the scratchpad over many slots. Raises DoesNotFit.
+    """
+    timeline = Timeline()
+    bytes_per_cycle = hardware.dram.bandwidth_gb_per_s * 1000 / hardware.clock_mhz
+    latency = hardware.dram.latency_ns * hardware.clock_mhz / 1000 + hardware.dma.setup_cycles
+    loads = sorted(loads, key=lambda load: load.needed_slot)
+    ready: dict[int, float] = {}
+    now = dma_free = 0.0
+    position = 0
+    for index, slot in enumerate(slots):
+        while position < len(loads):
+            load = loads[position]
+            forced = load.needed_slot <= index
+            until = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
+            if not forced and (dma_free >= until or load.earliest_slot > index):
+                break
+            if not _place(load.buffer, index, resident):
+                if forced:
+                    raise DoesNotFit(slot.item)
+                break
+            position += 1
+            if load.size_bytes:
+                _issue(timeline, load)
+                dma_free = max(dma_free, now) + load.size_bytes / bytes_per_cycle + hardware.dma.setup_cycles
+                ready[id(load.buffer)] = dma_free + latency
+        now = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
+        timeline.add(slot.emit(), slot.layer, slot.buffers)
+        if slot.after is not None:
+            for copy in slot.after():
+                timeline.add(copy, slot.layer, slot.buffers)
+        if index % 64 == 0:
+            resident.forget(index)
+    return timeline
+
+
+def _place(buffer: Buffer, slot: int, memory: Allocator) -> bool:
+    if buffer.placed:
+        return True
+    address = memory.place(buffer.size_bytes, slot, buffer.last_slot, from_top=True)
+    if address is None:
+        return False
+    buffer.address, buffer.first_slot, buffer.placed = address, slot, True
+    return True
+
+
+def _issue(timeline: Timeline, load: Load) -> None:
+    copy = dram_copy(
+        LOAD_CHANNEL,
+        False,
+        load.buffer.address + load.offset_bytes,
+        load.dram_address,
+        (load.size_bytes,),
+        (),
+        (),
+    )
+    timeline.add(copy, load.layer, (load.buffer,))
