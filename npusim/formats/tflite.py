@@ -8,6 +8,7 @@ constants are read-only views of the file's bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ _DTYPES = {
 }
 _QUANTIZABLE = ("int8", "uint8", "int16", "uint16", "int32", "int64")
 _CODES = ("int8", "uint8", "int16", "uint16")
+_LONGEST_SHOWN = 60
 _LARGEST_TENSOR_BYTES = 2**31 - 1
 
 
@@ -54,14 +56,14 @@ def read(path: Path) -> Graph:
 def parse(data: bytes, name: str) -> Graph:
     """The graph of the bytes of a TFLite file; raises FormatError or GraphError."""
     model = decode(data)
-    tensors = tuple(_tensor(model, number) for number in range(len(model.tensors)))
+    tensors = [_tensor(model, number) for number in range(len(model.tensors))]
     inputs = _numbers(model.inputs, tensors, "model inputs")
     outputs = _numbers(model.outputs, tensors, "model outputs")
     variables = tuple(number for number, record in enumerate(model.tensors) if record.variable)
     _check_ends(inputs, outputs, tensors)
     nodes = _nodes(model, tensors)
     _check_order(nodes, tensors, inputs, variables, outputs)
-    return Graph(name, tensors, nodes, inputs, outputs, variables)
+    return Graph(name, tuple(tensors), nodes, inputs, outputs, variables)
 
 
 # Tensors
@@ -70,7 +72,7 @@ def parse(data: bytes, name: str) -> Graph:
 def _tensor(model: ModelRecord, number: int) -> Tensor:
     record = model.tensors[number]
     name = record.name or f"tensor_{number}"
-    where = f'tensor {number} "{record.name}"'
+    where = f"tensor {number} {_quoted(record.name)}"
     if record.kind not in _DTYPES:
         raise FormatError(f"{where}: element type {record.kind}, may be {', '.join(_DTYPES)}")
     if record.sparse:
@@ -78,13 +80,17 @@ def _tensor(model: ModelRecord, number: int) -> Tensor:
     if any(size < 0 for size in record.shape):
         raise FormatError(f"{where}: shape {list(record.shape)}; convert the model with a fixed shape")
     if record.buffer >= max(len(model.buffers), 1):  # a file without constants may have no buffer at all
-        raise FormatError(f"{where}: buffer {record.buffer}, the model has 0..{len(model.buffers) - 1}")
+        raise FormatError(f"{where}: buffer {record.buffer}, the model has {len(model.buffers)}")
     dtype = _DTYPES[record.kind]
     type_ = TensorType(dtype, record.shape, _quantization(record, dtype, where))
-    if type_.size_bytes > _LARGEST_TENSOR_BYTES:
-        raise FormatError(f"{where}: {type_.size_bytes} bytes, may have {_LARGEST_TENSOR_BYTES}")
+    _check_size(type_, where)
     data = model.buffers[record.buffer] if record.buffer < len(model.buffers) else None
     return Tensor(name, type_, None if record.variable else _constant(type_, data, where))
+
+
+def _check_size(type_: TensorType, where: str) -> None:
+    if type_.size_bytes > _LARGEST_TENSOR_BYTES:
+        raise FormatError(f"{where}: {type_.size_bytes} bytes, may have {_LARGEST_TENSOR_BYTES}")
 
 
 def _constant(type_: TensorType, data: Data | None, where: str) -> Array | None:
@@ -138,14 +144,15 @@ def _numbers(numbers: Sequence[int], tensors: Sequence[Any], where: str) -> tupl
     """`numbers` if all of them number a tensor."""
     for number in numbers:
         if not 0 <= number < len(tensors):
-            raise FormatError(f"{where}: tensor {number}, the model has 0..{len(tensors) - 1}")
+            raise FormatError(f"{where}: tensor {number}, the model has {len(tensors)}")
     return tuple(numbers)
 
 
-def _nodes(model: ModelRecord, tensors: tuple[Tensor, ...]) -> tuple[Node, ...]:
+def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
+    """The operators as nodes; gives those results their shapes for which the file says none."""
     skipped = _shape_arithmetic(model)
     options_class = _options_classes()
-    names: set[str] = set()
+    names: dict[str, int] = {}
     nodes = []
     for number, record in enumerate(model.operators):
         where = f"operator {number} ({record.kind} version {record.version})"
@@ -155,8 +162,13 @@ def _nodes(model: ModelRecord, tensors: tuple[Tensor, ...]) -> tuple[Node, ...]:
         if not outputs:
             raise GraphError(f"{where}: has no output")
         name = _unique(tensors[outputs[0]].name, names)
-        where = f'layer "{name}" ({record.kind} version {record.version}, operator {number})'
-        nodes.append(_node(name, where, record, tensors, options_class))
+        where = f"layer {_quoted(name)} ({record.kind} version {record.version}, operator {number})"
+        node = _node(name, where, record, tensors, options_class)
+        nodes.append(node)
+        if (shapes := OPERATORS[record.kind].shapes) is not None:
+            for output, shape in zip(outputs, shapes(dict(node.attributes)), strict=True):
+                tensors[output] = replace(tensors[output], type=replace(tensors[output].type, shape=shape))
+                _check_size(tensors[output].type, where)
     return tuple(nodes)
 
 
@@ -192,7 +204,7 @@ def _node(
     name: str,
     where: str,
     record: OperatorRecord,
-    tensors: tuple[Tensor, ...],
+    tensors: Sequence[Tensor],
     options_class: Callable[[str], Any],
 ) -> Node:
     row = OPERATORS.get(record.kind)
@@ -246,12 +258,13 @@ def _options(
     return options
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    """`name`, with a number behind it if it is taken; takes it."""
-    candidate, number = name, 1
-    while candidate in taken:
-        candidate, number = f"{name}_{number}", number + 1
-    taken.add(candidate)
+def _unique(name: str, uses: dict[str, int]) -> str:
+    """`name`, with a number behind it if it is in use; `uses` counts how often each name was asked for."""
+    candidate = name
+    while candidate in uses:
+        uses[name] += 1
+        candidate = f"{name}_{uses[name]}"
+    uses[candidate] = 0
     return candidate
 
 
@@ -265,7 +278,7 @@ def _check_ends(inputs: Sequence[int], outputs: Sequence[int], tensors: Sequence
         raise GraphError(f"model inputs {list(inputs)}: a tensor is named twice")
     for number in inputs:
         if tensors[number].data is not None:
-            raise GraphError(f'model input "{tensors[number].name}" is a constant')
+            raise GraphError(f"model input {_quoted(tensors[number].name)} is a constant")
 
 
 def _check_order(
@@ -279,19 +292,26 @@ def _check_order(
     constants = (number for number, tensor in enumerate(tensors) if tensor.data is not None)
     ready = {*inputs, *variables, *constants}
     for node in nodes:
+        where = f"layer {_quoted(node.name)} ({node.op})"
         for operand in node.inputs:
             if operand is not None and operand not in ready:
-                raise GraphError(
-                    f'layer "{node.name}" ({node.op}) reads tensor {operand} "{tensors[operand].name}" '
-                    "that no operator before it writes"
-                )
+                what = f"tensor {operand} {_quoted(tensors[operand].name)}"
+                raise GraphError(f"{where}: reads {what}, which has no data and nothing before it writes")
         for output in node.outputs:
             if output in ready:
-                raise GraphError(
-                    f'layer "{node.name}" ({node.op}) writes tensor {output} "{tensors[output].name}" '
-                    "that is a constant, a model input or written already"
-                )
+                what = f"tensor {output} {_quoted(tensors[output].name)}"
+                raise GraphError(f"{where}: writes {what}, which is an input, has data or is written already")
             ready.add(output)
     for number in outputs:
         if number not in ready:
-            raise GraphError(f'model output {number} "{tensors[number].name}" is written by no operator')
+            raise GraphError(f"model output {_quoted(tensors[number].name)}: no operator writes it")
+
+
+def _quoted(name: str) -> str:
+    """A name for a message; the middle of those that converters paste together is left out."""
+    shown = (
+        name
+        if len(name) <= _LONGEST_SHOWN
+        else f"{name[: _LONGEST_SHOWN // 2]}...{name[-_LONGEST_SHOWN // 2 :]}"
+    )
+    return f'"{shown}"'

@@ -40,6 +40,7 @@ class Translation:
     keeps:      the operands that become the node's inputs, in this order, None for all of them. The others
                 become attributes, or say what the output's type says already.
     results:    how many outputs, None for any number.
+    shapes:     attributes -> shapes of the outputs, for operators whose files do not say them.
     """
 
     op: str
@@ -49,6 +50,7 @@ class Translation:
     options: str | None = None
     keeps: tuple[int, ...] | None = None
     results: int | None = 1
+    shapes: Callable[[Attributes], tuple[tuple[int, ...], ...]] | None = None
 
 
 # Convolution and pooling
@@ -378,12 +380,18 @@ def _detection(layer: Layer) -> Attributes:
     missing = [name for name in required if name not in found]
     if missing:
         layer.fail(f"its custom options lack {', '.join(missing)}")
-    reals = {name: float(found[name]) for name in _DETECTION_REALS}
-    counts = {name: int(found[name]) for name in (*_DETECTION_COUNTS, "detections_per_class")}
-    for name, value in {**reals, **counts}.items():
+    for name, value in found.items():
         if not isfinite(value) or value < 0:
             layer.fail(f"{name} is {value}, may be 0 or more")
+    counts = {name: int(found[name]) for name in (*_DETECTION_COUNTS, "detections_per_class")}
+    reals = {name: float(found[name]) for name in _DETECTION_REALS}
     return {**counts, "use_regular_nms": bool(found["use_regular_nms"]), **reals}
+
+
+def _detection_shapes(attributes: Attributes) -> tuple[tuple[int, ...], ...]:
+    """Boxes, classes, scores and their number, for the batch of one that the kernel takes."""
+    count = attributes["max_detections"] * attributes["max_classes_per_detection"]
+    return (1, count, 4), (1, count), (1, count), (1,)
 
 
 # The table
@@ -413,6 +421,9 @@ OPERATORS: dict[str, Translation] = {
     "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
     "CONV_2D": Translation("conv_2d", 2, 3, _convolution, "Conv2DOptions", keeps=(0, 1, 2)),
     "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", keeps=(0,)),
+    "CUSTOM TFLite_Detection_PostProcess": Translation(
+        "detection_post_process", 3, 3, _detection, results=4, shapes=_detection_shapes
+    ),
     "DEPTHWISE_CONV_2D": Translation(
         "depthwise_conv_2d", 2, 3, _depthwise_convolution, "DepthwiseConv2DOptions", keeps=(0, 1, 2)
     ),
@@ -463,7 +474,6 @@ OPERATORS: dict[str, Translation] = {
     "TRANSPOSE_CONV": Translation(
         "transpose_conv", 3, 4, _transposed_convolution, "TransposeConvOptions", keeps=(2, 1, 3)
     ),
-    "TFLite_Detection_PostProcess": Translation("detection_post_process", 3, 3, _detection, results=4),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Translation(
         "unidirectional_sequence_lstm",
         1,
@@ -474,4 +484,4 @@ OPERATORS: dict[str, Translation] = {
     ),
     "UNPACK": Translation("unpack", 1, 1, _unpack, "UnpackOptions", results=None),
 }
-"""By the name of the builtin operator in the schema, or of the custom operator in the file."""
+"""By the name of the builtin operator in the schema, or "CUSTOM" and that of the custom operator."""

@@ -9,6 +9,7 @@ Source of the layout: tensorflow/lite/schema/schema.fbs, file identifier TFL3, s
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +22,18 @@ from npusim.isa.errors import FormatError
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
 
-_MOST_RECORDS = 100_000
+_MOST_RECORDS = 1 << 16
 _MOST_DIMENSIONS = 8
 _LONGEST_NAME = 4096
 _BUFFER_DATA_SLOT = 4
+_BUILTIN_CODE_SLOT = 10
 _OFFSET_BYTES = 4
+_INT32 = struct.Struct("<i")
 
 Data = NDArray[np.uint8]
 _ACCESS_FAULTS = (struct.error, LookupError, TypeError, ValueError, OverflowError, AssertionError)
+# What struct says of a read past the end; should it ever say it otherwise, the numbers are left out.
+_REACH = re.compile(r"at least (\d+) bytes.*actual buffer size is (\d+)")
 _EMPTY: NDArray[Any] = np.frombuffer(b"", np.uint8)
 
 
@@ -50,7 +55,7 @@ class TensorRecord:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecord:
-    """A row of SubGraph.operators. `kind` is the builtin operator's or the custom operator's name.
+    """A row of SubGraph.operators. `kind` is the builtin operator's name or "CUSTOM" and the custom one's.
 
     `options_kind` names the table that `options` (a flatbuffers Table, or None) is of. An absent optional
     input is None.
@@ -93,9 +98,12 @@ class inside_the_file:
         pass
 
     def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
-        if isinstance(fault, _ACCESS_FAULTS):
-            text = "an offset leads outside the file, which is damaged or truncated"
-            raise FormatError(f"{self._where}: {text}") from fault
+        if not isinstance(fault, _ACCESS_FAULTS):
+            return
+        text = "an offset leads outside the file"
+        if reach := _REACH.search(str(fault)):
+            text = f"an offset leads to byte {reach[1]}, the file has {reach[2]}"
+        raise FormatError(f"{self._where}: {text}; it is truncated or damaged") from fault
 
 
 def decode(data: bytes) -> ModelRecord:
@@ -161,10 +169,12 @@ class _Decoder:
     def _charge(self, size_bytes: int, where: str) -> None:
         """Takes the bytes of a vector from the budget."""
         if size_bytes > len(self._data):
-            raise FormatError(f"{where}: claims {size_bytes} bytes, the file has {len(self._data)}: damaged")
+            raise FormatError(
+                f"{where}: claims {size_bytes} bytes, the file has {len(self._data)}; it is damaged"
+            )
         self._budget -= size_bytes
         if self._budget < 0:
-            raise FormatError(f"{where}: overlaps other parts of the file: damaged")
+            raise FormatError(f"{where}: overlaps other parts of the file, which is damaged")
 
     def _tables(self, owner: Any, field: str, where: str) -> list[Any]:
         """A vector of tables."""
@@ -195,13 +205,17 @@ class _Decoder:
         Old files have only the first of the two codes, new ones both; the larger is meant.
         """
         with inside_the_file(where):
-            number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
+            # Not BuiltinCode(): that accessor was patched to ignore the new code where it is small.
+            table = code._tab
+            field = table.Offset(_BUILTIN_CODE_SLOT)
+            new_code = _INT32.unpack_from(self._data, table.Pos + field)[0] if field else 0
+            number = max(code.DeprecatedBuiltinCode(), new_code)
             custom = code.CustomCode()
             version = code.Version()
         name = self._operator_names.get(number, f"builtin operator {number}")
         if name != "CUSTOM":
             return name, version, False
-        return _text(custom[:_LONGEST_NAME]) if custom else name, version, True
+        return f"CUSTOM {_text(custom[:_LONGEST_NAME])}" if custom else name, version, True
 
     def _buffer(self, buffer: Any, where: str) -> Data:
         """The bytes of a buffer: a vector of the flatbuffer, or an offset and size beyond it."""
@@ -223,8 +237,8 @@ class _Decoder:
             return _EMPTY
         if start + size_bytes > len(self._data):
             raise FormatError(
-                f"truncated or damaged: {where} reaches to byte {start + size_bytes}, "
-                f"the file has {len(self._data)}"
+                f"{where}: reaches to byte {start + size_bytes}, the file has {len(self._data)}; "
+                "it is truncated or damaged"
             )
         return np.frombuffer(self._data, np.uint8, size_bytes, start)
 
@@ -267,7 +281,7 @@ class _Decoder:
             options_kind = row.BuiltinOptionsType()
             options = row.BuiltinOptions()
         if code >= len(kinds):
-            raise FormatError(f"{where}: operator code {code}, the model has 0..{len(kinds) - 1}")
+            raise FormatError(f"{where}: operator code {code}, the model has {len(kinds)}")
         kind, version, custom = kinds[code]
         inputs = self._integers(row, "Inputs", where)
         return OperatorRecord(
