@@ -1,1 +1,92 @@
-"""TODO"""
+"""The built-in models: real TensorFlow Lite files on every machine, without a download.
+
+`digits_cnn` is trained (see `npusim.models.digits`) and ships with the package. The others are published
+topologies with random weights, for studies of latency and energy (see `npusim.models.topologies`); they are
+generated on first use.
+"""
+
+from __future__ import annotations
+
+import io
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.models import topologies
+from npusim.models.cache import cached
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinModel:
+    """A built-in model. `macs` are the multiply-accumulate operations of one inference, padding included;
+    `parameters` are the elements of weights and biases, with batch normalization folded into them.
+
+    `generate` makes the file; without it the file ships with the package.
+    """
+
+    name: str
+    description: str
+    macs: int
+    parameters: int
+    generate: Callable[[], bytes] | None = None
+
+    def tflite(self) -> bytes:
+        """The model as the bytes of a `.tflite` file."""
+        if self.generate is None:
+            return _package_data(f"{self.name}.tflite")
+        return cached(self.name, self.generate)
+
+
+MODELS = (
+    BuiltinModel("digits_cnn", "handwritten digits 8x8, trained, 200 test images", 0, 0),
+    BuiltinModel("ds_cnn", "keyword spotting DS-CNN (MLPerf Tiny), 49x10 MFCC, random weights",
+                 2_656_768, 22_604, topologies.ds_cnn),
+    BuiltinModel("mobilenet_v1", "MobileNet v1 1.0, 224x224x3, random weights",
+                 568_740_352, 4_221_032, topologies.mobilenet_v1),
+    BuiltinModel("mobilenet_v2", "MobileNet v2 1.0, 224x224x3, random weights",
+                 300_774_272, 3_487_816, topologies.mobilenet_v2),
+    BuiltinModel("resnet18", "ResNet-18, 224x224x3, random weights",
+                 1_814_073_344, 11_684_712, topologies.resnet18),
+    BuiltinModel("resnet50", "ResNet-50 v1.5, 224x224x3, random weights",
+                 4_089_184_256, 25_530_472, topologies.resnet50),
+)  # fmt: skip
+
+
+def names() -> tuple[str, ...]:
+    """The names of the built-in models."""
+    return tuple(model.name for model in MODELS)
+
+
+def resolve(name: str) -> BuiltinModel | None:
+    """The built-in model of that name, or None."""
+    return next((model for model in MODELS if model.name == name), None)
+
+
+def nearest(name: str) -> str | None:
+    """The name of a built-in model that someone who typed `name` may have meant, or None."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name.lower().replace("-", "_"), names(), n=1)), None)
+
+
+def path_or_bytes(name: str) -> bytes:
+    """The bytes of the `.tflite` file of a built-in model; `name` must be one of `names()`."""
+    model = resolve(name)
+    if model is None:
+        raise KeyError(name)
+    return model.tflite()
+
+
+def digits_test() -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """The test set of digits_cnn, never used in training: inputs [200, 8, 8, 1] as int8 codes, and labels."""
+    with np.load(io.BytesIO(_package_data("digits_test.npz"))) as data:
+        return data["images"], data["labels"]
+
+
+def _package_data(file_name: str) -> bytes:
+    data = pkgutil.get_data(__name__, file_name)
+    assert data is not None
+    return data

@@ -1,0 +1,195 @@
+"""Turns lists of tensors and operators into the bytes of a TensorFlow Lite file.
+
+The file is a FlatBuffer of the public schema; the table builders are those of the PyPI package `tflite`.
+Nothing here knows an operator: see `npusim.models.writer` for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.tensor import Array, Quantization, TensorType
+
+SCHEMA_VERSION = 3
+FILE_IDENTIFIER = b"TFL3"
+
+# The schema wants the data of every buffer 16-byte aligned (`force_align: 16`), so that it can be mapped.
+_BUFFER_ALIGNMENT = 16
+
+# BuiltinOperator codes above this one do not fit the int8 field of the first schema versions.
+_PLACEHOLDER_CODE = 127
+
+_ELEMENT_TYPES = {
+    "float32": "FLOAT32",
+    "int32": "INT32",
+    "uint8": "UINT8",
+    "int64": "INT64",
+    "bool": "BOOL",
+    "int16": "INT16",
+    "int8": "INT8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileTensor:
+    """A tensor of the file; `data` is None for activations."""
+
+    name: str
+    type: TensorType
+    data: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileOperator:
+    """An operator of the file.
+
+    `code` is a name of the schema's BuiltinOperator, `options` the table of BuiltinOptions that goes with it
+    ("" for none) and `fields` the values of that table; a tuple stands for a vector of int32.
+    """
+
+    code: str
+    version: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: str = ""
+    fields: Mapping[str, int | float | bool | tuple[int, ...]] | None = None
+
+
+def serialize(
+    name: str,
+    description: str,
+    tensors: Sequence[FileTensor],
+    operators: Sequence[FileOperator],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+) -> bytes:
+    """The bytes of a one-subgraph model; equal arguments give equal bytes."""
+    return _Serializer(tensors).model(name, description, tensors, operators, inputs, outputs)
+
+
+class _Serializer:
+    """One FlatBuffer under construction. FlatBuffers grow from the end: children come before parents."""
+
+    def __init__(self, tensors: Sequence[FileTensor]) -> None:
+        # Not at the top of the file: these two take longer to import than a stored model takes to load.
+        import flatbuffers
+        import tflite
+
+        self._schema: Any = tflite
+        payload = sum(tensor.data.nbytes for tensor in tensors if tensor.data is not None)
+        # A builder that is too small doubles its buffer by copying it, which is slow for large models.
+        self._builder: Any = flatbuffers.Builder(payload + payload // 4 + 65536)
+
+    def model(
+        self,
+        name: str,
+        description: str,
+        tensors: Sequence[FileTensor],
+        operators: Sequence[FileOperator],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+    ) -> bytes:
+        codes = list(dict.fromkeys((operator.code, operator.version) for operator in operators))
+        constants = [tensor.data for tensor in tensors if tensor.data is not None]
+        # Buffer 0 is empty by convention: tensors without data refer to it.
+        buffers = self._tables([self._table("Buffer"), *(self._buffer(data) for data in constants)])
+        subgraph = self._subgraph(name, tensors, operators, codes, inputs, outputs)
+        model = self._table(
+            "Model",
+            Version=SCHEMA_VERSION,
+            Description=self._builder.CreateString(description),
+            OperatorCodes=self._tables([self._operator_code(code, version) for code, version in codes]),
+            Subgraphs=self._tables([subgraph]),
+            Buffers=buffers,
+        )
+        self._builder.Finish(model, FILE_IDENTIFIER)
+        return bytes(memoryview(self._builder.Bytes)[self._builder.Head() :])
+
+    def _subgraph(
+        self,
+        name: str,
+        tensors: Sequence[FileTensor],
+        operators: Sequence[FileOperator],
+        codes: list[tuple[str, int]],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+    ) -> int:
+        numbers = iter(range(1, len(tensors) + 1))
+        rows = [self._tensor(t, 0 if t.data is None else next(numbers)) for t in tensors]
+        return self._table(
+            "SubGraph",
+            Name=self._builder.CreateString(name),
+            Tensors=self._tables(rows),
+            Inputs=self._vector(inputs, np.int32),
+            Outputs=self._vector(outputs, np.int32),
+            Operators=self._tables([self._operator(operator, codes) for operator in operators]),
+        )
+
+    def _buffer(self, data: Array) -> int:
+        raw = np.ascontiguousarray(data).tobytes()
+        # Leaves room such that the first byte of the vector written next lands on the alignment.
+        self._builder.Prep(_BUFFER_ALIGNMENT, len(raw))
+        return self._table("Buffer", Data=self._builder.CreateByteVector(raw))
+
+    def _tensor(self, tensor: FileTensor, buffer: int) -> int:
+        fields: dict[str, Any] = {
+            "Shape": self._vector(tensor.type.shape, np.int32),
+            "Type": getattr(self._schema.TensorType, _ELEMENT_TYPES[tensor.type.dtype]),
+            "Buffer": buffer,
+            "Name": self._builder.CreateString(tensor.name),
+        }
+        if tensor.type.quantization is not None:
+            fields["Quantization"] = self._quantization(tensor.type.quantization)
+        return self._table("Tensor", **fields)
+
+    def _quantization(self, quantization: Quantization) -> int:
+        return self._table(
+            "QuantizationParameters",
+            Scale=self._vector(quantization.scales, np.float32),
+            ZeroPoint=self._vector(quantization.zero_points, np.int64),
+            QuantizedDimension=quantization.axis or 0,
+        )
+
+    def _operator_code(self, code: str, version: int) -> int:
+        number = getattr(self._schema.BuiltinOperator, code)
+        return self._table(
+            "OperatorCode",
+            DeprecatedBuiltinCode=min(number, _PLACEHOLDER_CODE),
+            BuiltinCode=number,
+            Version=version,
+        )
+
+    def _operator(self, operator: FileOperator, codes: list[tuple[str, int]]) -> int:
+        fields: dict[str, Any] = {
+            "OpcodeIndex": codes.index((operator.code, operator.version)),
+            "Inputs": self._vector(operator.inputs, np.int32),
+            "Outputs": self._vector(operator.outputs, np.int32),
+        }
+        if operator.options:
+            values = {
+                key: self._vector(value, np.int32) if isinstance(value, tuple) else value
+                for key, value in (operator.fields or {}).items()
+            }
+            fields["BuiltinOptionsType"] = getattr(self._schema.BuiltinOptions, operator.options)
+            fields["BuiltinOptions"] = self._table(operator.options, **values)
+        return self._table("Operator", **fields)
+
+    def _table(self, table: str, **fields: Any) -> int:
+        builders: dict[str, Callable[..., Any]] = vars(self._schema)
+        builders[f"{table}Start"](self._builder)
+        for field, value in fields.items():
+            builders[f"{table}Add{field}"](self._builder, value)
+        return int(builders[f"{table}End"](self._builder))
+
+    def _vector(self, values: Sequence[float] | Sequence[int], dtype: type[np.generic]) -> int:
+        return int(self._builder.CreateNumpyVector(np.asarray(values, dtype)))
+
+    def _tables(self, offsets: Sequence[int]) -> int:
+        self._builder.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            self._builder.PrependUOffsetTRelative(offset)
+        return int(self._builder.EndVector())
