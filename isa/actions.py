@@ -16,11 +16,23 @@ class Action:
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("mac_int8", "mac_array", "MAC", "one 9-bit by 9-bit multiply with 32-bit accumulate, operands useful"),
-    Action("pe_register", "mac_array", "MAC", "operand and partial-sum registers of one processing element, one step"),
+    Action(
+        "mac_int8", "mac_array", "MAC", "one 9-bit by 9-bit multiply with 32-bit accumulate, operands useful"
+    ),
+    Action(
+        "pe_register",
+        "mac_array",
+        "MAC",
+        "operand and partial-sum registers of one processing element, one step",
+    ),
     Action("pe_idle", "mac_array", "PE-cycle", "a clock-gated processing element for one cycle"),
     Action("accumulator_update", "accumulator", "update", "read and write of one 32-bit accumulator"),
-    Action("requantise", "output_stage", "element", "bias, fixed-point rescale, zero point and clamp of one element"),
+    Action(
+        "requantise",
+        "output_stage",
+        "element",
+        "bias, fixed-point rescale, zero point and clamp of one element",
+    ),
     Action("vector_add_q8", "vector", "element", "quantised add, subtract: three rescales"),
     Action("vector_mul_q8", "vector", "element", "quantised multiply: one product and one rescale"),
     Action("vector_max", "vector", "element", "compare and select"),
@@ -35,5 +47,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("dram_read_byte", "dram", "byte", "read from DRAM, whole bursts"),
     Action("dram_write_byte", "dram", "byte", "written to DRAM, whole bursts"),
     Action("dram_activate", "dram", "row", "activate and precharge of one DRAM row"),
-    Action("instruction_issue", "control", "instruction", "fetch buffer, decode and dispatch of one instruction"),
+    Action(
+        "instruction_issue", "control", "instruction", "fetch buffer, decode and dispatch of one instruction"
+    ),
 )

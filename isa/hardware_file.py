@@ -18,11 +18,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from npusim.isa.errors import HardwareError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_rules import broken_rules
 from npusim.isa.nearest import nearest
-from pydantic import ValidationError
 
 PRESETS = Path(__file__).parent / "presets"
 LARGEST_FILE_BYTES = 1 << 20

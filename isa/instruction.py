@@ -176,7 +176,9 @@ class Instruction:
         offset = OPCODE_BITS
         for count in self.waits:
             if not 0 <= count < 1 << WAIT_BITS:
-                raise ProgramError(f"{self.mnemonic}: wait count {count} is outside 0..{(1 << WAIT_BITS) - 1}")
+                raise ProgramError(
+                    f"{self.mnemonic}: wait count {count} is outside 0..{(1 << WAIT_BITS) - 1}"
+                )
             word |= count << offset
             offset += WAIT_BITS
         for spec in self.specs:
@@ -229,6 +231,8 @@ def decode_as(cls: type[Instruction], word: int) -> Instruction:
             value -= 1 << spec.width
         if value > spec.high:
             names = ", ".join(spec.choices)
-            raise ProgramError(f"{cls.mnemonic}: {spec.name} = {value} has no meaning; known are 0.. for {names}")
+            raise ProgramError(
+                f"{cls.mnemonic}: {spec.name} = {value} has no meaning; known are 0.. for {names}"
+            )
         values[spec.name] = value
     return cls(**values)

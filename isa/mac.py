@@ -136,7 +136,9 @@ class _Window(Instruction):
         strides = (self.ofm_row_stride, self.ofm_pixel_stride, 1)
         return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, dtype), values)]
 
-    def _actions(self, shape: ArrayShape, work: Occupancy, macs: int, updates: int, reads: int) -> dict[str, int]:
+    def _actions(
+        self, shape: ArrayShape, work: Occupancy, macs: int, updates: int, reads: int
+    ) -> dict[str, int]:
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
         return {
             "mac_int8": macs,
@@ -184,7 +186,11 @@ class Convolve(_Window):
         """Accumulate (ifm - zero) * (weight - zero) over the window, then the output stage."""
         shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
         accumulators = convolve(
-            self._feature_map(memory), self._weights(memory, shape), self.ifm_zero, self.weight_zero, **self._window()
+            self._feature_map(memory),
+            self._weights(memory, shape),
+            self.ifm_zero,
+            self.weight_zero,
+            **self._window(),
         )
         return self._finish(memory, accumulators)
 

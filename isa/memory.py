@@ -77,7 +77,9 @@ class Memory:
         function = self.host_functions.get(call.op)
         if function is None:
             known = ", ".join(sorted(self.host_functions)) or "none"
-            raise SimulationError(f'host call "{call.name}": no host function "{call.op}"; there are: {known}')
+            raise SimulationError(
+                f'host call "{call.name}": no host function "{call.op}"; there are: {known}'
+            )
         values = [None if place is None else self.load(place) for place in call.inputs]
         types = [None if place is None else place.type for place in call.inputs]
         results = function(call.attributes, types, [place.type for place in call.outputs], values)

@@ -36,7 +36,9 @@ def validate(program: Program, instructions: Sequence[Instruction]) -> None:
         if Unit.DMA0 + channels <= each.unit <= Unit.DMA3:
             raise ProgramError(f"{where}: channel {each.unit} does not exist; the hardware has {channels}")
         if each.unit is Unit.HOST and getattr(each, "index", 0) >= calls:
-            raise ProgramError(f"{where}: host call {getattr(each, 'index', 0)} does not exist; there are {calls}")
+            raise ProgramError(
+                f"{where}: host call {getattr(each, 'index', 0)} does not exist; there are {calls}"
+            )
         for producer, count in zip(PRODUCERS, each.waits, strict=True):
             if count > per_unit[producer]:
                 raise ProgramError(
@@ -66,7 +68,9 @@ def _check_tables(program: Program, dram_bytes: int) -> None:
     if dram_bytes > capacity:
         raise ProgramError(f"{name}: needs {dram_bytes} bytes of DRAM, the hardware has {capacity}")
     if program.constants_address + len(program.constants) > dram_bytes:
-        raise ProgramError(f"{name}: {len(program.constants)} bytes of constants in {dram_bytes} bytes of DRAM")
+        raise ProgramError(
+            f"{name}: {len(program.constants)} bytes of constants in {dram_bytes} bytes of DRAM"
+        )
     if program.code_address + program.code_size_bytes > dram_bytes:
         raise ProgramError(f"{name}: the code ends outside the {dram_bytes} bytes of DRAM")
     places: list[Placement | None] = [*program.inputs, *program.outputs]

@@ -85,7 +85,9 @@ class Binary(Instruction):
 
     def faults(self) -> list[str]:
         """At least one element and a clamp inside the type."""
-        found = [f"{name} is 0; it may be 1 or more" for name in ("rows", "columns") if not getattr(self, name)]
+        found = [
+            f"{name} is 0; it may be 1 or more" for name in ("rows", "columns") if not getattr(self, name)
+        ]
         return found + _clamp_fault(self.signed, self.low, self.high)
 
     def _view(self, memory: Memory, address: int, row_stride: int, column_stride: int) -> Codes:
@@ -103,7 +105,9 @@ class Binary(Instruction):
         """Start-up, then the function's cycles for every `lanes` elements."""
         function = FUNCTIONS[self.function]
         elements = self.rows * self.columns
-        cycles = hardware.vector.startup_cycles + _passes(elements, hardware) * function.cycles(hardware.vector)
+        cycles = hardware.vector.startup_cycles + _passes(elements, hardware) * function.cycles(
+            hardware.vector
+        )
         actions = {
             function.action: elements,
             "scratchpad_read_byte": 2 * elements,
@@ -123,7 +127,9 @@ class Function:
     action: str
 
 
-def _rescaled_codes(zero: int, left_shift: int, multiplier: int, shift: int, signed: int) -> NDArray[np.int32]:
+def _rescaled_codes(
+    zero: int, left_shift: int, multiplier: int, shift: int, signed: int
+) -> NDArray[np.int32]:
     """(code - zero) << left_shift, rescaled, for each of the 256 codes in the order of their bytes."""
     codes = np.arange(256, dtype=np.uint8).view(_dtype(signed)).astype(np.int32)
     return multiply_by_quantized_multiplier((codes - zero) << left_shift, multiplier, shift, "double")
@@ -158,7 +164,9 @@ def _output(i: Binary, values: NDArray[np.int32]) -> Codes:
 
 FUNCTIONS: tuple[Function, ...] = (
     Function("add", "a + b, each rescaled, sum rescaled", _add, lambda v: v.add_cycles, "vector_add_q8"),
-    Function("sub", "a - b, each rescaled, difference rescaled", _add, lambda v: v.add_cycles, "vector_add_q8"),
+    Function(
+        "sub", "a - b, each rescaled, difference rescaled", _add, lambda v: v.add_cycles, "vector_add_q8"
+    ),
     Function("mul", "(a - zero) * (b - zero), rescaled", _mul, lambda v: v.mul_cycles, "vector_mul_q8"),
     Function("max", "the larger code", _max, lambda v: v.max_cycles, "vector_max"),
     Function("min", "the smaller code", _min, lambda v: v.max_cycles, "vector_max"),
@@ -323,7 +331,9 @@ class Mean(Instruction):
 
     def faults(self) -> list[str]:
         """Sizes are at least 1, the sum stays below 2^31, the clamp is not empty."""
-        found = [f"{n} is 0; it may be 1 or more" for n in ("outer", "count", "inner") if not getattr(self, n)]
+        found = [
+            f"{n} is 0; it may be 1 or more" for n in ("outer", "count", "inner") if not getattr(self, n)
+        ]
         if self.count >= 1 << 22:
             found.append(f"count {self.count} may overflow the accumulator; it may be less than {1 << 22}")
         return found + _clamp_fault(self.signed, self.low, self.high)

@@ -10,6 +10,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import broadcast, rules
 from npusim.kernels.operands import elementwise
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.vector_lowering import lower_add, regular_broadcast
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -19,7 +20,8 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
 OPERATOR = Operator(
     name="add",
     rules=broadcast.RULES,
-    npu_rules=(rules.eight_bit,),
+    npu_rules=(rules.eight_bit, regular_broadcast),
     reference=_reference,
     workload=elementwise,
+    lower=lower_add,
 )

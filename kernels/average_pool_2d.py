@@ -13,6 +13,7 @@ from npusim.kernels import pooling
 from npusim.kernels.activation import act_range, limit_reals
 from npusim.kernels.operands import input_type, input_value
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.vector_lowering import lower_average_pool
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -34,4 +35,5 @@ OPERATOR = Operator(
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,
+    lower=lower_average_pool,
 )

@@ -7,12 +7,16 @@ from math import prod
 
 import numpy as np
 
+from npusim.isa.hardware import Hardware
 from npusim.isa.tensor import Array
 from npusim.isa.workload import Workload
 from npusim.kernels import rules
 from npusim.kernels.lookup import look_up, round_half_away
+from npusim.kernels.move_lowering import join
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, move, quantization
 from npusim.kernels.operator import Alias, Call, Operator
+from npusim.kernels.vector_lowering import table_work
+from npusim.kernels.work import Lowering, Move, Rows, Work
 
 
 def table(call: Call, position: int) -> Array | None:
@@ -88,6 +92,30 @@ def _same_quantization_in_int8(call: Call) -> bool:
     return call.outputs[0].dtype != "int8" or rules.same_quantization(call)
 
 
+def _few_rescaled_rows(call: Call) -> bool:
+    """on the NPU inputs of another scale than the output have at most 256 elements before the joined axis"""
+    rescaled = any(table(call, position) is not None for position in range(len(call.inputs)))
+    return not rescaled or prod(call.outputs[0].shape[: call.attributes["axis"]]) <= 256
+
+
+def _lower(call: Call, hardware: Hardware) -> Lowering:
+    """A copy per input; an input of another scale is looked up row by row instead."""
+    axis, offset = call.attributes["axis"], 0
+    parts: list[Move | Work] = []
+    for position in range(len(call.inputs)):
+        entries, row_bytes = table(call, position), prod(input_type(call, position).shape[axis:])
+        if entries is None:
+            parts.append(join(call, position, offset))
+        else:
+            pitch = prod(call.outputs[0].shape[axis:])
+            for row in range(prod(call.outputs[0].shape[:axis])):
+                source = Rows(("in", position), 1, row_bytes, row * row_bytes)
+                target = Rows(("out", 0), 1, row_bytes, row * pitch + offset)
+                parts.append(table_work(source, target, entries))
+        offset += row_bytes
+    return tuple(parts)
+
+
 OPERATOR = Operator(
     name="concatenation",
     rules=(
@@ -99,8 +127,9 @@ OPERATOR = Operator(
         _no_activation,
         _same_quantization_in_int8,
     ),
-    npu_rules=(rules.eight_bit,),
+    npu_rules=(rules.eight_bit, _few_rescaled_rows),
     reference=_reference,
     workload=_workload,
+    lower=_lower,
     alias=_alias,
 )

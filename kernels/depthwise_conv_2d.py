@@ -12,6 +12,7 @@ from npusim.isa.convolution import depthwise_convolve, depthwise_convolve_float
 from npusim.isa.tensor import Array
 from npusim.isa.workload import Workload
 from npusim.kernels import convolution, weighted_sum
+from npusim.kernels.mac_lowering import lower_depthwise
 from npusim.kernels.operands import input_type, input_value
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.weighted_sum import WEIGHTS
@@ -45,4 +46,5 @@ OPERATOR = Operator(
     npu_rules=(*convolution.NPU_RULES, _multiplier_on_npu),
     reference=_reference,
     workload=_workload,
+    lower=lower_depthwise,
 )

@@ -14,6 +14,7 @@ from npusim.isa.tensor import Array
 from npusim.isa.workload import Workload
 from npusim.kernels import weighted_sum
 from npusim.kernels.activation import known_activation
+from npusim.kernels.mac_lowering import lower_matrix_product
 from npusim.kernels.operands import input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.rescale import fully_connected_multipliers, sound_scales
@@ -75,4 +76,5 @@ OPERATOR = Operator(
     npu_rules=(weighted_sum.quantized_maps, weighted_sum.constant_weights),
     reference=_reference,
     workload=_workload,
+    lower=lower_matrix_product,
 )

@@ -15,6 +15,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import rules
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator, Rule
+from npusim.kernels.vector_lowering import lower_table
 
 Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]
@@ -92,4 +93,5 @@ def unary_operator(name: str, table: Table, real: RealFunction, *own_rules: Rule
         npu_rules=(rules.eight_bit,),
         reference=reference,
         workload=elementwise,
+        lower=lambda call, hardware: lower_table(call, table(call)),
     )

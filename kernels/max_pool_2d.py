@@ -13,6 +13,7 @@ from npusim.kernels import pooling
 from npusim.kernels.activation import act_range, limit_reals
 from npusim.kernels.operands import code_range, input_type, input_value
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.vector_lowering import lower_max_pool
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -30,4 +31,5 @@ OPERATOR = Operator(
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,
+    lower=lower_max_pool,
 )

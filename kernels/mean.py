@@ -15,6 +15,7 @@ from npusim.kernels import rules
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.rescale import mean_multiplier, sound_scales
+from npusim.kernels.vector_lowering import adjacent_axes, lower_mean
 
 MOST_CODES = 1 << 23
 """So many 8-bit codes always add up within the 32 bits of an accumulator."""
@@ -80,7 +81,8 @@ OPERATOR = Operator(
         _count,
         sound_scales,
     ),
-    npu_rules=(rules.eight_bit,),
+    npu_rules=(rules.eight_bit, adjacent_axes),
     reference=_reference,
     workload=_workload,
+    lower=lower_mean,
 )

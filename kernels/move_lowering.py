@@ -40,7 +40,7 @@ def join(call: Call, position: int, offset: int) -> Move:
     return Move(("out", 0), offset, (outer, size), (pitch,), ("in", position), 0, (size,))
 
 
-def lower_pad(call: Call, value: int) -> Lowering:
+def pad_moves(call: Call, value: int) -> Lowering:
     """Fill the output with the pad value, then copy the input into its middle."""
     source, output = input_type(call), call.outputs[0]
     sizes, strides, offset = _box(source.shape, output.shape, call.attributes["paddings"])

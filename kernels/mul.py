@@ -12,6 +12,7 @@ from npusim.kernels import broadcast, rules
 from npusim.kernels.operands import elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.rescale import mul_multiplier
+from npusim.kernels.vector_lowering import lower_mul, regular_broadcast
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -31,7 +32,8 @@ def _centred(codes: Any, zero_point: int) -> Any:
 OPERATOR = Operator(
     name="mul",
     rules=broadcast.RULES,
-    npu_rules=(rules.eight_bit,),
+    npu_rules=(rules.eight_bit, regular_broadcast),
     reference=_reference,
     workload=elementwise,
+    lower=lower_mul,
 )

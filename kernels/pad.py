@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npusim.isa.hardware import Hardware
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
+from npusim.kernels.move_lowering import pad_moves
 from npusim.kernels.operands import input_type, input_value, move
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.work import Lowering
 
 
 def pad_value(call: Call) -> int | float:
@@ -47,10 +50,16 @@ def _storable_value(call: Call) -> bool:
     return bool(np.iinfo(dtype).min <= pad_value(call) <= np.iinfo(dtype).max)
 
 
+def _lower(call: Call, hardware: Hardware) -> Lowering:
+    """Fill the output, then copy the input into its middle."""
+    return pad_moves(call, int(pad_value(call)))
+
+
 OPERATOR = Operator(
     name="pad",
     rules=(rules.operands(1), rules.same_type, _a_pair_per_axis, _padded_shape, _storable_value),
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=move,
+    lower=_lower,
 )

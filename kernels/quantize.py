@@ -13,6 +13,7 @@ from npusim.kernels import rules
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.rescale import quantize_multiplier_of, sound_scales
+from npusim.kernels.vector_lowering import lower_quantize
 
 
 def _gives_codes(call: Call) -> bool:
@@ -59,4 +60,5 @@ OPERATOR = Operator(
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=elementwise,
+    lower=lower_quantize,
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
+from npusim.kernels.move_lowering import lower_copy
 from npusim.kernels.operands import free, input_type, input_value
 from npusim.kernels.operator import Alias, Call, Operator
 
@@ -31,5 +32,6 @@ OPERATOR = Operator(
     npu_rules=(),
     reference=reference,
     workload=free,
+    lower=lower_copy,
     alias=alias,
 )

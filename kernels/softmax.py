@@ -9,12 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from npusim.isa.arithmetic import quantize_multiplier
+from npusim.isa.hardware import Hardware
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
 from npusim.kernels.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.lookup import Float32Array
 from npusim.kernels.operands import elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.vector_lowering import softmax_work
+from npusim.kernels.work import Lowering
 
 DIFFERENCE_INTEGER_BITS = 5  # of x - max(x), scaled by beta and the input scale: 0 down to -32
 SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
@@ -112,6 +115,11 @@ def _short_axis(call: Call) -> bool:
     return tensor.dtype == "float32" or tensor.shape[-1] <= 1 << SUM_INTEGER_BITS
 
 
+def _lower(call: Call, hardware: Hardware) -> Lowering:
+    """The fixed-point version, row by row."""
+    return softmax_work(call, *fixed_point_parameters(call))
+
+
 OPERATOR = Operator(
     name="softmax",
     rules=(
@@ -129,4 +137,5 @@ OPERATOR = Operator(
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=elementwise,
+    lower=_lower,
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
+from npusim.kernels.move_lowering import lower_split
 from npusim.kernels.operands import input_type, input_value, move
 from npusim.kernels.operator import Alias, Call, Operator
 
@@ -56,5 +57,6 @@ OPERATOR = Operator(
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=move,
+    lower=lower_split,
     alias=_alias,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npusim.kernels import reshape, rules
+from npusim.kernels.move_lowering import lower_copy
 from npusim.kernels.operands import free, input_type
 from npusim.kernels.operator import Call, Operator
 
@@ -19,5 +20,6 @@ OPERATOR = Operator(
     npu_rules=(),
     reference=reshape.reference,
     workload=free,
+    lower=lower_copy,
     alias=reshape.alias,
 )

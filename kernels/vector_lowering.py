@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Instruction
+from npusim.isa.tensor import Array
 from npusim.isa.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale, Softmax
 from npusim.kernels.activation import act_range
 from npusim.kernels.operands import code_range, input_type, quantization
@@ -52,31 +52,41 @@ def lower_dense(
     elements = call.outputs[0].elements
     row_bytes = dense_row_bytes(elements)
     rows = elements // row_bytes
-
-    def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return make(at.inputs[0], at.output, at.constants, tile.rows * row_bytes)
-
     return (
-        Work(
-            rows=rows,
-            channels=row_bytes,
-            channel_step=0,
-            inputs=((Rows(("in", 0), rows, row_bytes), same_rows),),
-            output=Rows(("out", 0), rows, row_bytes),
-            constants=lambda first, last: constants,
-            constant_bytes=lambda first, last: len(constants),
-            emit=emit,
-        ),
+        _dense_work(Rows(("in", 0), rows, row_bytes), Rows(("out", 0), rows, row_bytes), make, constants),
     )
 
 
-def lower_table(call: Call, table: Any) -> Lowering:
-    """An operator of one operand as a look-up in its 256-entry table."""
+def _dense_work(
+    source: Rows, target: Rows, make: Callable[[int, int, int, int], Instruction], constants: bytes
+) -> Work:
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        return make(at.inputs[0], at.output, at.constants, tile.rows * target.row_bytes)
 
-    def make(source: int, target: int, constants: int, elements: int) -> Instruction:
-        return Lookup(input=source, output=target, size=elements, table=constants)
+    return Work(
+        rows=target.count,
+        channels=target.row_bytes,
+        channel_step=0,
+        inputs=((source, same_rows),),
+        output=target,
+        constants=lambda first, last: constants,
+        constant_bytes=lambda first, last: len(constants),
+        emit=emit,
+    )
 
-    return lower_dense(call, make, table(call).tobytes())
+
+def table_work(source: Rows, target: Rows, table: Array) -> Work:
+    """A look-up of rows of 8-bit codes in a 256-entry table, in raw byte order."""
+    return _dense_work(source, target, _look_up, table.tobytes())
+
+
+def _look_up(source: int, target: int, constants: int, elements: int) -> Instruction:
+    return Lookup(input=source, output=target, size=elements, table=constants)
+
+
+def lower_table(call: Call, table: Array) -> Lowering:
+    """An operator of one operand as a look-up in its 256-entry table, in raw byte order."""
+    return lower_dense(call, _look_up, table.tobytes())
 
 
 def binary_shape(call: Call) -> tuple[int, int] | None:
@@ -352,7 +362,7 @@ def lower_quantize(call: Call, hardware: Hardware) -> Lowering:
     return lower_dense(call, make)
 
 
-def lower_softmax(call: Call, multiplier: int, left_shift: int, difference_min: int) -> Lowering:
+def softmax_work(call: Call, multiplier: int, left_shift: int, difference_min: int) -> Lowering:
     """Softmax over the last axis: tiles of rows."""
     depth = call.outputs[0].shape[-1]
     rows = call.outputs[0].elements // depth
