@@ -23,7 +23,7 @@ def image_ranks(call: Call) -> bool:
 
 
 def window_attributes(call: Call) -> bool:
-    """strides, dilations and filter are pairs of positive integers, padding two pairs of integers from 0"""
+    """strides, dilations and filter are pairs of numbers from 1 on, padding is two pairs from 0 on"""
     attributes = call.attributes
     sizes = [attributes[name] for name in ("strides", "dilations", "filter") if name in attributes]
     padding = attributes["padding"]

@@ -1,0 +1,53 @@
+"""The table of operators, and how a graph's node becomes a call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npusim.isa.errors import GraphError
+from npusim.isa.tensor import TensorType
+from npusim.kernels import OPERATORS, call_of, operator
+from npusim.kernels.graph import Graph, Node, Tensor
+
+
+def test_names_are_unique() -> None:
+    names = [entry.name for entry in OPERATORS]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in OPERATORS])
+def test_every_rule_says_in_one_line_what_it_demands(name: str) -> None:
+    entry = operator(name)
+    assert entry.name == name
+    for rule in (*entry.rules, *entry.npu_rules):
+        assert rule.__doc__
+        assert "\n" not in rule.__doc__
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "conv_2",
+            "operator 'conv_2' is not one that npusim has; the nearest is 'conv_2d'; `npusim ops` lists them",
+        ),
+        ("?", "operator '?' is not one that npusim has; `npusim ops` lists them"),
+    ],
+)
+def test_an_unknown_operator_is_refused_with_the_nearest_name(name: str, message: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        operator(name)
+    assert str(caught.value) == message
+
+
+def test_call_of_collects_types_and_constants_by_position() -> None:
+    x, y = TensorType("float32", (2,)), TensorType("int32", (1,))
+    data = np.array([7], np.int32)
+    tensors = (Tensor("x", x), Tensor("c", y, data), Tensor("y", x))
+    node = Node("n", "add", inputs=(0, None, 1), outputs=(2,), attributes={"activation": "none"})
+    call = call_of(Graph("g", tensors, (node,), inputs=(0,), outputs=(2,)), node)
+    assert call.inputs == (x, None, y)
+    assert call.outputs == (x,)
+    assert dict(call.constants) == {2: data}
+    assert call.attributes == {"activation": "none"}
