@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.formats.tflite_records import inside_the_file
-from npusim.isa.errors import GraphError
+from npusim.isa.errors import FormatError, GraphError
 from npusim.isa.tensor import Array, TensorType
 
 EMPTY_TABLE = struct.pack("<HHi", 4, 4, 4)
@@ -131,10 +131,15 @@ class Layer:
         with inside_the_file(f"{self.where}: custom options"):
             table = flexbuffers.GetRoot(self.custom_options.tobytes()).AsMap
             found = {name: _found(table, name) for name in names}
-        return {name: value for name, value in found.items() if value is not None}
+        if wrong := [name for name, value in found.items() if isinstance(value, str)]:
+            raise FormatError(
+                f"{self.where}: custom option {wrong[0]} is {found[wrong[0]]}, must be a number"
+            )
+        return {name: value for name, value in found.items() if isinstance(value, int | float)}
 
 
-def _found(table: Any, name: str) -> int | float | None:
+def _found(table: Any, name: str) -> int | float | str | None:
+    """The number of that name; what it is if it is none; None if there is nothing."""
     try:
         value = table[name]
     except KeyError:
@@ -143,4 +148,4 @@ def _found(table: Any, name: str) -> int | float | None:
         return float(value.AsFloat)
     if value.IsInt or value.IsBool:
         return int(value.AsInt)
-    raise TypeError(f"{name} is not a number")
+    return "a string" if value.IsString else "not one value"

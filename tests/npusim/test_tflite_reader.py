@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from flatbuffers import flexbuffers
-from npusim.isa.errors import FormatError, GraphError, NpusimError
-from npusim.isa.tensor import Quantization, TensorType
-from npusim.kernels.graph import Graph, Node
 
 from npusim import formats
 from npusim.formats import tflite
 from npusim.formats.tflite_operators import OPERATORS
+from npusim.isa.errors import FormatError, GraphError, NpusimError
+from npusim.isa.tensor import Quantization, TensorType
+from npusim.kernels.graph import Graph, Node
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tflite_builder import Builder, Table, int32, serialize, small_model, table

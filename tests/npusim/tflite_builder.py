@@ -24,30 +24,37 @@ def table(kind: str, **fields: Any) -> Table:
 
 
 def serialize(root: Table, identifier: bytes = b"TFL3") -> bytes:
+    """The bytes of a file. A table or vector that is the same object in several places is stored once."""
     builder = flatbuffers.Builder(1024)
-    builder.Finish(_write(builder, root), identifier)
+    builder.Finish(_write(builder, root, {}), identifier)
     return bytes(builder.Output())
 
 
-def _write(builder: Any, value: Any) -> Any:
+def _write(builder: Any, value: Any, written: dict[int, Any]) -> Any:
     """Writes children first, as flatbuffers demand; the result goes into the parent's field."""
-    if isinstance(value, Table):
-        children = {name: _write(builder, child) for name, child in value.fields.items()}
-        getattr(tflite, f"{value.kind}Start")(builder)
-        for name, child in children.items():
-            getattr(tflite, f"{value.kind}Add{name}")(builder, child)
-        return getattr(tflite, f"{value.kind}End")(builder)
+    if not isinstance(value, Table | str | bytes | np.ndarray | list):
+        return value
+    if id(value) not in written:
+        written[id(value)] = _write_new(builder, value, written)
+    return written[id(value)]
+
+
+def _write_new(builder: Any, value: Any, written: dict[int, Any]) -> Any:
     if isinstance(value, str | bytes):
         return builder.CreateString(value)
     if isinstance(value, np.ndarray):
         return builder.CreateNumpyVector(value)
     if isinstance(value, list):
-        offsets = [_write(builder, child) for child in value]
+        offsets = [_write(builder, child, written) for child in value]
         builder.StartVector(4, len(offsets), 4)
         for offset in reversed(offsets):
             builder.PrependUOffsetTRelative(offset)
         return builder.EndVector()
-    return value
+    children = {name: _write(builder, child, written) for name, child in value.fields.items()}
+    getattr(tflite, f"{value.kind}Start")(builder)
+    for name, child in children.items():
+        getattr(tflite, f"{value.kind}Add{name}")(builder, child)
+    return getattr(tflite, f"{value.kind}End")(builder)
 
 
 def int32(*values: int) -> np.ndarray:
