@@ -1,0 +1,46 @@
+# Two commands: `make demo` and `make test`. Both set everything up in .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FOLDERS := npusim npusim/formats npusim/models isa isa/presets kernels scheduler reports
+# Two workers: most machines that run this have at least two cores.
+JOBS ?= 2
+
+.PHONY: demo test lint docs bench clean
+
+demo: $(VENV)/run
+	$(BIN)/npusim demo
+
+test: $(VENV)/dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p npusim
+
+docs: $(VENV)/dev
+	$(BIN)/python -m npusim.isa.manual
+
+bench: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet '.[bench]'
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "npusim needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# Strict editable mode lays the packages out as links, which type checkers can follow. A folder that changes
+# (a file was added) installs again.
+$(VENV)/run: pyproject.toml $(FOLDERS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable .
+	@touch $@
+
+$(VENV)/dev: pyproject.toml $(FOLDERS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[dev]'
+	@touch $@ $(VENV)/run
