@@ -162,7 +162,7 @@ class RunResult:
     latency_ms: cycles / clock.
     macs:       multiply-accumulates of the network, whoever computes them.
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
-    scratchpad_peak_bytes: one past the highest scratchpad byte in use.
+    scratchpad_peak_bytes: most bytes of the scratchpad that hold something at the same time.
     program, execution: what ran and its timeline, for reports.
     """
 
@@ -176,6 +176,7 @@ class RunResult:
     mac_utilization: float
     lower_bound: LowerBound
     dram_bytes: DramBytes
+    scratchpad_peak_bytes: int
     layers: tuple[LayerResult, ...]
     wall_s: WallTimes
     program: Program
@@ -215,7 +216,7 @@ class RunResult:
             "lower_bound_cycles": self.lower_bound.cycles,
             "lower_bound_limit": self.lower_bound.limit,
             "dram_bytes": asdict(self.dram_bytes),
-            "scratchpad_peak_bytes": self.program.scratchpad_peak_bytes,
+            "scratchpad_peak_bytes": self.scratchpad_peak_bytes,
             "instructions": self.program.instructions,
             "performance_info": asdict(self.performance_info),
             "layers": [asdict(layer) for layer in self.layers],

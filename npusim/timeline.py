@@ -118,6 +118,25 @@ def layer_spans(program: Program, trace: Trace) -> list[tuple[int, int] | None]:
     return [(int(a), int(b)) if b >= 0 else None for a, b in zip(begin, end, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Bytes in use from each of `cycles` (ascending, the first is 0) until the next."""
+
+    cycles: Times
+    sizes: Times
+
+
+def scratchpad_use(program: Program, trace: Trace) -> Occupancy:
+    """Bytes of the scratchpad in use: each buffer from the start of its first instruction to its last's end."""
+    sizes = np.array([buffer.size_bytes for buffer in program.buffers], np.int64)
+    first = np.array([buffer.first_instruction for buffer in program.buffers], np.int64)
+    last = np.array([buffer.last_instruction for buffer in program.buffers], np.int64)
+    changed_at = np.concatenate(([0], trace.started[first], trace.ended[last]))
+    cycles, position = np.unique(changed_at, return_inverse=True)
+    changes = np.bincount(position, np.concatenate(([0], sizes, -sizes)), len(cycles))
+    return Occupancy(cycles, np.cumsum(changes).astype(np.int64))
+
+
 def window_cycles(total: int) -> int:
     """Length of the window of a peak: 1 % of the run, at least 100 cycles, at most the run."""
     return max(1, min(total, max(100, -(-total // 100))))

@@ -1,0 +1,172 @@
+"""The command line. Everything heavy is imported by the command that needs it: `npusim --help` is instant."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from npusim import cli_catalogue, cli_program
+from npusim.cli_base import (
+    EXIT_INTERRUPTED,
+    Guarded,
+    HardwareOption,
+    Model,
+    Progress,
+    ascii_only,
+    console,
+)
+from npusim.isa.errors import NpusimError
+
+if TYPE_CHECKING:
+    from npusim.files import Writer
+    from npusim.result import RunResult
+
+app = typer.Typer(
+    cls=Guarded,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: rich alone would take longer to import than all the rest
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Compile quantized networks for a parametric NPU and simulate them: exact bytes, cycles, energy.",
+    epilog="Exit status: 0 done, 2 a mistake in what was given, 1 a fault of npusim.",
+)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """Options before the command."""
+    if version:
+        from npusim import __version__
+
+        typer.echo(f"npusim {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    model: Model,
+    hw: HardwareOption = None,
+    input: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", metavar="F.npz", help="Inputs, by tensor name or as in0, in1, ... [default: random]"
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="F.npz", help="Write the outputs, as out0, out1, ...")
+    ] = None,
+    json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write every number.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="F", help="Write the layers.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="F", help="Write the timeline, for ui.perfetto.dev.")
+    ] = None,
+    timing_only: Annotated[
+        bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random inputs.")] = 0,
+) -> None:
+    """Compile and execute a model, and print the summary."""
+    from npusim import api, files
+
+    if timing_only and (input or output):
+        option = "--input" if input else "--output"
+        raise NpusimError(f"{option}: --timing-only executes no data; give one or the other")
+    reports = {"--json": json, "--csv": csv, "--trace": trace}
+    targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
+    _check_targets(targets, {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None})
+    program, wall = api.prepare(model, hw)
+    values = None
+    if input:
+        from npusim.inputs import read_npz
+
+        values = read_npz(input, program.inputs)
+    with Progress(f"simulating {program.name}") as progress:
+        result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
+    result = replace(result, wall_s=replace(result.wall_s, **wall))
+    print_summary(result)
+    sys.stdout.flush()
+    files.write_all({path: _writer(option, result) for option, path in targets.items()})
+
+
+def _check_targets(targets: dict[str, Path], sources: dict[str, Path | None]) -> None:
+    """Refuse, before the work, what cannot be written or is another file of this command."""
+    from npusim.files import require_writable
+
+    taken = {path.resolve(): option for option, path in sources.items() if path and path.is_file()}
+    for option, path in targets.items():
+        require_writable(path)
+        other = taken.setdefault(path.resolve(), option)
+        if other != option and (path.is_file() or not path.exists()):
+            raise NpusimError(f"{option} {path}: is also {other}; give each a file of its own")
+
+
+def _writer(option: str, result: RunResult) -> Writer:
+    from npusim import files
+
+    if option == "--output":
+        return lambda file: _save_outputs(file, result)
+    from npusim.reports import report
+
+    return lambda file: files.text(report(option).render(result))(file)
+
+
+def _save_outputs(file: object, result: RunResult) -> None:
+    import numpy as np
+
+    np.savez(file, **{f"out{i}": array for i, array in enumerate(result.outputs)})  # type: ignore[arg-type]
+
+
+def print_summary(result: RunResult) -> None:
+    """The summary of a run on stdout."""
+    from npusim.reports.terminal import summary
+
+    target = console()
+    target.print(summary(result, target.width, ascii_only(sys.stdout)))
+
+
+@app.command()
+def demo(hw: HardwareOption = None) -> None:
+    """Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images."""
+    from npusim import api, models
+
+    program, wall = api.prepare("digits_cnn", hw)
+    images, labels = models.digits_test()
+    right, cycles = 0, set()
+    with Progress("classifying") as progress:
+        for i, (image, label) in enumerate(zip(images, labels, strict=True)):
+            result = api.simulate(program, [image[None]])
+            right += int(result.outputs[0].argmax()) == int(label)
+            cycles.add(int(result.cycles))
+            if progress:
+                progress(i + 1, len(labels))
+    print_summary(replace(result, wall_s=replace(result.wall_s, **wall)))
+    lines = [
+        f"Accuracy {right / len(labels):.1%}: {right} of {len(labels)} test images, exact int8 arithmetic."
+    ]
+    if len(cycles) == 1:
+        lines.append(f"Every inference took {cycles.pop()} cycles.")
+    typer.echo("\n" + " ".join(lines))
+
+
+cli_program.register(app)
+cli_catalogue.register(app)
+
+
+def main() -> None:
+    """The entry point of `npusim`."""
+    try:
+        app()
+    except KeyboardInterrupt:  # before or after a command; within one, `Guarded` has seen it
+        sys.exit(EXIT_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What all commands share: faults to exit statuses, progress, the console."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from npusim.isa.errors import NpusimError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Model = Annotated[
+    str, typer.Argument(help="A model file, a .npu program, or a built-in model (npusim models).")
+]
+HardwareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
+    ),
+]
+
+EXIT_OUR_FAULT = 1
+EXIT_USER_FAULT = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+"""As the shell reports it when SIGINT or SIGPIPE ends a command."""
+
+DEBUG_VARIABLE = "NPUSIM_DEBUG"
+
+
+class Guarded(TyperGroup):
+    """The command group that turns every fault into a line on stderr and an exit status.
+
+    2: the user's mistake, in one line that says where, what is, what may be. 1: ours. Never a traceback,
+    unless NPUSIM_DEBUG=1 asks for it.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except NpusimError as fault:
+            raise _exit(EXIT_USER_FAULT, str(fault)) from None
+        except KeyboardInterrupt:
+            raise _exit(EXIT_INTERRUPTED, "interrupted") from None
+        except MemoryError:
+            raise _exit(EXIT_USER_FAULT, "not enough memory for this model on this computer") from None
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; what is still buffered must not complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(EXIT_BROKEN_PIPE) from None
+        except OSError as fault:
+            if fault.filename is None:
+                raise _internal(fault) from fault
+            raise _exit(EXIT_USER_FAULT, f"{fault.filename}: {fault.strerror}") from None
+        except Exception as fault:
+            # Usage errors and exits of typer (which has its own copy of click, or not) carry a status.
+            if isinstance(fault, typer.Abort) or hasattr(fault, "exit_code"):
+                raise
+            raise _internal(fault) from fault
+
+
+def _exit(status: int, message: str) -> typer.Exit:
+    from npusim.reports.quantities import printable
+
+    if os.environ.get(DEBUG_VARIABLE) == "1":
+        import traceback
+
+        traceback.print_exc()
+    typer.echo(f"npusim: {printable(message)}", err=True)
+    return typer.Exit(status)
+
+
+def _internal(fault: BaseException) -> typer.Exit:
+    return _exit(
+        EXIT_OUR_FAULT,
+        f"{type(fault).__name__}: {fault}. This is a fault of npusim, not of your input: please report it "
+        f"with the command; {DEBUG_VARIABLE}=1 shows where it happened",
+    )
+
+
+def console() -> Console:
+    """Where results go: stdout, plain where it is not a terminal; nothing in a text is taken for markup."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+
+
+def ascii_only(file: TextIO) -> bool:
+    """True where bars must be drawn with characters of ASCII."""
+    return not (getattr(file, "encoding", None) or "ascii").lower().startswith("utf")
+
+
+class Progress:
+    """How far a long step is, on stderr if that is a terminal, from half a second on.
+
+    with Progress("simulating") as progress:
+        progress(done, total)
+    """
+
+    DELAY_S = 0.5
+    INTERVAL_S = 0.1
+
+    def __init__(self, what: str, file: TextIO | None = None, clock: Callable[[], float] = time.monotonic):
+        self._what, self._clock = what, clock
+        self._file = sys.stderr if file is None else file
+        self._shown = False
+        self._next = clock() + self.DELAY_S
+
+    def __enter__(self) -> Callable[[int, int], None] | None:
+        """What to call with (done, total), or None where nobody looks."""
+        return self._step if self._file.isatty() else None
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._file.write("\r\x1b[K")
+            self._file.flush()
+
+    def _step(self, done: int, total: int) -> None:
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + self.INTERVAL_S
+            self._shown = True
+            self._file.write(f"\r{self._what} {100 * done // max(total, 1):3d} %")
+            self._file.flush()

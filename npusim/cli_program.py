@@ -1,0 +1,85 @@
+"""Commands about programs: compile, asm, disasm."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from npusim.cli_base import HardwareOption
+from npusim.isa.errors import NpusimError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("compile")(compile_model)
+    app.command("asm")(assemble)
+    app.command("disasm")(disassemble)
+
+
+ProgramFile = Annotated[Path, typer.Option("-o", "--output", metavar="P.npu", help="The program to write.")]
+
+
+def compile_model(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model file or a built-in model (npusim models).")
+    ],
+    output: ProgramFile,
+    hw: HardwareOption = None,
+) -> None:
+    """Compile a model to a program that `npusim run` executes."""
+    from npusim import api, files
+
+    files.require_writable(output)
+    program = api.compile(api.load(model), hw or api.DEFAULT_HARDWARE)
+    api.save_program(program, output)
+    from npusim.reports import quantities as show
+
+    typer.echo(
+        f"{show.printable(str(output))}: {show.printable(program.name)} for {program.hardware.name}, "
+        f"{show.plural(program.instructions, 'instruction')}, {show.size(len(program.constants))} constants, "
+        f"{show.size(program.scratchpad_peak_bytes)} scratchpad, {show.size(program.dram_size_bytes)} DRAM"
+    )
+
+
+def assemble(
+    source: Annotated[Path, typer.Argument(metavar="P.asm", help="Assembly, as disasm writes it.")],
+    output: ProgramFile,
+) -> None:
+    """Turn assembly into a program."""
+    from npusim import api, files
+    from npusim.isa import assembly
+
+    files.require_writable(output)
+    try:
+        text = source.read_text("utf-8")
+    except OSError as fault:
+        raise NpusimError(f"{source}: cannot be read: {fault.strerror}") from None
+    except UnicodeDecodeError as fault:
+        raise NpusimError(f"{source}: not UTF-8 text at byte {fault.start}") from None
+    try:
+        program = assembly.assemble(text)
+    except NpusimError as fault:
+        raise type(fault)(f"{source}: {fault}") from None
+    api.save_program(program, output)
+
+
+def disassemble(
+    program: Annotated[Path, typer.Argument(metavar="P.npu", help="A program.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="P.asm", help="Where to. [default: stdout]")
+    ] = None,
+) -> None:
+    """Print a program as assembly, with the fields by name."""
+    from npusim import api, files
+    from npusim.isa import assembly
+
+    if output:
+        files.require_writable(output)
+    text = assembly.disassemble(api.load_program(program))
+    if output:
+        files.write(output, files.text(text))
+    else:
+        sys.stdout.write(text)

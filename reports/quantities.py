@@ -1,0 +1,86 @@
+"""Numbers with their units, as people read them, and names that are safe to print."""
+
+from __future__ import annotations
+
+_TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
+_ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"), (1e-6, "pJ"))
+_POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
+_COUNTS = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
+_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+
+Steps = tuple[tuple[float, str], ...]
+
+
+def _scaled(value: float, steps: Steps) -> str:
+    """The value in the largest unit that leaves it at 1 or more, with three or four digits."""
+    factor, unit = next((step for step in steps if abs(value) >= step[0] * 0.99995), steps[-1])
+    if not value:
+        factor, unit = next(step for step in steps if step[0] == 1)
+    return f"{digits(value / factor)}{unit if unit[:1] in (' ', '') else ' ' + unit}"
+
+
+def digits(value: float) -> str:
+    """A number with four significant digits, thousands apart, without an exponent where it is readable."""
+    if value and abs(value) < 1e-3:
+        return f"{value:.3g}"
+    places = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
+    text = f"{value:,.{places}f}".replace(",", " ")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def time(milliseconds: float) -> str:
+    """A time given in milliseconds."""
+    return _scaled(milliseconds, _TIMES)
+
+
+def energy(microjoules: float) -> str:
+    """An energy given in microjoules."""
+    return _scaled(microjoules, _ENERGIES)
+
+
+def power(milliwatts: float) -> str:
+    """A power given in milliwatts."""
+    return _scaled(milliwatts, _POWERS)
+
+
+def count(number: float) -> str:
+    """A count of things, abbreviated: "300.8 M" for 300 774 272."""
+    return _scaled(number, _COUNTS)
+
+
+def size(number_of_bytes: float) -> str:
+    """A size given in bytes."""
+    return _scaled(number_of_bytes, _SIZES)
+
+
+def ratio(value: float) -> str:
+    """A ratio around or far below 1, with three significant digits."""
+    return f"{value:.3g}"
+
+
+def whole(number: int) -> str:
+    """A whole number in full, thousands apart."""
+    return f"{number:,}".replace(",", " ")
+
+
+def percent(share: float) -> str:
+    """A share of 1 as a percentage with one decimal."""
+    return f"{share * 100:.1f} %"
+
+
+def printable(name: str) -> str:
+    """A name from a file without what would move the cursor, colour the terminal or break the line."""
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in name)
+
+
+def shortened(name: str, width: int) -> str:
+    """A printable name in at most `width` characters; the end is kept, where names of layers differ."""
+    shown = printable(name)
+    if len(shown) <= width:
+        return shown
+    return "..." + shown[len(shown) - max(width - 3, 1) :]
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun: "1 layer", "2 layers"."""
+    return f"{whole(number)} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,320 @@
+"""The summary in the terminal: the answer first, then where time, energy and bytes go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from npusim.reports import quantities as show
+
+if TYPE_CHECKING:
+    from npusim.result import LayerResult, RunResult
+
+HOTTEST_LAYERS = 10
+MOST_HOST_ROWS = 10
+NARROWEST, WIDEST = 60, 110
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_UNIT_NAMES = {"mac": "MAC array", "vector": "vector unit", "dma": "DMA", "host": "host", "none": "-"}
+_COMPONENT_NAMES = {
+    "mac_array": "MAC array",
+    "accumulator": "accumulators",
+    "output_stage": "output stage",
+    "vector": "vector unit",
+    "scratchpad": "scratchpad",
+    "interconnect": "interconnect",
+    "control": "instruction control",
+    "system": "clock and system",
+    "dram": "DRAM",
+    "host": "host",
+}
+_LIMITS = {
+    "mac": "the multipliers of the MAC array",
+    "vector": "the lanes of the vector unit",
+    "dram": "DRAM bandwidth",
+    "host": "the operators on the host",
+}
+
+
+def render(result: RunResult, width: int = 80) -> str:
+    """The summary as plain text, without colours."""
+    file = StringIO()
+    console = Console(file=file, width=width, color_system=None, force_terminal=False)
+    console.print(summary(result, width))
+    return file.getvalue()
+
+
+def summary(result: RunResult, width: int, ascii_only: bool = False) -> RenderableType:
+    """The summary for a terminal of `width` columns; `ascii_only` draws bars that any terminal has."""
+    width = min(max(width, NARROWEST), WIDEST)
+    bars = _Bars(max(width - 42, 12), ascii_only)
+    sections = [
+        _heading(result),
+        _answer(result),
+        *_titled("Busy, share of all cycles", _busy(result, bars)),
+        *_titled("Memory", _memory(result)),
+        *_titled(_hottest_title(result), _hottest(result, width, ascii_only)),
+        *_titled("Energy, by component", _energy(result, _Bars(max(width - 46, 10), ascii_only))),
+        *_host(result, width),
+        *_footer(result),
+    ]
+    return Group(*sections)
+
+
+class _Bars:
+    """Bars of at most `width` columns, in eighths of a column where the terminal can."""
+
+    def __init__(self, width: int, ascii_only: bool) -> None:
+        self.width, self.ascii_only = width, ascii_only
+
+    def __call__(self, share: float, style: str = "cyan") -> Text:
+        eighths = round(min(max(share, 0.0), 1.0) * self.width * 8)
+        if self.ascii_only:
+            return Text("#" * round(eighths / 8), style=style)
+        return Text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style=style)
+
+
+def _titled(title: str, body: RenderableType) -> Iterable[RenderableType]:
+    return Text(""), Text(title, style="bold"), body
+
+
+def _facts(rows: Iterable[tuple[str, str, str]]) -> Table:
+    """Rows of a name, a value that matters, and what else there is to say."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(min_width=15)
+    grid.add_column(justify="right", min_width=9, no_wrap=True)
+    grid.add_column(style="dim")
+    for name, value, more in rows:
+        grid.add_row(Text(f"  {name}"), Text(value, style="bold"), Text(more))
+    return grid
+
+
+def _heading(result: RunResult) -> Text:
+    hardware = result.hardware
+    technology = hardware.technology
+    machine = (
+        f"{show.plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
+        f"scratchpad {show.size(hardware.scratchpad_bytes)}, "
+        f"DRAM {hardware.dram.bandwidth_gb_per_s:g} GB/s, {technology.node_nm} nm"
+    )
+    return Text.assemble(
+        (show.printable(result.model), "bold"),
+        " on ",
+        (show.printable(hardware.name), "bold"),
+        ("\n" + machine + "\n", "dim"),
+    )
+
+
+def _answer(result: RunResult) -> RenderableType:
+    hardware, host, bound = result.hardware, result.hardware.host, result.lower_bound
+    macs_per_cycle = result.mac_utilization * hardware.macs_per_cycle
+    bound_ms = hardware.us_of_cycles(bound.cycles) * 1e-3
+    reached = bound.cycles / result.cycles if result.cycles else 0.0
+    ratios = result.performance_info
+    cores = f"{host.threads} x " if host.threads > 1 else ""
+    cpu = f"{cores}{host.core}" + (f" at {host.clock_mhz:g} MHz" if host.clock_mhz else "")
+    return _facts(
+        [
+            (
+                "Latency",
+                show.time(result.latency_ms),
+                f"{show.whole(result.cycles)} cycles; {show.digits(result.inferences_per_s)} inferences/s",
+            ),
+            ("Energy", show.energy(result.energy_uj), "per inference, with DRAM and host"),
+            (
+                "Power",
+                show.power(result.power_mw.average),
+                f"average; peak {show.power(result.power_mw.peak)}",
+            ),
+            (
+                "MAC utilization",
+                show.percent(result.mac_utilization),
+                f"{show.digits(macs_per_cycle)} of {hardware.macs_per_cycle} MACs/cycle; "
+                f"{show.count(result.macs)} MACs",
+            ),
+            (
+                "Lower bound",
+                show.time(bound_ms),
+                f"set by {_LIMITS[bound.limit]}; {show.percent(reached)} of the latency",
+            ),
+            ("execTime", show.ratio(ratios.execTime), f"PerformanceInfo: time, NPU / {cpu}"),
+            ("powerUsage", show.ratio(ratios.powerUsage), "PerformanceInfo: energy, NPU / CPU"),
+        ]
+    )
+
+
+def _busy(result: RunResult, bars: _Bars) -> RenderableType:
+    cycles = result.cycles
+    rows = (
+        ("MAC array", cycles.mac, "cyan"),
+        ("vector unit", cycles.vector, "cyan"),
+        ("DMA", cycles.dma, "cyan"),
+        ("host", cycles.host, "cyan"),
+        ("stalled", cycles.stall, "yellow"),
+    )
+    grid = _bar_grid()
+    for name, busy, style in rows:
+        share = busy / cycles if cycles else 0.0
+        grid.add_row(Text(f"  {name}"), Text(show.percent(share)), bars(share, style))
+    return grid
+
+
+def _bar_grid(numbers: int = 1) -> Table:
+    """Rows of a name, right-aligned numbers, and a bar."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(min_width=15 if numbers == 1 else 21)
+    for _ in range(numbers):
+        grid.add_column(justify="right", min_width=8, no_wrap=True)
+    grid.add_column(no_wrap=True)
+    return grid
+
+
+def _memory(result: RunResult) -> RenderableType:
+    hardware, moved = result.hardware, result.dram_bytes
+    total = moved.read + moved.write + moved.instructions
+    peak = hardware.dram_bytes_per_cycle * result.cycles
+    used = total / peak if peak else 0.0
+    return _facts(
+        [
+            (
+                "DRAM traffic",
+                show.size(total),
+                f"{show.size(moved.read)} read, {show.size(moved.write)} written, "
+                f"{show.size(moved.instructions)} code",
+            ),
+            ("DRAM bandwidth", show.percent(used), f"used of {hardware.dram.bandwidth_gb_per_s:g} GB/s"),
+            (
+                "Scratchpad peak",
+                show.size(result.scratchpad_peak_bytes),
+                f"of {show.size(hardware.scratchpad_bytes)}",
+            ),
+        ]
+    )
+
+
+def _by_cycles(layers: Sequence[LayerResult]) -> list[LayerResult]:
+    """Layers, the longest first; equal ones in the order of the model."""
+    return sorted((layer for layer in layers if layer.cycles), key=lambda layer: -layer.cycles)
+
+
+def main_name(name: str) -> str:
+    """The first of the names that a converter has joined with ";" when it fused operators: the last operator's."""
+    return name.split(";")[0] or name
+
+
+def _hottest_title(result: RunResult) -> str:
+    shown = min(HOTTEST_LAYERS, len(_by_cycles(result.layers)))
+    return f"Hottest layers, {shown} of {len(result.layers)}"
+
+
+def _hottest(result: RunResult, width: int, ascii_only: bool) -> RenderableType:
+    hottest = _by_cycles(result.layers)[:HOTTEST_LAYERS]
+    bar_width = max(8, (width - 72) // 2 + 8)
+    bars = _Bars(bar_width, ascii_only)
+    longest = hottest[0].cycles if hottest else 1
+    op_width = max([len(layer.op) for layer in hottest] + [8])
+    op_width = min(op_width, 18)
+    rows = [
+        (
+            layer,
+            show.whole(layer.cycles),
+            show.percent(layer.cycles / result.cycles if result.cycles else 0.0),
+            show.percent(layer.utilization) if layer.unit == "mac" else _UNIT_NAMES[layer.unit],
+        )
+        for layer in hottest
+    ]
+    number_width = max([len(row[1]) for row in rows] + [6])
+    name_width = max(10, width - (2 + op_width + number_width + 7 + 11 + bar_width + 5))
+    grid = Table.grid(padding=(0, 1))
+    for justify in ("left", "left", "right", "right", "right", "left"):
+        grid.add_column(justify=justify, no_wrap=True)
+    head = ("  layer", "operator", "cycles", "share", "MAC util.", "")
+    grid.add_row(*(Text(word, style="dim") for word in head))
+    for layer, cycles, share, busy in rows:
+        grid.add_row(
+            Text("  " + show.shortened(main_name(layer.name), name_width)),
+            Text(show.shortened(layer.op, op_width)),
+            Text(cycles),
+            Text(share),
+            Text(busy),
+            bars(layer.cycles / longest),
+        )
+    return grid
+
+
+def _energy(result: RunResult, bars: _Bars) -> RenderableType:
+    total = float(result.energy_uj)
+    parts = sorted(result.energy_uj.by_component.items(), key=lambda item: -item[1])
+    grid = _bar_grid(numbers=2)
+    for name, energy_uj in parts:
+        if energy_uj <= 0:
+            continue
+        share = energy_uj / total
+        shown = f"  {_COMPONENT_NAMES.get(name, name)}"
+        grid.add_row(Text(shown), Text(show.energy(energy_uj)), Text(show.percent(share)), bars(share))
+    energy = result.energy_uj
+    kinds = ", ".join(
+        f"{name} {show.energy(value)}"
+        for name, value in (
+            ("dynamic", energy.dynamic),
+            ("static", energy.static),
+            ("DRAM", energy.dram),
+            ("host", energy.host),
+        )
+    )
+    return Group(grid, Text(f"  {kinds}", style="dim"))
+
+
+def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
+    """Operators that the NPU leaves to the host: alike ones in one row, the reason below."""
+    on_host = [layer for layer in result.layers if layer.unit == "host"]
+    if not on_host:
+        return ()
+    rows: list[tuple[int, str, str]] = []
+    ordered = sorted(on_host, key=lambda layer: (layer.op, layer.reason))
+    for (op, reason), group in groupby(ordered, key=lambda layer: (layer.op, layer.reason)):
+        layers = list(group)
+        name = (
+            show.shortened(main_name(layers[0].name), 30)
+            if len(layers) == 1
+            else show.plural(len(layers), "layer")
+        )
+        rows.append((sum(layer.cycles for layer in layers), f"{op}, {name}", reason))
+    rows.sort(key=lambda row: -row[0])
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right", no_wrap=True, min_width=9)
+    grid.add_column()
+    for cycles, who, reason in rows[:MOST_HOST_ROWS]:
+        share = cycles / result.cycles if result.cycles else 0.0
+        words = Text(who)
+        if reason:
+            words.append(f": {show.printable(reason)}", style="dim")
+        grid.add_row(Text(show.percent(share)), words)
+    if len(rows) > MOST_HOST_ROWS:
+        grid.add_row(Text(""), Text(f"and {len(rows) - MOST_HOST_ROWS} more kinds", style="dim"))
+    everything = all(layer.unit in ("host", "none") for layer in result.layers)
+    title = f"On the host, {len(on_host)} of {show.plural(len(result.layers), 'layer')}"
+    if everything:
+        title += ": nothing of this model runs on the NPU"
+    return _titled(title, grid)
+
+
+def _footer(result: RunResult) -> Iterable[RenderableType]:
+    wall = result.wall_s
+    steps = [
+        f"{name} {seconds:.2f} s"
+        for name, seconds in (("load", wall.load), ("compile", wall.compile), ("simulate", wall.simulate))
+        if seconds is not None
+    ]
+    lines = ["Left out: voltage regulators, clock generators, other DRAM users, an idle host."]
+    if not result.outputs:
+        lines.append("Timing only: no data was executed.")
+    if steps:
+        lines.append(f"Took {', '.join(steps)}.")
+    return Text(""), Text("\n".join(lines), style="dim")
