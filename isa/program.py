@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -95,5 +96,12 @@ class Program:
 
     @property
     def scratchpad_peak_bytes(self) -> int:
-        """One past the highest scratchpad byte in use."""
-        return max((buffer.address + buffer.size_bytes for buffer in self.buffers), default=0)
+        """Most scratchpad bytes in use at one time."""
+        changes: dict[int, int] = {}
+        for buffer in self.buffers:
+            for position, size in (
+                (buffer.first_instruction, buffer.size_bytes),
+                (buffer.last_instruction + 1, -buffer.size_bytes),
+            ):
+                changes[position] = changes.get(position, 0) + size
+        return max(accumulate(changes[position] for position in sorted(changes)), default=0)

@@ -13,14 +13,45 @@ from collections.abc import Sequence
 from npusim.isa.instruction import PRODUCERS, Instruction, Region, Space
 from npusim.isa.program import HostCall
 
-_Access = tuple[int, int, Region, int, int, bool]
-"""(first byte, end, region, unit, instruction, writes)."""
+_Access = tuple[int, int, Region, int, int]
+"""(first byte, end, region, unit, instruction)."""
+
+
+class _History:
+    """What has touched one memory and may still matter to those that come."""
+
+    def __init__(self) -> None:
+        self.reads: list[_Access] = []
+        self.writes: list[_Access] = []
+
+    def add_write(self, region: Region, unit: int, index: int) -> None:
+        """Note a write. Whoever conflicts with an access that a dense write covers conflicts with the write too."""
+        start, end = region.address, region.end
+        if not region.strides:
+            self.reads = [each for each in self.reads if each[0] < start or each[1] > end]
+            self.writes = [each for each in self.writes if each[0] < start or each[1] > end]
+        self.writes.append((start, end, region, unit, index))
+
+
+def _clashes(accesses: list[_Access], region: Region, unit: int) -> list[int]:
+    """The instructions on other units whose accesses share bytes with a region."""
+    start, end = region.address, region.end
+    return [
+        index
+        for first, last, other, owner, index in accesses
+        if first < end and start < last and owner != unit and _rows_overlap(region, other)
+    ]
 
 
 def overlap(a: Region, b: Region) -> bool:
     """Whether two regions share a byte; exact when they are dense or have the same outer strides."""
     if a.space != b.space or a.address >= b.end or b.address >= a.end:
         return False
+    return _rows_overlap(a, b)
+
+
+def _rows_overlap(a: Region, b: Region) -> bool:
+    """`overlap` of two regions of one memory whose outermost bytes interleave."""
     if not a.strides and not b.strides:
         return True
     strides = a.strides or b.strides
@@ -44,14 +75,19 @@ def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCa
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
     certain_of: list[list[int]] = []
     ordinal: list[int] = []
-    accesses: dict[Space, list[_Access]] = {space: [] for space in Space}
+    history = {space: _History() for space in Space}
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)
         reads, writes = instruction.regions(host_calls)
+        clashes: set[int] = set()
+        for region in reads:
+            clashes.update(_clashes(history[region.space].writes, region, unit))
+        for region in writes:
+            clashes.update(_clashes(history[region.space].writes, region, unit))
+            clashes.update(_clashes(history[region.space].reads, region, unit))
         known = list(certain_of_unit[unit])
-        needed = _conflicts(accesses, unit, reads, writes)
         waits = [0] * width
-        for earlier in sorted(needed, reverse=True):
+        for earlier in sorted(clashes, reverse=True):
             producer = int(instructions[earlier].unit)
             count = ordinal[earlier] + 1
             if known[producer] >= count:
@@ -65,37 +101,8 @@ def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCa
         certain_of.append(known)
         ordinal.append(completed[unit])
         completed[unit] += 1
-        after = list(known)
-        after[unit] = completed[unit]
-        certain_of_unit[unit] = after
+        certain_of_unit[unit] = [*known[:unit], completed[unit], *known[unit + 1 :]]
         for region in writes:
-            _retire(accesses[region.space], region)
-            accesses[region.space].append((region.address, region.end, region, unit, index, True))
+            history[region.space].add_write(region, unit, index)
         for region in reads:
-            accesses[region.space].append((region.address, region.end, region, unit, index, False))
-
-
-def _conflicts(
-    accesses: dict[Space, list[_Access]], unit: int, reads: Sequence[Region], writes: Sequence[Region]
-) -> set[int]:
-    """Earlier instructions on other units whose bytes clash with these reads and writes."""
-    found: set[int] = set()
-    for region in reads:
-        start, end = region.address, region.end
-        for first, last, other, owner, index, writing in accesses[region.space]:
-            if writing and first < end and start < last and owner != unit and overlap(region, other):
-                found.add(index)
-    for region in writes:
-        start, end = region.address, region.end
-        for first, last, other, owner, index, _ in accesses[region.space]:
-            if first < end and start < last and owner != unit and overlap(region, other):
-                found.add(index)
-    return found
-
-
-def _retire(accesses: list[_Access], region: Region) -> None:
-    """Forget accesses that a dense write covers: whoever conflicts with them conflicts with it as well."""
-    if region.strides:
-        return
-    start, end = region.address, region.end
-    accesses[:] = [each for each in accesses if each[0] < start or each[1] > end]
+            history[region.space].reads.append((region.address, region.end, region, unit, index))
