@@ -207,6 +207,15 @@ def cut(attributes: Mapping[str, Any], inputs: list[np.ndarray]) -> np.ndarray:
     return strided({**attributes, "strides": [1] * inputs[0].ndim}, inputs)
 
 
+def pads(node: Node, inputs: list[np.ndarray], output: np.ndarray) -> None:
+    """PADV2 says the value; what PAD pads with, the zero point, is not an attribute."""
+    paddings = node.attributes["paddings"]
+    assert tuple(np.add(inputs[0].shape, np.sum(paddings, axis=1))) == output.shape
+    if "pad_value" in node.attributes:
+        padded = np.pad(inputs[0], paddings, constant_values=node.attributes["pad_value"])
+        np.testing.assert_array_equal(padded, output)
+
+
 MEANINGS: dict[str, Callable[[Node, list[np.ndarray], np.ndarray], None]] = {
     "conv_2d": window_fits,
     "depthwise_conv_2d": window_fits,
@@ -215,7 +224,7 @@ MEANINGS: dict[str, Callable[[Node, list[np.ndarray], np.ndarray], None]] = {
     "transpose_conv": transposed_window_fits,
     "slice": same(cut),
     "strided_slice": same(strided),
-    "padv2": same(lambda a, x: np.pad(x[0], a["paddings"], constant_values=a["pad_value"])),
+    "pad": pads,
     "mirror_pad": same(lambda a, x: np.pad(x[0], a["paddings"], mode=a["mode"])),
     "transpose": same(lambda a, x: x[0].transpose(a["perm"])),
     "tile": same(lambda a, x: np.tile(x[0], a["multiples"])),
@@ -401,7 +410,7 @@ def with_constants(*constants: tuple[int, ...]) -> Builder:
         ("SUM", options("ReducerOptions"), [(-1, 3)], (1, 4, 4), "sum", {"axes": [3], "keep_dims": False}),
         ("CONCATENATION", options("ConcatenationOptions", Axis=-1), [], (1, 4, 4, 2), "concatenation",
          {"axis": 3, "activation": "none"}),
-        ("SQUEEZE", options("SqueezeOptions"), [], (4, 4, 2), "reshape", {}),
+        ("SQUEEZE", options("SqueezeOptions"), [], (4, 4, 2), "squeeze", {}),
         ("EXPAND_DIMS", None, [(0,)], (1, 1, 4, 4, 2), "reshape", {}),
         ("RESHAPE", None, [(-1, 2)], (16, 2), "reshape", {}),
         ("PACK", options("PackOptions", Axis=-1, ValuesCount=1), [], (1, 4, 4, 2, 1), "pack", {"axis": 4}),
