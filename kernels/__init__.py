@@ -31,6 +31,7 @@ from npusim.kernels import (
     squeeze,
     sub,
     tanh,
+    unidirectional_sequence_lstm,
 )
 from npusim.kernels.graph import Graph, Node
 from npusim.kernels.operator import Call, Operator
@@ -67,6 +68,7 @@ OPERATORS: tuple[Operator, ...] = (
     dequantize.OPERATOR,
     # whole layers that run on the host
     resize_bilinear.OPERATOR,
+    unidirectional_sequence_lstm.OPERATOR,
 )
 """Every operator that npusim knows, grouped by what computes it."""
 

@@ -1,8 +1,8 @@
 """The LSTM cell in integers, bit for bit LiteRT's 8x8->16 kernel.
 
-int8 inputs, outputs and weights (weights without zero point), int32 biases, int16 everywhere else: the sums of a
-gate have 3 integer and 12 fraction bits and saturate after each addend, gates have 15 fraction bits, and the cell
-state a power of two as scale.
+Inputs, outputs and weights are int8 (weights without zero point), biases int32, all else int16: the sums of a
+gate have 12 fraction bits and saturate after each addend, gates have 15 fraction bits, and the scale of the cell
+state is a power of two.
 """
 
 from __future__ import annotations
@@ -90,30 +90,34 @@ class _Cell:
         self.state_exponent = state_exponent(call)
         state_scale = quantization(input_type(call, Operand.CELL_STATE)).scale
         self.cell_limit = _limit(call.attributes["cell_clip"], state_scale, 32767)
-        self.hidden_scale, self.hidden_zero = call.attributes["intermediates"][HIDDEN]
-        self.hidden_rescale = _pair(2.0**-15 / self.hidden_scale * 2.0**-15)
+        hidden_scale, self.hidden_zero = call.attributes["intermediates"][HIDDEN]
+        self.hidden_rescale = _pair(2.0**-15 / hidden_scale * 2.0**-15)
         self.projection: Addend | None = None
         if present(call, Operand.PROJECTION_WEIGHTS):
-            self.projection = self._projection(call, values)
-            self.output_zero = quantization(input_type(call, Operand.OUTPUT_STATE)).zero_point
+            # LiteRT projects codes that stand for scale * (code + zero point)
+            self.hidden_zero = -self.hidden_zero
+            state = quantization(input_type(call, Operand.OUTPUT_STATE))
+            weights, bias = Operand.PROJECTION_WEIGHTS, Operand.PROJECTION_BIAS
+            self.projection = _addend(
+                call,
+                values,
+                weights,
+                bias if present(call, bias) else None,
+                np.float32(hidden_scale),
+                self.hidden_zero,
+                np.float32(state.scale),
+            )
+            self.output_zero = state.zero_point
             output_scale = quantization(call.outputs[0]).scale
             self.output_limit = _limit(call.attributes["proj_clip"], output_scale, 127)
-
-    def _projection(self, call: Call, values: Sequence[Array | None]) -> Addend:
-        output_scale = np.float32(quantization(input_type(call, Operand.OUTPUT_STATE)).scale)
-        bias = Operand.PROJECTION_BIAS if present(call, Operand.PROJECTION_BIAS) else None
-        scale = np.float32(self.hidden_scale)
-        return _addend(call, values, Operand.PROJECTION_WEIGHTS, bias, scale, self.hidden_zero, output_scale)
 
     def step(self, x: Numbers, output_state: Numbers, cell_state: Int64Array) -> tuple[Numbers, Numbers]:
         """One step for int8 codes [batch, ...]."""
         operands = x, output_state, cell_state
         forget = _logistic(self.gates["forget"].sums(*operands))
         candidate = _tanh(self.gates["cell"].sums(*operands), _SUM_INTEGER_BITS)
-        if "input" in self.gates:
-            admitted = _logistic(self.gates["input"].sums(*operands))
-        else:
-            admitted = _WORD.one - forget
+        gate = self.gates.get("input")
+        admitted = _WORD.one - forget if gate is None else _logistic(gate.sums(*operands))
         kept = divide_by_power(forget * cell_state, 15)
         cell_state = _saturate(kept + divide_by_power(admitted * candidate, 30 + self.state_exponent))
         if self.cell_limit:
@@ -138,15 +142,14 @@ def _gate(call: Call, values: Sequence[Array | None], gate: str) -> Gate:
     weights = weights_of(gate, Operand.INPUT_WEIGHTS)
     bias = weights_of(gate, Operand.BIAS)
     recurrent = weights_of(gate, Operand.RECURRENT_WEIGHTS)
-    from_input = _addend(call, values, weights, bias, np.float32(source.scale), source.zero_point, _SUM_SCALE)
-    from_output = _addend(
-        call, values, recurrent, None, np.float32(state.scale), state.zero_point, _SUM_SCALE
-    )
+    source_codes = np.float32(source.scale), source.zero_point
+    state_codes = np.float32(state.scale), state.zero_point
+    from_input = _addend(call, values, weights, bias, *source_codes, _SUM_SCALE)
+    from_output = _addend(call, values, recurrent, None, *state_codes, _SUM_SCALE)
     if gate not in PEEPHOLES or not present(call, PEEPHOLES[gate]):
         return Gate(from_input, from_output, None, (0, 0))
-    position = PEEPHOLES[gate]
-    scale = 2.0 ** state_exponent(call) * quantization(input_type(call, position)).scale
-    peephole = input_value(values, position).astype(np.int64)
+    scale = 2.0 ** state_exponent(call) * quantization(input_type(call, PEEPHOLES[gate])).scale
+    peephole = input_value(values, PEEPHOLES[gate]).astype(np.int64)
     return Gate(from_input, from_output, peephole, _pair(scale / float(_SUM_SCALE)))
 
 

@@ -1,12 +1,12 @@
-"""unidirectional_sequence_lstm: a long short-term memory layer over a sequence, in float32 or in 8 and 16 bits.
+"""unidirectional_sequence_lstm: a long short-term memory layer over a sequence, in float32 or integers.
 
 The inputs are TFLite's by position (`lstm_cell.Operand`). Every step computes, with W, R, b of each gate,
 
     i, f, o = logistic(W x + R h + p c + b)    g = tanh(W x + R h + b)
     c = f c + i g                              h = o tanh(c), or its projection
 
-with the new c in o. Peephole weights p and the projection may be absent; without input-gate weights i = 1 - f.
-Attributes: activation ("tanh"), cell_clip, proj_clip (0: none), time_major, intermediates (of integer layers).
+with the new c in o. Peephole weights p and the projection may be absent; without weights of its own i = 1 - f.
+Attributes: activation ("tanh"), cell_clip, proj_clip (0: none), time_major; intermediates in integer layers.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _OPERATIONS_PER_CELL = 9  # three logistic functions, two tanh, three products, 
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    cell = lstm_float if input_type(call).dtype == "float32" else lstm_integer
-    return cell.reference(call, values)
+    if input_type(call).dtype == "float32":
+        return lstm_float.reference(call, values)
+    return lstm_integer.reference(call, values)
 
 
 def _workload(call: Call) -> Workload:
@@ -136,14 +137,13 @@ def _shapes(call: Call) -> bool:
     }
     if not all(tensor.shape == shape for shape, group in expected.items() for tensor in _given(call, group)):
         return False
-    projection = _given(call, (Operand.PROJECTION_WEIGHTS, Operand.PROJECTION_BIAS))
     states = [tensor.elements for tensor in _given(call, _STATES)]
+    projection = [
+        tensor.shape for tensor in _given(call, (Operand.PROJECTION_WEIGHTS, Operand.PROJECTION_BIAS))
+    ]
     return (
-        all(
-            tensor.shape == shape
-            for tensor, shape in zip(projection, ((outputs, cells), (outputs,)), strict=False)
-        )
-        and (bool(projection) or outputs == cells)
+        projection == [(outputs, cells), (outputs,)][: len(projection)]
+        and (len(projection) > 0 or outputs == cells)
         and states == [batch * outputs, batch * cells]
         and call.outputs[0].shape == (*input_type(call).shape[:2], outputs)
     )
