@@ -41,7 +41,7 @@ class BuiltinModel:
 
 
 MODELS = (
-    BuiltinModel("digits_cnn", "handwritten digits 8x8, trained, 200 test images", 0, 0),
+    BuiltinModel("digits_cnn", "handwritten digits, 8x8, trained, with 200 test images", 232_320, 13_426),
     BuiltinModel("ds_cnn", "keyword spotting DS-CNN (MLPerf Tiny), 49x10 MFCC, random weights",
                  2_656_768, 22_604, topologies.ds_cnn),
     BuiltinModel("mobilenet_v1", "MobileNet v1 1.0, 224x224x3, random weights",

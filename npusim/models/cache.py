@@ -33,10 +33,10 @@ def cache_folder() -> Path | None:
 
 def cached(name: str, generate: Callable[[], bytes]) -> bytes:
     """The file of model `name`, from the cache or else from `generate`."""
-    folder = cache_folder()
-    if folder is None:
+    folder, generator = cache_folder(), _generator_checksum()
+    if folder is None or generator is None:
         return generate()
-    prefix = f"{name}-{_generator_checksum():08x}-"
+    prefix = f"{name}-{generator:08x}-"
     data = _load(folder, prefix)
     if data is None:
         data = generate()
@@ -46,11 +46,13 @@ def cached(name: str, generate: Callable[[], bytes]) -> bytes:
 
 
 @cache
-def _generator_checksum() -> int:
-    checksum = 0
-    for source in _GENERATOR_SOURCES:
-        checksum = crc32(pkgutil.get_data(__package__, source) or b"", checksum)
-    return checksum
+def _generator_checksum() -> int | None:
+    """The key of what this version generates; None where npusim is installed without its source files."""
+    try:
+        sources = [pkgutil.get_data(__package__, source) for source in _GENERATOR_SOURCES]
+    except OSError:
+        return None
+    return crc32(b"".join(source or b"" for source in sources))
 
 
 def _load(folder: Path, prefix: str) -> bytes | None:

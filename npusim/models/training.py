@@ -191,7 +191,7 @@ def _sum_of_patches(patches: Floats) -> Floats:
     """The transpose of `_patches`: every patch added where it was taken from."""
     count, height, width, kernel, _, depth = patches.shape
     margin = kernel // 2
-    padded = np.zeros((count, height + 2 * margin, width + 2 * margin, depth), np.float32)
+    padded = np.zeros((count, height + 2 * margin, width + 2 * margin, depth), patches.dtype)
     for row in range(kernel):
         for column in range(kernel):
             padded[:, row : row + height, column : column + width] += patches[:, :, :, row, column]

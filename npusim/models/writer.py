@@ -6,7 +6,7 @@ Operators infer the shape of their output; the caller gives its quantization. Na
     writer = ModelWriter("tiny")
     image = writer.input("image", TensorType("int8", (1, 8, 8, 1), Quantization((0.5,), (0,))))
     weights = writer.constant("weights", codes, Quantization(scales, zero_points, axis=0))
-    features = writer.conv_2d(image, weights, None, Quantization((0.1,), (-128,)), activation="relu")
+    features = writer.conv_2d(image, weights, bias, Quantization((0.1,), (-128,)), activation="relu")
     data = writer.finish([features])
 """
 
@@ -115,7 +115,7 @@ class ModelWriter:
         self,
         ifm: int,
         weights: int,
-        bias: int | None,
+        bias: int,
         quantization: Quantization,
         *,
         strides: Pair = (1, 1),
@@ -124,7 +124,10 @@ class ModelWriter:
         activation: str = "none",
         name: str | None = None,
     ) -> int:
-        """Convolution of an NHWC tensor with weights [output channel, height, width, input channel]."""
+        """Convolution of an NHWC tensor with weights [output channel, height, width, input channel].
+
+        LiteRT refuses convolutions without bias.
+        """
         channels, *filter_size, depth = self.type(weights).shape
         batch, *size, ifm_depth = self.type(ifm).shape
         self._require(depth == ifm_depth, "conv_2d", f"weights for {depth} input channels", f"{ifm_depth}")
@@ -161,7 +164,8 @@ class ModelWriter:
         fields = _window_fields(strides, padding, activation) | _dilation_fields(dilations)
         return self.operator(
             "DEPTHWISE_CONV_2D",
-            (ifm, weights, bias),
+            # LiteRT wants two operands here for none of three, not -1.
+            (ifm, weights) if bias is None else (ifm, weights, bias),
             TensorType(self.type(ifm).dtype, (batch, *window, channels), quantization),
             name=name,
             options="DepthwiseConv2DOptions",
