@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.instruction import UNIT_NAMES, Unit
 from npusim.isa.table import BY_OPCODE
-from npusim.timeline import accumulate
+from npusim.timeline import accumulate, scratchpad_use
 from npusim.trace import INSTRUCTION_FETCH, Transfer
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ MOST_HOST_ROWS = 10
 NARROWEST, WIDEST = 60, 110
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_UNIT_NAMES = {"mac": "MAC array", "vector": "vector unit", "dma": "DMA", "host": "host", "none": "-"}
+_UNIT_NAMES = {"mac": "MAC", "vector": "vector", "dma": "DMA", "host": "host", "none": "-"}
 _COMPONENT_NAMES = {
     "mac_array": "MAC array",
     "accumulator": "accumulators",
@@ -215,7 +215,7 @@ def _hottest_title(result: RunResult) -> str:
 
 def _hottest(result: RunResult, width: int, ascii_only: bool) -> RenderableType:
     hottest = _by_cycles(result.layers)[:HOTTEST_LAYERS]
-    bar_width = max(8, (width - 72) // 2 + 8)
+    bar_width = 8 + max(0, (width - 80) // 3)
     bars = _Bars(bar_width, ascii_only)
     longest = hottest[0].cycles if hottest else 1
     op_width = max([len(layer.op) for layer in hottest] + [8])
@@ -230,7 +230,7 @@ def _hottest(result: RunResult, width: int, ascii_only: bool) -> RenderableType:
         for layer in hottest
     ]
     number_width = max([len(row[1]) for row in rows] + [6])
-    name_width = max(10, width - (2 + op_width + number_width + 7 + 11 + bar_width + 5))
+    name_width = max(10, width - (2 + op_width + number_width + 7 + 9 + bar_width + 5))
     grid = Table.grid(padding=(0, 1))
     for justify in ("left", "left", "right", "right", "right", "left"):
         grid.add_column(justify=justify, no_wrap=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
 from npusim.isa.control import Barrier, Call
 from npusim.isa.dma import Copy
 from npusim.isa.hardware import Hardware
@@ -16,7 +17,6 @@ from npusim.isa.table import encode_all
 from npusim.isa.tensor import Array, Quantization, TensorType
 from npusim.isa.vector import Lookup
 from npusim.isa.workload import Workload
-
 from npusim.trace import INSTRUCTION_FETCH, Execution, Trace, Transfer
 
 ROWS = {Unit.MAC: Convolve, Unit.VECTOR: Lookup, Unit.HOST: Call, Unit.FRONT_END: Barrier}
@@ -42,6 +42,7 @@ SORT = Layer("sort [bold]", "arg_max", "host", Workload("elementwise", elements=
 VIEW = Layer("view", "reshape", "none", Workload("free"))
 LAYERS = (CONVOLUTION, RELU, CROP, VIEW, SORT)
 
+BUFFERS = (Buffer("weights", 0, 1024, 0, 1), Buffer("features", 1024, 2048, 1, 4))
 STEPS = (
     Step(Unit.DMA0, 0, 0, 40),
     Step(Unit.MAC, 0, 40, 100, Unit.DMA0),
@@ -82,7 +83,7 @@ def program(
         layers=tuple(layers),
         layer_of=np.array([step.layer for step in steps], np.uint32),
         host_calls=(call,) if SORT in layers else (),
-        buffers=(Buffer("weights", 0, 1024, 0, 1), Buffer("features", 1024, 2048, 1, 4)),
+        buffers=BUFFERS if len(steps) > BUFFERS[-1].last_instruction else (),
     )
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-from fake_run import CONVOLUTION, CROP, LAYERS, RELU, STEPS, Step, program, trace
+from npusim import timeline
 from npusim.isa.instruction import Unit
 
-from npusim import timeline
+from .fake_run import CONVOLUTION, CROP, LAYERS, RELU, STEPS, Step, program, trace
 
 
 def test_busy_cycles_are_unions_and_the_rest_is_stall() -> None:

@@ -1,0 +1,209 @@
+"""The numbers of a run, from a timeline small enough to do them by hand."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import json
+import pickle
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npusim
+from npusim import timeline
+from npusim.energy import dynamic_pj, floor_mw
+from npusim.isa.cpu import host_energy_uj
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import Unit
+from npusim.measure import measure
+from npusim.result import LowerBound, RunResult, WallTimes
+
+from .fake_run import LAYERS, STEPS, execution, program
+
+KEYS = {
+    "schema_version": None,
+    "npusim_version": None,
+    "model": None,
+    "hardware": None,
+    "cycles": {"total", "dma", "mac", "vector", "host", "stall"},
+    "latency_ms": None,
+    "energy_uj": {"total", "dynamic", "static", "dram", "host", "by_component"},
+    "power_mw": {"average", "peak"},
+    "macs": None,
+    "mac_utilization": None,
+    "lower_bound_cycles": None,
+    "dram_bytes": {"read", "write", "instructions"},
+    "scratchpad_peak_bytes": None,
+    "instructions": None,
+    "performance_info": {"execTime", "powerUsage"},
+    "layers": None,
+    "wall_s": {"load", "compile", "simulate"},
+}
+LAYER_KEYS = {"name", "op", "unit", "cycles", "macs", "utilization", "bytes", "energy_uj"}
+
+
+@pytest.fixture(scope="module")
+def result() -> RunResult:
+    """The run of `fake_run.STEPS`: 200 cycles at 500 MHz on 128 multipliers."""
+    return measure(program(), execution(), WallTimes(0.1, 0.2, 0.3))
+
+
+@pytest.mark.parametrize(("key", "parts"), KEYS.items())
+def test_json_has_every_key(result: RunResult, key: str, parts: set[str] | None) -> None:
+    plain = result.to_dict()
+    assert key in plain
+    if parts:
+        assert parts <= set(plain[key])
+
+
+def test_json_of_layers_and_hardware(result: RunResult) -> None:
+    plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert [layer["name"] for layer in plain["layers"]] == [layer.name for layer in LAYERS]
+    assert all(set(layer) >= LAYER_KEYS for layer in plain["layers"])
+    assert Hardware.model_validate(plain["hardware"]) == result.hardware
+
+
+def test_equal_runs_have_equal_json_but_for_wall_times(result: RunResult) -> None:
+    first, second = result.to_dict(), measure(program(), execution(), WallTimes(9, 9, 9)).to_dict()
+    assert first.pop("wall_s") != second.pop("wall_s")
+    assert json.dumps(first) == json.dumps(second)
+
+
+def test_totals(result: RunResult) -> None:
+    assert result.cycles == 200
+    assert result.cycles.mac == 60
+    assert result.latency_ms == pytest.approx(200 / 500e6 * 1e3)
+    assert result.macs == 6400
+    assert result.mac_utilization == 6400 / (200 * 128)
+    assert result.scratchpad_peak_bytes == 3072  # weights until cycle 100, features from 40 to 140
+    assert result.inferences_per_s == pytest.approx(2.5e6)
+
+
+def test_layers_add_up_to_the_run(result: RunResult) -> None:
+    assert sum(layer.cycles for layer in result.layers) == result.cycles
+    assert sum(layer.energy_uj for layer in result.layers) == pytest.approx(result.energy_uj)
+    assert sum(result.energy_uj.by_component.values()) == pytest.approx(result.energy_uj)
+    energy = result.energy_uj
+    assert energy.dynamic + energy.static + energy.dram + energy.host == pytest.approx(energy.total)
+
+
+def test_a_layer_by_hand(result: RunResult) -> None:
+    layer, hardware = result.layers[0], result.hardware
+    actions = execution().layer_actions
+    dynamic_uj = (dynamic_pj(actions[0], hardware) + dynamic_pj(actions[-1], hardware) * 2 / 8) * 1e-6
+    assert (layer.cycles, layer.start_cycle, layer.end_cycle) == (100, 0, 100)
+    assert layer.utilization == 6400 / (100 * 128)
+    assert layer.bytes == 320
+    assert layer.energy_uj == pytest.approx(dynamic_uj + floor_mw(hardware) * 0.2e-3)  # 100 cycles: 0.2 us
+
+
+def test_host_layers_say_why_and_what_they_cost(result: RunResult) -> None:
+    layer = result.layers[-1]
+    assert layer.reason == "axis is not the last"
+    assert result.energy_uj.host == host_energy_uj(LAYERS[-1].workload, result.hardware)
+    assert all(other.reason == "" for other in result.layers[:-1])
+
+
+def test_a_free_layer_costs_nothing(result: RunResult) -> None:
+    layer = result.layers[3]
+    assert (layer.unit, layer.cycles, layer.energy_uj) == ("none", 0, 0)
+    assert (layer.start_cycle, layer.end_cycle) == (None, None)
+
+
+def test_lower_bound(result: RunResult) -> None:
+    # 6400 MACs / 128; 160 elements / 8 lanes; 288 weights + 16 in + 10 out at 1 byte per cycle; 40 host cycles
+    assert result.lower_bound == LowerBound(mac=50, vector=20, dram=314, host=40)
+    assert (result.lower_bound.cycles, result.lower_bound.limit) == (314, "dram")
+
+
+def test_average_power_is_energy_over_time(result: RunResult) -> None:
+    assert result.power_mw.average == pytest.approx(result.energy_uj / result.latency_ms)
+
+
+def test_peak_power_by_hand(result: RunResult) -> None:
+    """The best window of 100 cycles is the last: half the fetches, and all that runs in 100..200."""
+    hardware, actions = result.hardware, execution().layer_actions
+    host_pj = host_energy_uj(LAYERS[-1].workload, hardware) * 1e6
+    store_pj = dynamic_pj({"dram_write_byte": 32}, hardware)
+    issue_pj = dynamic_pj({"instruction_issue": 3}, hardware)
+    fetch_pj = dynamic_pj(actions[-1], hardware) / 2
+    concat_pj = dynamic_pj(actions[2], hardware)
+    relu_issue_pj = dynamic_pj({"instruction_issue": 2}, hardware) * 20 / 50
+    relu_pj = dynamic_pj({"vector_max": 160}, hardware) + relu_issue_pj
+    peak_pj = host_pj + store_pj + issue_pj + fetch_pj + concat_pj + relu_pj
+    assert result.power_mw.peak == pytest.approx(peak_pj / 0.2e-6 * 1e-9 + floor_mw(hardware), rel=1e-6)
+
+
+def test_energy_of_a_layer_without_instructions_is_not_lost() -> None:
+    run = execution(steps=STEPS[:2])
+    numbers = measure(program(steps=STEPS[:2]), run)
+    assert numbers.power_mw.peak >= numbers.power_mw.average - 1e-9
+
+
+def test_a_run_of_nothing() -> None:
+    numbers = measure(program(steps=()), execution(steps=()))
+    assert (numbers.cycles, numbers.mac_utilization, numbers.inferences_per_s) == (0, 0.0, 0.0)
+    json.dumps(numbers.to_dict(), allow_nan=False)
+
+
+def test_outputs_are_a_list_and_empty_without_data(result: RunResult) -> None:
+    assert [array.tolist() for array in result.outputs] == [[list(range(10))]]
+    assert measure(program(), execution(None)).outputs == []
+
+
+def test_numbers_keep_their_parts_when_copied(result: RunResult) -> None:
+    cycles = pickle.loads(pickle.dumps(result.cycles))
+    assert (cycles, cycles.stall) == (200, 80)
+    assert copy.deepcopy(result.energy_uj).host == result.energy_uj.host
+
+
+def test_pandas_table(result: RunResult) -> None:
+    pytest.importorskip("pandas")
+    table = result.to_pandas()
+    assert table["cycles"].tolist() == [100, 20, 20, 0, 60]
+    assert str(table["start_cycle"].dtype) == "Int64"
+
+
+def test_without_pandas_the_extra_is_named(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without_pandas(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "pandas":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    with pytest.raises(npusim.NpusimError) as caught:
+        result.to_pandas()
+    assert (
+        str(caught.value) == "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
+    )
+
+
+def test_measuring_two_thousand_instructions_is_cheap() -> None:
+    count = 2000
+    rng = np.random.default_rng(0)
+    steps = [
+        STEPS[0]._replace(unit=unit, layer=int(layer), started=10 * i, ended=10 * i + 8)
+        for i, (unit, layer) in enumerate(
+            zip(rng.choice([Unit.DMA0, Unit.MAC, Unit.VECTOR], count), rng.integers(0, 3, count), strict=True)
+        )
+    ]
+    steps = [step._replace(unit=Unit(step.unit)) for step in steps]
+    machine, run = program(steps=steps), execution(steps=steps)
+    measure(machine, run)
+    fastest = min(_seconds(lambda: measure(machine, run)) for _ in range(5))
+    assert fastest < 0.06  # about 0.005 on a quiet computer
+
+
+def _seconds(work: Any) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def test_busy_cycles_are_those_of_the_timeline(result: RunResult) -> None:
+    assert vars(result.cycles)["dma"] == timeline.busy_cycles(execution().trace, 200).dma
