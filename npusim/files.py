@@ -44,7 +44,7 @@ def write(path: Path, writer: Writer) -> None:
 
 
 def write_all(writers: Mapping[Path, Writer]) -> None:
-    """Write several files; a fault of one does not stop the others. Raises NpusimError, a line per fault."""
+    """Write several files; a fault of one does not stop the others. Raises NpusimError with all faults."""
     faults = []
     for path, writer in writers.items():
         try:
@@ -52,7 +52,7 @@ def write_all(writers: Mapping[Path, Writer]) -> None:
         except NpusimError as fault:
             faults.append(str(fault))
     if faults:
-        raise NpusimError("\n".join(faults))
+        raise NpusimError("; ".join(faults))
 
 
 def require_writable(path: Path) -> None:

@@ -65,11 +65,10 @@ def read_npz(path: Path, placements: Sequence[Placement]) -> list[Array]:
     if not path.exists():
         raise NpusimError(f"{path}: no such file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise SimulationError(
-                    "is a single array; inputs are an npz file (numpy.savez) with a key per input"
-                )
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise SimulationError("is a single array; inputs are an npz file with a key per input")
+        with archive:
             keys = _keys(placements, archive.files)
             return [_checked(place, archive[key], key) for place, key in zip(placements, keys, strict=True)]
     except NpusimError as fault:
