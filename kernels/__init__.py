@@ -13,6 +13,7 @@ from npusim.kernels import (
     conv_2d,
     depthwise_conv_2d,
     dequantize,
+    detection_post_process,
     fully_connected,
     hard_swish,
     leaky_relu,
@@ -69,6 +70,7 @@ OPERATORS: tuple[Operator, ...] = (
     # whole layers that run on the host
     resize_bilinear.OPERATOR,
     unidirectional_sequence_lstm.OPERATOR,
+    detection_post_process.OPERATOR,
 )
 """Every operator that npusim knows, grouped by what computes it."""
 
