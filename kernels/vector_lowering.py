@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import NamedTuple
 
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Instruction
@@ -89,61 +90,47 @@ def lower_table(call: Call, table: Array) -> Lowering:
     return lower_dense(call, _look_up, table.tobytes())
 
 
-def binary_shape(call: Call) -> tuple[int, int] | None:
-    """(rows, columns) such that each operand is whole, one row, one column, or one value; None if there is none."""
-    shape = call.outputs[0].shape
-    for split in range(len(shape), -1, -1):
-        rows, columns = prod(shape[:split]), prod(shape[split:])
-        if all(
-            _strides(input_type(call, k).elements, rows, columns, _padded(call, k), split) for k in (0, 1)
-        ):
-            return rows, columns
+class _Grid(NamedTuple):
+    """Output elements as rows x columns, and how each operand walks over them: (row stride, column stride)."""
+
+    rows: int
+    columns: int
+    strides: tuple[tuple[int, int], ...]
+
+
+def _grid(call: Call) -> _Grid | None:
+    """A grid on which each operand is whole, one row, one column or one value; None if there is none."""
+    shape, elements = call.outputs[0].shape, call.outputs[0].elements
+    operands = [input_type(call, position) for position in (0, 1)]
+    if all(operand.elements in (1, elements) for operand in operands):
+        columns = dense_row_bytes(elements)
+        strides = ((columns, 1) if operand.elements == elements else (0, 0) for operand in operands)
+        return _Grid(elements // columns, columns, tuple(strides))
+    for split in range(len(shape)):
+        found = [_walk(operand.shape, shape, split) for operand in operands]
+        if None not in found:
+            strides = (each for each in found if each is not None)
+            return _Grid(prod(shape[:split]), prod(shape[split:]), tuple(strides))
     return None
 
 
-def _padded(call: Call, position: int) -> tuple[int, ...]:
-    shape = input_type(call, position).shape
-    return (1,) * (len(call.outputs[0].shape) - len(shape)) + tuple(shape)
-
-
-def _strides(
-    elements: int, rows: int, columns: int, shape: tuple[int, ...], split: int
-) -> tuple[int, int] | None:
-    """Row and column stride of an operand, or None if it repeats in another pattern."""
-    outer, inner = prod(shape[:split]), prod(shape[split:])
-    if outer not in (1, rows) or inner not in (1, columns) or outer * inner != elements:
+def _walk(shape: tuple[int, ...], output: tuple[int, ...], split: int) -> tuple[int, int] | None:
+    """(row stride, column stride) of an operand when the output splits at an axis, or None."""
+    padded = (1,) * (len(output) - len(shape)) + tuple(shape)
+    rows, columns = prod(padded[:split]), prod(padded[split:])
+    if rows not in (1, prod(output[:split])) or columns not in (1, prod(output[split:])):
         return None
-    column_stride = 1 if inner == columns and columns > 1 else 0
-    if columns == 1:
-        column_stride = 0
-    return (inner if outer == rows and rows > 1 else 0), column_stride
+    return (columns if rows > 1 else 0), int(columns > 1)
 
 
 def lower_binary(call: Call, function: str, fields: dict[str, int]) -> Lowering:
     """An elementwise function of two operands; one that repeats its rows is needed whole by every tile."""
-    found = binary_shape(call)
-    if found is None:
-        raise ValueError(
-            "operands repeat in no pattern of rows and columns; the operator's rules should refuse"
-        )
-    rows, columns = found
-    split = _split(call, rows)
+    grid = _grid(call)
+    if grid is None:
+        raise ValueError("operands repeat in no regular pattern; the operator's rules should refuse")
+    (a_row, a_column), (b_row, b_column) = grid.strides
     number = [each.name for each in FUNCTIONS].index(function)
     low, high = act_range(call.attributes["activation"], call.outputs[0])
-    strides = []
-    inputs: list[tuple[Rows, RowsNeeded]] = []
-    for position in (0, 1):
-        elements = input_type(call, position).elements
-        operand = _strides(elements, rows, columns, _padded(call, position), split)
-        assert operand is not None
-        strides.append(operand)
-        row_stride, column_stride = operand
-        width = columns if column_stride else 1
-        if row_stride or rows == 1:
-            inputs.append((Rows(("in", position), rows, width), same_rows))
-        else:
-            inputs.append((Rows(("in", position), 1, width), lambda first, last: (0, 1)))
-    (a_row, a_column), (b_row, b_column) = strides
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Binary(
@@ -152,7 +139,7 @@ def lower_binary(call: Call, function: str, fields: dict[str, int]) -> Lowering:
             b=at.inputs[1],
             output=at.output,
             rows=tile.rows,
-            columns=columns,
+            columns=grid.columns,
             a_row_stride=a_row,
             b_row_stride=b_row,
             a_column_stride=a_column,
@@ -165,11 +152,11 @@ def lower_binary(call: Call, function: str, fields: dict[str, int]) -> Lowering:
 
     return (
         Work(
-            rows=rows,
-            channels=columns,
+            rows=grid.rows,
+            channels=grid.columns,
             channel_step=0,
-            inputs=tuple(inputs),
-            output=Rows(("out", 0), rows, columns),
+            inputs=tuple(_operand_rows(position, grid) for position in (0, 1)),
+            output=Rows(("out", 0), grid.rows, grid.columns),
             constants=no_constants,
             constant_bytes=no_constant_bytes,
             emit=emit,
@@ -177,16 +164,17 @@ def lower_binary(call: Call, function: str, fields: dict[str, int]) -> Lowering:
     )
 
 
-def _split(call: Call, rows: int) -> int:
-    """The axis at which the output shape splits into rows and columns."""
-    shape = call.outputs[0].shape
-    for split in range(len(shape), -1, -1):
-        if prod(shape[:split]) == rows and all(
-            _strides(input_type(call, k).elements, rows, prod(shape[split:]), _padded(call, k), split)
-            for k in (0, 1)
-        ):
-            return split
-    raise ValueError("no such split")
+def _operand_rows(position: int, grid: _Grid) -> tuple[Rows, RowsNeeded]:
+    """The rows of an operand: its own for each output row, or one that all share."""
+    row_stride, column_stride = grid.strides[position]
+    width = grid.columns if column_stride else 1
+    if row_stride:
+        return Rows(("in", position), grid.rows, width), same_rows
+    return Rows(("in", position), 1, width), _only_row
+
+
+def _only_row(first: int, last: int) -> tuple[int, int]:
+    return 0, 1
 
 
 def _zeros(call: Call) -> dict[str, int]:
@@ -230,7 +218,7 @@ def lower_mul(call: Call, hardware: Hardware) -> Lowering:
 
 def regular_broadcast(call: Call) -> bool:
     """on the NPU each operand is whole, or repeats as one row, one column or one value"""
-    return binary_shape(call) is not None
+    return _grid(call) is not None
 
 
 def lower_average_pool(call: Call, hardware: Hardware) -> Lowering:

@@ -89,6 +89,17 @@ def tile_cycles(work: Work, tile: Tile, hardware: Hardware) -> int:
     return work.emit(tile, address).cost(hardware).cycles
 
 
+def _band_total(work: Work, position: int, row_step: int, row_tiles: int) -> int:
+    """Bytes of an input that all row tiles load; tiles between the first and the last need equally much."""
+    first = band_bytes(work, position, 0, min(row_step, work.rows))
+    if row_tiles == 1:
+        return first
+    last = band_bytes(work, position, (row_tiles - 1) * row_step, work.rows)
+    middle = row_tiles // 2
+    inner = band_bytes(work, position, middle * row_step, min((middle + 1) * row_step, work.rows))
+    return first + (row_tiles - 2) * inner + last
+
+
 def estimate(work: Work, cut: Cut, residency: Residency, hardware: Hardware) -> Estimate:
     """Scratchpad bytes and cycles of a cut; transfers overlap computation except for one tile at either end."""
     rows, channels = _spans(work.rows, cut.row_step), _spans(work.channels, cut.channel_step)
@@ -109,10 +120,7 @@ def estimate(work: Work, cut: Cut, residency: Residency, hardware: Hardware) -> 
     for position, resident in enumerate(residency.inputs):
         if resident and not residency.loaded[position]:
             continue
-        bands = sum(
-            band_bytes(work, position, r, min(r + cut.row_step, work.rows))
-            for r in range(0, work.rows, cut.row_step)
-        )
+        bands = _band_total(work, position, cut.row_step, row_tiles)
         if resident:
             traffic += band_bytes(work, position, 0, work.rows)
             continue
