@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import exp, floor, frexp, trunc
+from math import exp, floor, frexp
 
 import numpy as np
 import pytest
@@ -21,10 +21,15 @@ def wrap32(x: int) -> int:
     return (x + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
+def c_divide(a: int, b: int) -> int:
+    """Division toward zero."""
+    return abs(a) // b * (1 if a >= 0 else -1)
+
+
 def doubling_high_multiply(a: int, b: int) -> int:
     n = a * b
     n += (1 << 30) if n >= 0 else 1 - (1 << 30)
-    return trunc(Fraction(n, 1 << 31))
+    return c_divide(n, 1 << 31)
 
 
 def divide_by_power(x: int, e: int) -> int:
@@ -106,7 +111,7 @@ def test_quantize_multiplier_equals_its_definition(real: float) -> None:
 @given(st.integers(-(1 << 23), 1 << 23), st.integers(1, 1 << 12))
 def test_rounding_divide_is_the_c_division(total: int, count: int) -> None:
     half = count // 2
-    expected = trunc(Fraction(total + half if total > 0 else total - half, count))
+    expected = c_divide(total + half if total > 0 else total - half, count)
     assert arithmetic.rounding_divide(np.array([total], np.int32), count).tolist() == [expected]
 
 
@@ -127,6 +132,35 @@ def test_requantise_is_the_same_however_it_is_cut(channels: int, rounding: arith
     assert found.dtype == np.int8
     assert np.array_equal(found, np.clip(whole - 3, -100, 90))
     assert {-100, 90} < set(found.reshape(-1).tolist())
+
+
+@settings(deadline=None)
+@given(
+    MULTIPLIER.filter(bool), st.integers(-20, 5), st.integers(-256, 255), st.sampled_from(["double", "single"]),
+    st.integers(0, 1 << 32),
+)  # fmt: skip
+def test_requantise_settles_every_tie(
+    multiplier: int, shift: int, zero_point: int, rounding: arithmetic.Rounding, seed: int
+) -> None:
+    # Accumulators around those whose products lie half way between two codes, and the largest there are.
+    ties = (np.arange(-400, 400, 3) + 0.5) * 2.0 ** (31 - shift) / multiplier
+    near = np.round(ties[:, np.newaxis]) + np.arange(-2, 3)
+    spread = np.random.default_rng(seed).integers(-(1 << 31), 1 << 31, 200)
+    values = np.concatenate([near.reshape(-1), spread, [-(1 << 31), (1 << 31) - 1]])
+    accumulators = np.clip(values, -(1 << 31), (1 << 31) - 1).astype(np.int64).astype(np.int32)
+    found = arithmetic.requantise(
+        accumulators, multiplier, shift, zero_point, -128, 127, np.int8, rounding
+    ).tolist()
+    for x, code in zip(accumulators.tolist(), found, strict=True):
+        exact = rescaled(x, multiplier, shift, rounding)
+        if abs(exact) < 1 << 30:  # else adding the zero point may leave the 32 bits
+            assert code == min(max(exact + zero_point, -128), 127), x
+
+
+def test_requantise_of_nothing() -> None:
+    empty = np.empty((0, 3), np.int32)
+    found = arithmetic.requantise(empty, np.full(3, 1 << 30), np.full(3, -9), 0, -128, 127, np.int8)
+    assert (found.shape, found.dtype) == ((0, 3), np.int8)
 
 
 def test_requantise_adds_the_zero_point_before_it_clamps() -> None:
