@@ -110,7 +110,11 @@ TRANSFERS = (
 )
 
 
-def execution(outputs: Sequence[Array] | None = (), steps: Sequence[Step] = STEPS) -> Execution:
+def execution(
+    outputs: Sequence[Array] | None = (),
+    steps: Sequence[Step] = STEPS,
+    layer_actions: Sequence[Mapping[str, int]] = LAYER_ACTIONS,
+) -> Execution:
     """What the machine would say of `steps`; `outputs` None: no data was executed."""
     if outputs is not None and not len(outputs):
         outputs = [np.arange(10, dtype=np.int8).reshape(1, 10)]
@@ -118,7 +122,7 @@ def execution(outputs: Sequence[Array] | None = (), steps: Sequence[Step] = STEP
         outputs=None if outputs is None else tuple(outputs),
         cycles=max((step.ended for step in steps), default=0),
         trace=trace(steps, TRANSFERS),
-        layer_actions=LAYER_ACTIONS,
+        layer_actions=tuple(layer_actions),
         dram_read_bytes=320,
         dram_write_bytes=32,
         instruction_bytes=576,

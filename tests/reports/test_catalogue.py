@@ -1,0 +1,55 @@
+"""Tables of what there is: operators, capabilities, plain columns."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+from rich.console import Console
+
+from npusim.isa.hardware import Hardware
+from npusim.isa.workload import Workload
+from npusim.performance import ReferenceRun, capabilities
+from npusim.reports import capabilities as report
+from npusim.reports.columns import columns
+from npusim.reports.operators import Coverage, table
+
+
+def test_columns_are_aligned() -> None:
+    text = columns(("name", "MACs"), [("a", "10"), ("longer\n", "2")], right=(1,))
+    assert text.splitlines() == ["name      MACs", "a           10", "longer\\n     2"]
+
+
+def test_operator_table() -> None:
+    rows = [
+        Coverage(
+            "conv_2d", {"TFLite": ["CONV_2D"], "ONNX": []}, "MAC array", ["kernels are 1..255", "8 bits"]
+        ),
+        Coverage("arg_max", {"TFLite": ["ARG_MAX"]}, "host", ["finds no positions"]),
+        Coverage("reshape", {"TFLite": ["RESHAPE", "SQUEEZE"]}, "nothing moves", []),
+    ]
+    assert table(rows).splitlines() == [
+        "operator  TFLite            ONNX  runs on        if (else on the host), or why on the host",
+        "conv_2d   CONV_2D           -     MAC array      kernels are 1..255",
+        "                                                 8 bits",
+        "arg_max   ARG_MAX           -     host           finds no positions",
+        "reshape   RESHAPE, SQUEEZE  -     nothing moves",
+        "",
+        "3 operators, 2 on the NPU, 1 on the host only.",
+    ]
+
+
+def test_capabilities_table_and_json() -> None:
+    work = Workload("gemm", macs=10**6, inner_k=100, weight_bytes=1000, input_bytes=1000, output_bytes=1000)
+    table = capabilities(lambda model: ReferenceRun(100.0, 5.0, [work]), Hardware(name="bench"))
+    file = StringIO()
+    Console(file=file, width=100).print(report.table(table, 100))
+    text = file.getvalue()
+    assert "PerformanceInfo of bench" in text
+    ratio = table.quantized8.performance
+    assert ratio is not None
+    assert f"{ratio.execTime:.3g}" in text
+    assert "TENSOR_QUANT8_ASYMM_SIGNED" in text
+    plain = json.loads(report.to_json(table))
+    assert plain["cells"]["quantized8"]["execTime"] == ratio.execTime
+    assert "mobilenet_v1" in plain["cells"]["quantized8"]["provenance"]
