@@ -19,7 +19,9 @@ from npusim.kernels import (
     leaky_relu,
     logistic,
     max_pool_2d,
+    maximum,
     mean,
+    minimum,
     mul,
     pad,
     quantize,
@@ -27,15 +29,20 @@ from npusim.kernels import (
     relu6,
     reshape,
     resize_bilinear,
+    resize_nearest_neighbor,
+    slice,
     softmax,
     split,
     squeeze,
+    strided_slice,
     sub,
     tanh,
+    transpose,
     unidirectional_sequence_lstm,
 )
 from npusim.kernels.graph import Graph, Node
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.rewrite import fold_padding
 
 OPERATORS: tuple[Operator, ...] = (
     # convolutions and matrix products
@@ -46,6 +53,8 @@ OPERATORS: tuple[Operator, ...] = (
     add.OPERATOR,
     sub.OPERATOR,
     mul.OPERATOR,
+    maximum.OPERATOR,
+    minimum.OPERATOR,
     # pools and reductions
     average_pool_2d.OPERATOR,
     max_pool_2d.OPERATOR,
@@ -67,10 +76,14 @@ OPERATORS: tuple[Operator, ...] = (
     concatenation.OPERATOR,
     split.OPERATOR,
     dequantize.OPERATOR,
+    transpose.OPERATOR,
+    slice.OPERATOR,
+    strided_slice.OPERATOR,
     # whole layers that run on the host
     resize_bilinear.OPERATOR,
     unidirectional_sequence_lstm.OPERATOR,
     detection_post_process.OPERATOR,
+    resize_nearest_neighbor.OPERATOR,
 )
 """Every operator that npusim knows, grouped by what computes it."""
 
@@ -99,3 +112,8 @@ def call_of(graph: Graph, node: Node) -> Call:
             if tensor is not None and tensor.data is not None
         },
     )
+
+
+def simplify(graph: Graph) -> Graph:
+    """The graph without operators that others can do on the way; same outputs, byte for byte."""
+    return fold_padding(graph, operator, call_of, pad.pad_value)

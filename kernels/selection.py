@@ -1,0 +1,42 @@
+"""What maximum and minimum share: two operands that broadcast, one of two elements kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npusim.isa.tensor import Array
+from npusim.kernels import rules
+from npusim.kernels.operands import elementwise, input_type, input_value
+from npusim.kernels.operator import Call, Operator
+
+
+def selecting_operator(name: str, select: np.ufunc) -> Operator:
+    """The operator that applies `select` (np.maximum or np.minimum) to codes or numbers as they are."""
+
+    def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+        return [select(input_value(values), input_value(values, 1))]
+
+    return Operator(
+        name=name,
+        rules=(
+            rules.operands(2),
+            rules.computes_on("int8", "uint8", "int32", "float32"),
+            rules.same_type,
+            rules.same_quantization,
+            _shapes,
+        ),
+        npu_rules=(rules.eight_bit,),
+        reference=reference,
+        workload=elementwise,
+    )
+
+
+def _shapes(call: Call) -> bool:
+    """the shapes of the two inputs broadcast to that of the output"""
+    try:
+        shape = np.broadcast_shapes(input_type(call).shape, input_type(call, 1).shape)
+    except ValueError:
+        return False
+    return shape == call.outputs[0].shape

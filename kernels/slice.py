@@ -1,0 +1,16 @@
+"""slice: size[i] elements of each axis i, from begin[i] on."""
+
+from __future__ import annotations
+
+from npusim.kernels import rules
+from npusim.kernels.operands import move
+from npusim.kernels.operator import Operator
+from npusim.kernels.strided_slice import chosen_elements, inside, reference
+
+OPERATOR = Operator(
+    name="slice",
+    rules=(rules.operands(1), rules.same_type, inside, chosen_elements),
+    npu_rules=(rules.eight_bit,),
+    reference=reference,
+    workload=move,
+)
