@@ -39,5 +39,6 @@ OPERATOR = Operator(
     npu_rules=convolution.NPU_RULES,
     reference=_reference,
     workload=_workload,
+    border=convolution.border,
     lower=lower_convolution,
 )

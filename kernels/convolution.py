@@ -78,6 +78,13 @@ def _kernel_on_npu(call: Call) -> bool:
     return max(input_type(call, WEIGHTS).shape[1:3]) <= 255
 
 
+def _rows_on_npu(call: Call) -> bool:
+    """on the NPU padding above and below is less than the height of the dilated kernel"""
+    extent = (input_type(call, WEIGHTS).shape[1] - 1) * call.attributes["dilations"][0] + 1
+    # A tile of rows that see the padding below only would have to start beyond the feature map.
+    return max(call.attributes["padding"][0]) < extent
+
+
 NPU_RULES: tuple[Rule, ...] = (
     weighted_sum.quantized_maps,
     weighted_sum.constant_weights,
@@ -85,6 +92,7 @@ NPU_RULES: tuple[Rule, ...] = (
     limited(("strides",), 31),
     limited(("dilations",), 63),
     padding_on_npu,
+    _rows_on_npu,
 )
 
 
@@ -105,3 +113,8 @@ def reference(
     accumulators: Any = np.stack([of_codes(image, weights, *zeros, **window) for image in images])
     multipliers = convolution_multipliers(ifm, input_type(call, WEIGHTS), call.outputs[0])
     return [weighted_sum.finish_codes(call, accumulators, bias, multipliers, "double")]
+
+
+def border(call: Call) -> int:
+    """Outside the image a convolution reads its zero point."""
+    return quantization(input_type(call)).zero_point if input_type(call).quantized else 0

@@ -46,5 +46,6 @@ OPERATOR = Operator(
     npu_rules=(*convolution.NPU_RULES, _multiplier_on_npu),
     reference=_reference,
     workload=_workload,
+    border=convolution.border,
     lower=lower_depthwise,
 )

@@ -25,11 +25,17 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     return [clamp(largest, *act_range(activation, ofm), ofm.numpy_dtype)]
 
 
+def _border(call: Call) -> int:
+    """Outside the image nothing counts, which is what the smallest code gives."""
+    return code_range(input_type(call).dtype)[0]
+
+
 OPERATOR = Operator(
     name="max_pool_2d",
     rules=pooling.RULES,
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,
+    border=_border,
     lower=lower_max_pool,
 )

@@ -53,6 +53,7 @@ class Operator:
     workload:  the amount of work of a call.
     lower:     how the NPU computes it; None if only the host can.
     alias:     for operators that move nothing when their operands share memory.
+    border:    for windows over images: the code that they read outside the first input.
     """
 
     name: str
@@ -62,3 +63,4 @@ class Operator:
     workload: Callable[[Call], Workload]
     lower: Callable[[Call, Hardware], Lowering] | None = None
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
+    border: Callable[[Call], int] | None = None

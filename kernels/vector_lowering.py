@@ -73,6 +73,7 @@ def _dense_work(
         constants=lambda first, last: constants,
         constant_bytes=lambda first, last: len(constants),
         emit=emit,
+        overwrites=(0,),
     )
 
 
@@ -160,6 +161,7 @@ def lower_binary(call: Call, function: str, fields: dict[str, int]) -> Lowering:
             constants=no_constants,
             constant_bytes=no_constant_bytes,
             emit=emit,
+            overwrites=tuple(k for k in (0, 1) if grid.strides[k] == (grid.columns, 1)),
         ),
     )
 
@@ -369,4 +371,4 @@ def softmax_work(call: Call, multiplier: int, left_shift: int, difference_min: i
 
     inputs = ((Rows(("in", 0), rows, depth), same_rows),)
     target = Rows(("out", 0), rows, depth)
-    return (Work(rows, depth, 0, inputs, target, no_constants, no_constant_bytes, emit),)
+    return (Work(rows, depth, 0, inputs, target, no_constants, no_constant_bytes, emit, (0,)),)

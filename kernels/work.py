@@ -78,6 +78,7 @@ class Work:
     constants:       bytes of the constants for channels [first, last), empty if there are none.
     constant_bytes:  their number.
     emit:            the instruction for a tile.
+    overwrites:      inputs that the output may replace: each output row needs just the same row of them.
     """
 
     rows: int
@@ -88,6 +89,7 @@ class Work:
     constants: Callable[[int, int], bytes]
     constant_bytes: Callable[[int, int], int]
     emit: Callable[[Tile, TileAddresses], Instruction]
+    overwrites: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from npusim.isa.instruction import Unit
 from npusim.isa.program import Buffer as BufferRecord
 from npusim.isa.program import HostCall, Layer, Program
 from npusim.isa.table import encode_all
-from npusim.kernels import call_of, operator
+from npusim.kernels import call_of, operator, simplify
 from npusim.kernels.graph import Graph
 from npusim.kernels.operator import Alias, Call, Operator
 from npusim.kernels.work import Move, Work
 from npusim.scheduler.layout import DramLayout, host_placements
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.slots import SlotBuilder
-from npusim.scheduler.storage import HostStep, Item, find_storages, join_aliases
+from npusim.scheduler.storage import HostStep, Item, find_storages, join_aliases, share_in_place
 from npusim.scheduler.synchronise import synchronise
 from npusim.scheduler.timeline import DoesNotFit, Timeline, arrange
 
@@ -33,6 +33,7 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
     Raises GraphError for operators that are malformed or unknown, CompileError for a model that does not fit
     the hardware: it names the operator, the bytes it needs and the bytes there are.
     """
+    graph = simplify(graph)
     uses = [_checked(graph, node) for node in range(len(graph.nodes))]
     forest, free = join_aliases(graph, _aliases(uses))
     items = [
@@ -41,6 +42,7 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
         if node not in free
         for body in _lower(each, call, hardware)
     ]
+    share_in_place(graph, forest, items)
     storages = find_storages(graph, forest, items)
     residents = Residents(graph, items, storages, forest, hardware)
     residents.fit()

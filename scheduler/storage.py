@@ -112,6 +112,49 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
     return forest, free
 
 
+def share_in_place(graph: Graph, forest: Aliases, items: Sequence[Item]) -> None:
+    """Let an output take over the memory of an input that nobody needs any more.
+
+    Only memory that works alone write and read in the scratchpad: bytes in DRAM keep their meaning.
+    """
+    fixed = {*graph.inputs, *graph.outputs, *graph.variables}
+    fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
+    last_read: dict[int, int] = {}
+    for index, item in enumerate(items):
+        reads, writes = operands(graph, item)
+        for tensor in reads:
+            last_read[forest.root(tensor)[0]] = index
+        if isinstance(item.body, HostStep):
+            fixed |= {*reads, *writes}
+    kept = {forest.root(tensor)[0] for tensor in fixed}
+    writers: dict[int, int] = {}
+    for item in items:
+        for tensor in operands(graph, item)[1]:
+            root = forest.root(tensor)[0]
+            writers[root] = writers.get(root, 0) + 1
+    for index, item in enumerate(items):
+        if not isinstance(item.body, Work):
+            continue
+        output = operand_tensor(graph, item.node, item.body.output.operand)
+        for position in item.body.overwrites:
+            source = operand_tensor(graph, item.node, item.body.inputs[position][0].operand)
+            root, offset = forest.root(source)
+            same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes
+            alone = output not in forest.parent and writers.get(output) == 1
+            if (
+                root in kept
+                or output in kept
+                or last_read[root] != index
+                or offset
+                or not same_size
+                or not alone
+            ):
+                continue
+            forest.parent[output] = (root, 0)
+            last_read[root] = max(last_read[root], last_read.get(output, index))
+            break
+
+
 def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
     """Tensors that an item reads and writes."""
     body = item.body
