@@ -197,7 +197,13 @@ class Sketch:
         )  # fmt: skip
 
     def fully_connected(
-        self, source: int, units: int, *, activation: str = "none", per_channel: bool = False, bias: bool = True
+        self,
+        source: int,
+        units: int,
+        *,
+        activation: str = "none",
+        per_channel: bool = False,
+        bias: bool = True,
     ) -> int:
         """fully_connected over everything but the first dimension."""
         shape = self.shape(source)
@@ -215,7 +221,9 @@ class Sketch:
         assert a is not None
         assert b is not None
         scale = a.scale * b.scale * 60 if op == "mul" else (a.scale + b.scale) * 0.8
-        output = TensorType(self.type_of(first).dtype, shape, self.quantization(scale, self.type_of(first).dtype))
+        output = TensorType(
+            self.type_of(first).dtype, shape, self.quantization(scale, self.type_of(first).dtype)
+        )
         return self.node(op, (first, second), output, activation=activation)
 
     def add(self, first: int, second: int, *, activation: str = "none") -> int:
@@ -257,7 +265,9 @@ class Sketch:
         assert old.quantization is not None
         target = dtype or old.dtype
         scale = old.quantization.scale * float(self.rng.uniform(0.5, 2))
-        return self.node("quantize", (source,), TensorType(target, old.shape, self.quantization(scale, target)))
+        return self.node(
+            "quantize", (source,), TensorType(target, old.shape, self.quantization(scale, target))
+        )
 
     def softmax(self, source: int) -> int:
         """softmax over the last axis."""
@@ -376,11 +386,17 @@ class _Growth:
     def images(self) -> list[int]:
         return [each for each in self.live if len(self.sketch.shape(each)) == 4]
 
-    def sides(self, source: int, kernel: Pair, strides: Pair, dilations: Pair = (1, 1), wide: bool = True) -> Padding:
+    def sides(
+        self, source: int, kernel: Pair, strides: Pair, dilations: Pair = (1, 1), wide: bool = True
+    ) -> Padding:
         """Padding of height and width: none, same, or anything (as wide as the kernel and more if `wide`)."""
         found = []
         for axis in (0, 1):
-            size, stride, extent = self.sketch.shape(source)[axis + 1], strides[axis], (kernel[axis] - 1) * dilations[axis] + 1
+            size, stride, extent = (
+                self.sketch.shape(source)[axis + 1],
+                strides[axis],
+                (kernel[axis] - 1) * dilations[axis] + 1,
+            )
             kind = self.pick(0, 3)
             if kind == 1:
                 pair = same_padding(size, kernel[axis], stride, dilations[axis])
@@ -394,7 +410,9 @@ class _Growth:
             found.append(pair)
         return found[0], found[1]
 
-    def fits(self, source: int, kernel: Pair, strides: Pair, dilations: Pair, padding: Padding, depth: int) -> bool:
+    def fits(
+        self, source: int, kernel: Pair, strides: Pair, dilations: Pair, padding: Padding, depth: int
+    ) -> bool:
         n, height, width, _ = self.sketch.shape(source)
         rows = windows(height, kernel[0], strides[0], dilations[0], padding[0])
         columns = windows(width, kernel[1], strides[1], dilations[1], padding[1])
@@ -474,7 +492,9 @@ class _Growth:
             return ()
         op = ("average_pool_2d", "max_pool_2d")[self.pick(0, 1)]
         return (
-            self.sketch.pool(op, source, size, strides=strides, padding=padding, activation=self.activation()),
+            self.sketch.pool(
+                op, source, size, strides=strides, padding=padding, activation=self.activation()
+            ),
         )
 
     def mean(self) -> Sequence[int]:
