@@ -36,18 +36,22 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
-    ] = False,
-) -> None:
-    """Options before the command."""
-    if version:
+def _show_version(asked: bool) -> None:
+    if asked:
         from npusim import __version__
 
         typer.echo(f"npusim {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Options before the command."""
 
 
 @app.command()
@@ -148,9 +152,7 @@ def demo(hw: HardwareOption = None) -> None:
             if progress:
                 progress(i + 1, len(labels))
     print_summary(replace(result, wall_s=replace(result.wall_s, **wall)))
-    lines = [
-        f"Accuracy {right / len(labels):.1%}: {right} of {len(labels)} test images, exact int8 arithmetic."
-    ]
+    lines = [f"Accuracy {right / len(labels):.1%}: {right} of {len(labels)} test images."]
     if len(cycles) == 1:
         lines.append(f"Every inference took {cycles.pop()} cycles.")
     typer.echo("\n" + " ".join(lines))
