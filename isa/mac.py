@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic import requantise
+from npusim.isa.arithmetic import Rounding, requantise
 from npusim.isa.convolution import convolve, depthwise_convolve
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Cost, FieldSpec, Instruction, Region, Regions, Space, Unit, bits, dense
@@ -128,7 +128,7 @@ class _Window(Instruction):
         shift = np.frombuffer(raw, np.int8, scales, 4 * n + 4 * scales)
         accumulators += bias
         dtype = np.int8 if self.signed else np.uint8
-        rounding = "single" if self.rounding else "double"
+        rounding: Rounding = "single" if self.rounding else "double"
         values = requantise(
             accumulators, multiplier, shift, self.ofm_zero, self.low, self.high, dtype, rounding
         )

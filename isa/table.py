@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa import control, dma, mac, vector
+from npusim.isa.encoding import decode_rows, encode_rows
 from npusim.isa.errors import ProgramError
 from npusim.isa.instruction import WORD_BYTES, Instruction, decode_as, layout
 
@@ -44,22 +46,47 @@ def decode(word: bytes | NDArray[np.uint8]) -> Instruction:
 
 
 def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
-    """Decode a program's code. Raises ProgramError that names the instruction by its position."""
-    decoded: list[Instruction] = []
-    for index, word in enumerate(np.ascontiguousarray(code).view(f"V{WORD_BYTES}").ravel().tolist()):
-        try:
-            decoded.append(decode(word))
-        except ProgramError as error:
-            raise ProgramError(f"instruction {index}: {error}") from None
+    """Decode a program's code. Raises ProgramError that names the first bad instruction by its position."""
+    code = np.ascontiguousarray(code, np.uint8).reshape(-1, WORD_BYTES)
+    decoded: list[Instruction] = [_NOTHING] * len(code)
+    lanes = code.view("<u8")
+    for opcode in np.unique(code[:, 0]).tolist():
+        positions = np.flatnonzero(code[:, 0] == opcode)
+        rows = decode_rows(BY_OPCODE[opcode], lanes[positions]) if opcode in BY_OPCODE else None
+        if rows is None:
+            return _one_by_one(decode, list(code))
+        for position, instruction in zip(positions.tolist(), rows, strict=True):
+            decoded[position] = instruction
     return decoded
 
 
-def encode_all(instructions: list[Any]) -> NDArray[np.uint8]:
-    """Encode instructions to uint8 [n, WORD_BYTES]. Raises ProgramError that names the instruction."""
-    words = []
-    for index, instruction in enumerate(instructions):
+def encode_all(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
+    """Encode instructions to uint8 [n, WORD_BYTES]. Raises ProgramError that names the first bad instruction."""
+    code = np.zeros((len(instructions), WORD_BYTES), np.uint8)
+    lanes = code.view("<u8")
+    by_row: dict[type[Instruction], list[int]] = {}
+    for position, instruction in enumerate(instructions):
+        by_row.setdefault(type(instruction), []).append(position)
+    for row, positions in by_row.items():
+        words = encode_rows(row, [instructions[position] for position in positions])
+        if words is None:
+            _one_by_one(lambda instruction: instruction.encode(), instructions)
+        lanes[positions] = words
+    return code
+
+
+_NOTHING = control.Barrier()
+
+_From = TypeVar("_From")
+_To = TypeVar("_To")
+
+
+def _one_by_one(convert: Callable[[_From], _To], values: Sequence[_From]) -> list[_To]:
+    """Convert each; raise ProgramError with the position of the first that cannot be."""
+    converted = []
+    for index, value in enumerate(values):
         try:
-            words.append(instruction.encode())
+            converted.append(convert(value))
         except ProgramError as error:
             raise ProgramError(f"instruction {index}: {error}") from None
-    return np.frombuffer(b"".join(words), np.uint8).reshape(len(words), WORD_BYTES)
+    return converted
