@@ -59,9 +59,10 @@ def load_program(path: str | Path) -> Program:
 
 def save_program(program: Program, path: str | Path) -> None:
     """Write a program as a `.npu` file, which `load_program` reads in any process."""
+    from npusim import files
     from npusim.isa import container
 
-    container.save(program, Path(path))
+    files.write(Path(path), lambda file: file.write(container.dumps(program)))
 
 
 def hardware(name: str | Path) -> Hardware:
@@ -158,7 +159,7 @@ def open_model(path: str | Path) -> Graph | Program:
     from npusim import formats, models
 
     file, name = Path(path), str(path)
-    if file.suffix.lower() == PROGRAM_SUFFIX and file.is_file():
+    if file.is_file() and _is_program(file):
         return load_program(file)
     if file.exists():
         return formats.read(file)
@@ -173,6 +174,19 @@ def open_model(path: str | Path) -> Graph | Program:
     raise NpusimError(
         f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(models.names())}"
     )
+
+
+def _is_program(file: Path) -> bool:
+    """True for a file that calls itself a program, by its name or by its first bytes."""
+    from npusim.isa.container import MAGIC
+
+    if file.suffix.lower() == PROGRAM_SUFFIX:
+        return True
+    try:
+        with file.open("rb") as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False  # the reader of models says what is wrong with it
 
 
 def host_functions(program: Program) -> Mapping[str, HostFunction]:

@@ -123,6 +123,8 @@ def test_compile_then_run_gives_the_same_result(digits: Path, tmp_path: Path) ->
         found.append((plain, np.load(out)["out0"].tobytes()))
     assert found[0] == found[1]
     assert npusim("run", tmp_path / "d.npu", "--hw", "edge-64").status == 0
+    (tmp_path / "d.npu").rename(tmp_path / "renamed")
+    assert npusim("run", tmp_path / "renamed").status == 0
 
 
 def test_a_program_refuses_another_hardware(digits: Path, tmp_path: Path) -> None:
