@@ -82,7 +82,7 @@ def _rows_on_npu(call: Call) -> bool:
     """on the NPU padding above and below is less than the height of the dilated kernel"""
     extent = (input_type(call, WEIGHTS).shape[1] - 1) * call.attributes["dilations"][0] + 1
     # A tile of rows that see the padding below only would have to start beyond the feature map.
-    return max(call.attributes["padding"][0]) < extent
+    return bool(max(call.attributes["padding"][0]) < extent)
 
 
 NPU_RULES: tuple[Rule, ...] = (

@@ -89,7 +89,7 @@ class _Machine:
         self.costs = [each.cost(hardware, program.host_calls) for each in instructions]
         self.queues: dict[Unit, deque[int]] = {unit: deque() for unit in PRODUCERS}
         self.current: dict[Unit, int] = {}
-        self.done = dict.fromkeys(PRODUCERS, 0)
+        self.done: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
         self.completed = 0
         self.arrived: dict[Unit, simpy.Event] = {}
         self.room: dict[Unit, simpy.Event] = {}
@@ -257,7 +257,8 @@ class _Machine:
             if unit is Unit.FRONT_END:
                 stuck[unit] = front
             else:
-                found.append(f"the front end with {self._name(front)} waits for room in the queue of {UNIT_NAMES[unit]}")
+                queue = UNIT_NAMES[unit]
+                found.append(f"the front end with {self._name(front)} waits for room in the queue of {queue}")
         for unit, index in stuck.items():
             for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
                 if self.done[producer] < count:
