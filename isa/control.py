@@ -33,6 +33,12 @@ class Call(Instruction):
             tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.outputs),
         )
 
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The call must be in the table."""
+        if self.index < len(host_calls):
+            return []
+        return [f"host call {self.index} does not exist; there are {len(host_calls)}"]
+
     def execute(self, memory: Memory) -> list[Write]:
         """Call the host function on the operands in DRAM."""
         return memory.call_host(self.index)

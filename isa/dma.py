@@ -87,6 +87,13 @@ class Copy(Instruction):
         """A copy moves at least one byte."""
         return [] if self.size else ["size is 0; it may be 1 or more"]
 
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The channel must exist."""
+        channels = hardware.dma.channels
+        if self.channel < channels:
+            return []
+        return [f"channel {self.channel} does not exist; the hardware has 0..{channels - 1}"]
+
     def execute(self, memory: Memory) -> list[Write]:
         """Read the source; the destination is written at the end."""
         shape = self._counts()

@@ -81,6 +81,16 @@ class Region(NamedTuple):
             size *= count
         return size
 
+    @property
+    def overlaps_itself(self) -> bool:
+        """True unless every byte is surely touched once: each stride, in order of size, passes what lies below."""
+        span = self.counts[-1]
+        for stride, count in sorted(zip(self.strides, self.counts, strict=False)):
+            if count > 1 and stride < span:
+                return True
+            span += (count - 1) * stride
+        return False
+
 
 Regions = tuple[tuple[Region, ...], tuple[Region, ...]]
 """Memory that an instruction reads, and memory that it writes."""
@@ -162,6 +172,10 @@ class Instruction:
         """What is wrong with the fields beyond their widths; empty if nothing."""
         return []
 
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """What the instruction needs that this hardware or this program does not have; empty if nothing."""
+        return []
+
     def execute(self, memory: Memory) -> list[Write]:
         """Read the operands now; return what is to be written when the instruction completes."""
         raise NotImplementedError
@@ -232,7 +246,7 @@ def decode_as(cls: type[Instruction], word: int) -> Instruction:
         if value > spec.high:
             names = ", ".join(spec.choices)
             raise ProgramError(
-                f"{cls.mnemonic}: {spec.name} = {value} has no meaning; known are 0.. for {names}"
+                f"{cls.mnemonic}: {spec.name} = {value} has no meaning; it may be 0..{spec.high} for {names}"
             )
         values[spec.name] = value
     return cls(**values)

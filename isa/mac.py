@@ -24,7 +24,11 @@ from npusim.isa.program import HostCall
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")
+DATAFLOWS = ("weight_stationary", "output_stationary")
+CODES = ((0, 255), (-128, 127))
+"""Smallest and largest code of each of `SIGNS`."""
 ADDRESS_BITS = 28
+ADDRESSABLE = 1 << ADDRESS_BITS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +36,7 @@ class _Window(Instruction):
     """Fields that both convolutions share."""
 
     home: ClassVar[Unit] = Unit.MAC
+    _by_channel: ClassVar[bool] = False
 
     ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
     ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
@@ -88,15 +93,35 @@ class _Window(Instruction):
         return (ifm, weights, parameters), (ofm,)
 
     def faults(self) -> list[str]:
-        """Sizes and strides are at least 1, and the clamp is not empty."""
+        """Sizes and strides are at least 1, operands have 9 bits, windows are addressable, the clamp is not empty."""
         sizes = (
             "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
             "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
         )  # fmt: skip
-        found = [f"{name} is 0; it may be 1 or more" for name in sizes if getattr(self, name) == 0]
-        code_low, code_high = (-128, 127) if self.signed else (0, 255)
+        found = [f"{name} is 0; it may be 1 or more" for name in sizes if not getattr(self, name)]
+        code_low, code_high = CODES[self.signed]
         if not code_low <= self.low <= self.high <= code_high:
             found.append(f"clamp {self.low}..{self.high} does not lie in {code_low}..{code_high}")
+        for name, signed in (("ifm_zero", self.signed), ("weight_zero", self.weights_signed)):
+            (code_low, code_high), zero = CODES[signed], getattr(self, name)
+            if not code_low <= zero <= code_high:
+                found.append(f"{name} {zero} does not lie in {code_low}..{code_high}")
+        return found + self._window_faults()
+
+    def _window_faults(self) -> list[str]:
+        """The address generator counts `ADDRESS_BITS` bits: over the padded map, and over one row of windows."""
+        rows = (
+            (self.ofm_height - 1) * self.stride_height + (self.kernel_height - 1) * self.dilation_height + 1
+        )
+        columns = (self.ofm_width - 1) * self.stride_width + (self.kernel_width - 1) * self.dilation_width + 1
+        depth = max(self.ifm_depth, self.ofm_depth) if self._by_channel else self.ifm_depth
+        padded = max(rows, self.ifm_height) * max(columns, self.ifm_width) * depth
+        row = self.ofm_width * self.kernel_height * self.kernel_width * depth
+        found = []
+        if padded > ADDRESSABLE:
+            found.append(f"the padded feature map has {padded} elements; it may have {ADDRESSABLE}")
+        if row > ADDRESSABLE:
+            found.append(f"the windows of an output row have {row} elements; they may have {ADDRESSABLE}")
         return found
 
     def _feature_map(self, memory: Memory) -> NDArray[Any]:
@@ -177,7 +202,15 @@ class Convolve(_Window):
     opcode: ClassVar[int] = 0x20
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    output_stationary: int = bits(1, "dataflow", choices=("weight_stationary", "output_stationary"))
+    output_stationary: int = bits(1, "dataflow", choices=DATAFLOWS)
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The array must support the dataflow."""
+        supported = hardware.mac_array.dataflow
+        chosen = DATAFLOWS[self.output_stationary]
+        if supported in (chosen, "both"):
+            return []
+        return [f"dataflow {chosen}; the array of the hardware supports {supported}"]
 
     def _weight_count(self) -> int:
         return self.ofm_depth * self.kernel_height * self.kernel_width * self.ifm_depth
@@ -221,6 +254,7 @@ class Depthwise(_Window):
 
     mnemonic: ClassVar[str] = "mac.depthwise"
     opcode: ClassVar[int] = 0x21
+    _by_channel: ClassVar[bool] = True
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     def faults(self) -> list[str]:

@@ -1,84 +1,122 @@
-"""The rules that a program must keep before anything of it is executed."""
+"""The rules that a program must keep before anything of it is executed.
+
+A program that keeps them touches no byte outside its memories, has a place for everything it names, and asks
+for no more working memory than its operands take; whether its waits can all be satisfied shows in execution.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import gt
+from typing import NamedTuple
 
 from npusim.isa.errors import ProgramError
-from npusim.isa.instruction import PRODUCERS, UNIT_NAMES, Instruction, Space, Unit
+from npusim.isa.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
 from npusim.isa.program import Placement, Program
+from npusim.isa.record import printable
+
+
+class Violation(NamedTuple):
+    """A broken rule: the position of the instruction that breaks it (None: the tables do), and what is wrong."""
+
+    instruction: int | None
+    text: str
 
 
 def validate(program: Program, instructions: Sequence[Instruction]) -> None:
-    """Check a program against its hardware and itself.
+    """Check a program against its hardware and itself; `instructions` are those of its code, decoded.
 
     Raises ProgramError: an instruction with impossible fields, memory outside the scratchpad or the program's
     DRAM, a DMA channel or host call that does not exist, waits for more completions than there can be, layer or
     tensor tables that do not fit.
     """
-    name = program.name
-    sizes = {
-        Space.SCRATCHPAD: program.hardware.scratchpad.size_kib * 1024,
-        Space.DRAM: program.dram_size_bytes,
-    }
-    _check_tables(program, sizes[Space.DRAM])
-    per_unit = dict.fromkeys(PRODUCERS, 0)
+    found = find_violation(program, instructions)
+    if found is None:
+        return
+    where = printable(program.name)
+    if found.instruction is not None:
+        where += f": instruction {found.instruction} ({instructions[found.instruction].mnemonic})"
+    raise ProgramError(f"{where}: {found.text}")
+
+
+def find_violation(program: Program, instructions: Sequence[Instruction]) -> Violation | None:
+    """The first broken rule of a program, or None."""
+    for text in _table_faults(program):
+        return Violation(None, text)
+    totals = [0] * len(Unit)
     for each in instructions:
-        if each.unit in per_unit:
-            per_unit[each.unit] += 1
-    channels = program.hardware.dma.channels
-    calls = len(program.host_calls)
+        totals[each.unit] += 1
+    completions = tuple(totals[producer] for producer in PRODUCERS)
     for index, each in enumerate(instructions):
-        where = f"{name}: instruction {index} ({each.mnemonic})"
-        faults = each.faults()
-        if faults:
-            raise ProgramError(f"{where}: {faults[0]}")
-        if Unit.DMA0 + channels <= each.unit <= Unit.DMA3:
-            raise ProgramError(f"{where}: channel {each.unit} does not exist; the hardware has {channels}")
-        if each.unit is Unit.HOST and getattr(each, "index", 0) >= calls:
-            raise ProgramError(
-                f"{where}: host call {getattr(each, 'index', 0)} does not exist; there are {calls}"
-            )
-        for producer, count in zip(PRODUCERS, each.waits, strict=True):
-            if count > per_unit[producer]:
-                raise ProgramError(
-                    f"{where}: waits for {count} completions of {UNIT_NAMES[producer]}, "
-                    f"which executes {per_unit[producer]} instructions"
+        for text in _instruction_faults(program, each, completions):
+            return Violation(index, text)
+    return None
+
+
+def _instruction_faults(program: Program, each: Instruction, completions: tuple[int, ...]) -> Iterator[str]:
+    """What is wrong with one instruction; `completions` are those that there can be, per producer."""
+    yield from each.faults()
+    yield from each.misfits(program.hardware, program.host_calls)
+    if any(map(gt, each.waits, completions)):
+        for producer, count, most in zip(PRODUCERS, each.waits, completions, strict=True):
+            if count > most:
+                yield (
+                    f"waits for {count} completions of {UNIT_NAMES[producer]}, "
+                    f"which executes {most} instructions"
                 )
-        for group in each.regions(program.host_calls):
-            for region in group:
-                if region.end > sizes[region.space]:
-                    raise ProgramError(
-                        f"{where}: bytes {region.address}..{region.end - 1} lie outside the "
-                        f"{region.space.name.lower()} of {sizes[region.space]} bytes"
-                    )
+    reads, writes = each.regions(program.host_calls)
+    for region in (*reads, *writes):
+        size = program.dram_size_bytes if region.space else program.hardware.scratchpad_bytes
+        end = region.end
+        if end > size:
+            yield (
+                f"bytes {region.address}..{end - 1} lie outside the "
+                f"{region.space.name.lower()} of {size} bytes"
+            )
+    for region in writes:
+        if region.strides and region.overlaps_itself:
+            yield (
+                f"the {region.space.name.lower()} bytes from {region.address} on are written more than once: "
+                f"counts {list(region.counts)} with strides {list(region.strides)} overlap"
+            )
 
 
-def _check_tables(program: Program, dram_bytes: int) -> None:
-    name = program.name
-    if len(program.layer_of) != program.instructions:
-        raise ProgramError(
-            f"{name}: layer table has {len(program.layer_of)} entries for {program.instructions} instructions"
-        )
-    if program.instructions and int(program.layer_of.max()) >= len(program.layers):
-        raise ProgramError(
-            f"{name}: layer {int(program.layer_of.max())} does not exist; there are {len(program.layers)}"
-        )
-    capacity = program.hardware.dram.size_mib << 20
-    if dram_bytes > capacity:
-        raise ProgramError(f"{name}: needs {dram_bytes} bytes of DRAM, the hardware has {capacity}")
-    if program.constants_address + len(program.constants) > dram_bytes:
-        raise ProgramError(
-            f"{name}: {len(program.constants)} bytes of constants in {dram_bytes} bytes of DRAM"
-        )
-    if program.code_address + program.code_size_bytes > dram_bytes:
-        raise ProgramError(f"{name}: the code ends outside the {dram_bytes} bytes of DRAM")
+def _table_faults(program: Program) -> Iterator[str]:
+    """What is wrong with the tables of a program."""
+    count, layers = program.instructions, len(program.layers)
+    if len(program.layer_of) != count:
+        yield f"layer table has {len(program.layer_of)} entries for {count} instructions"
+    if count and int(program.layer_of.max()) >= layers:
+        yield f"layer {int(program.layer_of.max())} does not exist; there are {layers}"
+    yield from _memory_faults(program)
+    for buffer in program.buffers:
+        if buffer.address + buffer.size_bytes > program.hardware.scratchpad_bytes:
+            yield (
+                f'buffer "{printable(buffer.name)}" at {buffer.address} with {buffer.size_bytes} bytes lies '
+                f"outside the {program.hardware.scratchpad_bytes} bytes of scratchpad"
+            )
+        if not buffer.first_instruction <= buffer.last_instruction < count:
+            yield (
+                f'buffer "{printable(buffer.name)}" is in use in instructions {buffer.first_instruction}..'
+                f"{buffer.last_instruction}; there are 0..{count - 1}"
+            )
+
+
+def _memory_faults(program: Program) -> Iterator[str]:
+    """What of a program does not fit into DRAM."""
+    size, capacity = program.dram_size_bytes, program.hardware.dram_bytes
+    if size > capacity:
+        yield f"needs {size} bytes of DRAM, the hardware has {capacity}"
+    if program.constants_address + len(program.constants) > size:
+        yield f"{len(program.constants)} bytes of constants in {size} bytes of DRAM"
+    if program.code_address + program.code_size_bytes > size:
+        yield f"the code ends outside the {size} bytes of DRAM"
     places: list[Placement | None] = [*program.inputs, *program.outputs]
     for call in program.host_calls:
         places += [*call.inputs, *call.outputs]
     for place in places:
-        if place is not None and not 0 <= place.address <= dram_bytes - place.type.size_bytes:
-            raise ProgramError(
-                f'{name}: tensor "{place.name}" at {place.address} with {place.type.size_bytes} bytes '
-                f"lies outside the {dram_bytes} bytes of DRAM"
+        if place is not None and not 0 <= place.address <= size - place.type.size_bytes:
+            yield (
+                f'tensor "{printable(place.name)}" at {place.address} with {place.type.size_bytes} bytes '
+                f"lies outside the {size} bytes of DRAM"
             )

@@ -18,6 +18,9 @@ from npusim.isa.program import HostCall
 
 Codes = NDArray[Any]
 
+LARGEST_SUM = 1 << 22
+"""Terms of a sum of codes less their zero point, 9 bits, that surely stays inside 32 bits."""
+
 
 def _dtype(signed: int) -> Any:
     return np.int8 if signed else np.uint8
@@ -214,7 +217,9 @@ class Pool(Instruction):
         return (ifm,), (map_region(self.ofm, ofm_sizes, (self.ofm_row_stride, self.depth)),)
 
     def faults(self) -> list[str]:
-        """Sizes and strides are at least 1, every window touches the feature map, the clamp is not empty."""
+        """Sizes and strides are at least 1, every window touches the feature map and can be summed, the clamp is
+        not empty.
+        """
         sizes = (
             "ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width",
             "kernel_height", "kernel_width", "stride_height", "stride_width",
@@ -225,6 +230,11 @@ class Pool(Instruction):
             last = (getattr(self, f"ofm_{axis}") - 1) * getattr(self, f"stride_{axis}") - pad
             if pad >= getattr(self, f"kernel_{axis}") or last >= getattr(self, f"ifm_{axis}"):
                 found.append(f"a window lies outside the feature map in {axis}")
+        window = self.kernel_height * self.kernel_width
+        if window >= LARGEST_SUM:
+            found.append(
+                f"a window of {window} may overflow the accumulator; it may be less than {LARGEST_SUM}"
+            )
         return found + _clamp_fault(self.signed, self.low, self.high)
 
     def execute(self, memory: Memory) -> list[Write]:
@@ -334,8 +344,10 @@ class Mean(Instruction):
         found = [
             f"{n} is 0; it may be 1 or more" for n in ("outer", "count", "inner") if not getattr(self, n)
         ]
-        if self.count >= 1 << 22:
-            found.append(f"count {self.count} may overflow the accumulator; it may be less than {1 << 22}")
+        if self.count >= LARGEST_SUM:
+            found.append(
+                f"count {self.count} may overflow the accumulator; it may be less than {LARGEST_SUM}"
+            )
         return found + _clamp_fault(self.signed, self.low, self.high)
 
     def execute(self, memory: Memory) -> list[Write]:
