@@ -1,0 +1,120 @@
+"""The benchmarks with their limits: one function each, listed in `BENCHMARKS`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import peers
+from benchmarks.measure import (
+    BenchmarkError,
+    Comparison,
+    Sample,
+    npusim_run,
+    peak_bytes,
+    take_turns,
+    wall_s,
+)
+
+MOBILENET_V2 = "coral_mobilenet_v2_1.0_224_quant"
+MLPERF_TINY = ("mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_vww96_int8", "mlperf_ad01_int8")
+HARDWARE = ("--hw", "edge-128")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured number with its limit. `value` and `limit` are ratios if there is a peer, else megabytes.
+
+    `ours` and `peer` are the medians that the ratio belongs to (the ratio is the median of ratios, not their
+    quotient). `cpu_ratio` is the same comparison in processor time: it has no limit, it tells a slow npusim
+    from a busy machine.
+    """
+
+    what: str
+    model: str
+    ours: str
+    peer: str
+    value: float
+    limit: float
+    cpu_ratio: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the number keeps its limit."""
+        return self.value <= self.limit
+
+
+Benchmark = Callable[[int], Iterator[Row]]
+"""Measures in the given number of rounds and gives its rows. Raises `peers.Missing` to be skipped."""
+
+
+def exact(rounds: int) -> Iterator[Row]:
+    """MobileNetV2, load + compile + exact simulation in a warm process, against one LiteRT reference inference."""
+    peers.require_litert()
+    network = peers.model(MOBILENET_V2)
+    worker = Path(__file__).with_name("warm_exact.py")
+    command = [sys.executable, "-P", str(worker), str(network), str(rounds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchmarkError(f"warm_exact.py: {(done.stderr.strip() or 'it failed').splitlines()[-1]}")
+    samples = json.loads(done.stdout)
+    comparison = Comparison(*([Sample(*pair) for pair in samples[side]] for side in ("ours", "peer")))
+    yield _time_row("exact, warm", network, comparison, limit=10.0)
+
+
+def timing(rounds: int) -> Iterator[Row]:
+    """MobileNetV2, `npusim run --timing-only` against Vela, both in a fresh process."""
+    peers.require_vela()
+    network = peers.model(MOBILENET_V2)
+    comparison = take_turns(
+        lambda: npusim_run(network, *HARDWARE, "--timing-only"), lambda: peers.vela_compile(network), rounds
+    )
+    yield _time_row("timing only, fresh", network, comparison, limit=1.5)
+
+
+def tiny(rounds: int) -> Iterator[Row]:
+    """The four MLPerf Tiny networks, `npusim run` with exact data against Vela, both in a fresh process."""
+    peers.require_vela()
+    for name in MLPERF_TINY:
+        network = peers.model(name)
+        comparison = take_turns(
+            lambda file=network: npusim_run(file, *HARDWARE),  # type: ignore[misc]
+            lambda file=network: peers.vela_compile(file),  # type: ignore[misc]
+            rounds,
+        )
+        yield _time_row("exact, fresh", network, comparison, limit=5.0)
+        yield _memory_row(network, comparison.ours, limit_mb=200)
+
+
+def memory(rounds: int) -> Iterator[Row]:
+    """MobileNetV2, peak memory of `npusim run` with exact data in a fresh process."""
+    network = peers.model(MOBILENET_V2)
+    yield _memory_row(network, [npusim_run(network, *HARDWARE) for _ in range(min(rounds, 2))], limit_mb=600)
+
+
+BENCHMARKS: dict[str, Benchmark] = {"exact": exact, "timing": timing, "tiny": tiny, "memory": memory}
+
+
+def _time_row(what: str, network: Path, comparison: Comparison, limit: float) -> Row:
+    return Row(
+        what=what,
+        model=network.stem,
+        ours=_duration(wall_s(comparison.ours)),
+        peer=_duration(wall_s(comparison.peer)),
+        value=comparison.wall_ratio,
+        limit=limit,
+        cpu_ratio=comparison.cpu_ratio,
+    )
+
+
+def _memory_row(network: Path, samples: Sequence[Sample], limit_mb: float) -> Row:
+    peak_mb = peak_bytes(samples) / 1e6
+    return Row("peak memory", network.stem, f"{peak_mb:.0f} MB", "", peak_mb, limit_mb)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.0f} ms"

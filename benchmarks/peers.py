@@ -1,0 +1,84 @@
+"""What npusim is measured beside: LiteRT, Vela, and the models. Each may be missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from benchmarks.measure import Sample, run_fresh
+
+LITERT_VERSION = "2.3.0"
+VELA_VERSION = "5.2.0"
+VELA_VARIABLE = "NPUSIM_VELA"
+MODELS_VARIABLE = "NPUSIM_MODELS"
+
+
+class Missing(Exception):
+    """A peer or a model is not on this machine; the text says what is missing and how to get it."""
+
+
+def model(name: str) -> Path:
+    """The file of a reference model, from the folder NPUSIM_MODELS or ../shared/models."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "models"
+    folder = Path(os.environ.get(MODELS_VARIABLE) or beside)
+    file = folder / f"{name}.tflite"
+    if not file.is_file():
+        raise Missing(f"no {file.name} in {folder}; {MODELS_VARIABLE} may name a folder that has it")
+    return file
+
+
+def require_litert() -> None:
+    """Raise Missing unless the peer's version of LiteRT is installed in this environment."""
+    _require_version("ai-edge-litert", LITERT_VERSION, _installed("ai-edge-litert"))
+
+
+def vela_compile(network: Path) -> Sample:
+    """One compilation by the Vela command line in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ("--accelerator-config", "ethos-u55-128", "--output-dir", folder)
+        return run_fresh([str(_vela()), str(network), *options])
+
+
+def require_vela() -> None:
+    """Raise Missing unless the peer's version of Vela is found."""
+    _vela()
+
+
+@cache
+def _vela() -> Path:
+    """Vela from NPUSIM_VELA (it may live in an environment of its own), beside this Python, or from PATH."""
+    named = os.environ.get(VELA_VARIABLE)
+    beside = Path(sys.executable).with_name("vela")
+    found = named or (str(beside) if beside.is_file() else shutil.which("vela"))
+    if not found or not os.access(found, os.X_OK):
+        where = f"{VELA_VARIABLE}={named} is no program" if named else "no vela beside this Python or on PATH"
+        raise Missing(f"{where}; pip install ethos-u-vela=={VELA_VERSION}, or {VELA_VARIABLE}=/path/to/vela")
+    _require_version("ethos-u-vela", VELA_VERSION, _version_of_program(Path(found)))
+    return Path(found)
+
+
+def _version_of_program(program: Path) -> str | None:
+    import subprocess
+
+    done = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
+    words = done.stdout.split()
+    return words[-1] if done.returncode == 0 and words else None
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _require_version(package: str, wanted: str, found: str | None) -> None:
+    if found is None:
+        raise Missing(f"{package} does not run here; pip install {package}=={wanted}")
+    if found != wanted:
+        raise Missing(f"{package} is {found}, the limits are for {wanted}; pip install {package}=={wanted}")
