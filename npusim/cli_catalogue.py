@@ -39,8 +39,7 @@ def capabilities(
         files.require_writable(json)
     hardware = api.hardware(hw or api.DEFAULT_HARDWARE)
     table = performance.capabilities(lambda model: _reference_run(model, hardware), hardware)
-    target = console()
-    target.print(report.table(table, target.width))
+    console().print(report.table(table))
     sys.stdout.flush()
     if json:
         files.write(json, files.text(report.to_json(table)))

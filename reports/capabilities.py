@@ -20,7 +20,7 @@ def to_json(capabilities: Capabilities) -> str:
     return json.dumps(capabilities.to_dict(), indent=2, allow_nan=False) + "\n"
 
 
-def table(capabilities: Capabilities, width: int) -> RenderableType:
+def table(capabilities: Capabilities) -> RenderableType:
     """The cells that are computed, then the operand types that each stands for."""
     from npusim.performance import OPERAND_TYPES
 
@@ -33,10 +33,13 @@ def table(capabilities: Capabilities, width: int) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right"):
         grid.add_column(justify=justify, no_wrap=True)
-    grid.add_column(style="dim")
-    grid.add_row(*(Text(word, style="dim") for word in ("", "execTime", "powerUsage", "where it comes from")))
+    grid.add_row(*(Text(word, style="dim") for word in ("", "execTime", "powerUsage")))
+    sources = Table.grid(padding=(0, 2))
+    sources.add_column(no_wrap=True)
+    sources.add_column(style="dim")
     for name, cell in cells:
-        grid.add_row(Text(name, style="bold"), *_numbers(cell), Text(cell.provenance))
+        grid.add_row(Text(name, style="bold"), *_numbers(cell))
+        sources.add_row(Text(name), Text(cell.provenance))
     kinds = {"quantized8": "quantized8", "float32": "float32", "not": "not offered"}
     types: dict[str, list[str]] = {}
     for row in OPERAND_TYPES:
@@ -45,13 +48,15 @@ def table(capabilities: Capabilities, width: int) -> RenderableType:
     listing.add_column(no_wrap=True)
     listing.add_column()
     for computed, names in types.items():
-        listing.add_row(Text(kinds[computed], style="bold"), Text(", ".join(names)))
+        listing.add_row(Text(kinds[computed]), Text(", ".join(names)))
     return Group(
         Text.assemble("PerformanceInfo of ", (show.printable(capabilities.hardware), "bold")),
         Text("NPU / CPU for the same work, driver call included; smaller is better\n", style="dim"),
         grid,
         Text("\nOperand types", style="bold"),
         listing,
+        Text("\nWhere the numbers come from", style="bold"),
+        sources,
     )
 
 

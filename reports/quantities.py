@@ -54,8 +54,8 @@ def size(number_of_bytes: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """A ratio around or far below 1, with three significant digits."""
-    return f"{value:.3g}"
+    """A ratio with three significant digits, or as many as tell it from 1."""
+    return f"{value:.6f}" if abs(value - 1) < 0.005 and value != 1 else f"{value:.3g}"
 
 
 def whole(number: int) -> str:

@@ -294,6 +294,7 @@ def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
         share = cycles / result.cycles if result.cycles else 0.0
         words = Text(who)
         if reason:
+            reason = reason.removeprefix("runs on the host: ")
             words.append(f": {show.printable(reason)}", style="dim")
         grid.add_row(Text(show.percent(share)), words)
     if len(rows) > MOST_HOST_ROWS:

@@ -43,7 +43,7 @@ def test_capabilities_table_and_json() -> None:
     work = Workload("gemm", macs=10**6, inner_k=100, weight_bytes=1000, input_bytes=1000, output_bytes=1000)
     table = capabilities(lambda model: ReferenceRun(100.0, 5.0, [work]), Hardware(name="bench"))
     file = StringIO()
-    Console(file=file, width=100).print(report.table(table, 100))
+    Console(file=file, width=100).print(report.table(table))
     text = file.getvalue()
     assert "PerformanceInfo of bench" in text
     ratio = table.quantized8.performance

@@ -100,6 +100,8 @@ NUMBERS = [
     (quantities.whole(7_346_172), "7 346 172"),
     (quantities.percent(0.3214), "32.1 %"),
     (quantities.ratio(0.0123456), "0.0123"),
+    (quantities.ratio(1.00002), "1.000020"),
+    (quantities.ratio(1.0), "1"),
     (quantities.digits(29_607.4), "29 607"),
     (quantities.shortened("network/block_3/conv", 12), "...ck_3/conv"),
     (quantities.plural(1, "layer"), "1 layer"),
