@@ -15,6 +15,7 @@ from npusim.kernels.lookup import look_up, round_half_away
 from npusim.kernels.move_lowering import join
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, move, quantization
 from npusim.kernels.operator import Alias, Call, Operator
+from npusim.kernels.rescale import sound_scales
 from npusim.kernels.vector_lowering import table_work
 from npusim.kernels.work import Lowering, Move, Rows, Work
 
@@ -122,6 +123,7 @@ OPERATOR = Operator(
         _present,
         rules.same_type,
         rules.per_tensor,
+        sound_scales,
         _axis,
         _joined_shape,
         _no_activation,

@@ -15,6 +15,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import rules
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator, Rule
+from npusim.kernels.rescale import sound_scales
 from npusim.kernels.vector_lowering import lower_table
 
 Int64Array = NDArray[np.int64]
@@ -88,6 +89,7 @@ def unary_operator(name: str, table: Table, real: RealFunction, *own_rules: Rule
             rules.same_type,
             rules.same_shape,
             rules.per_tensor,
+            sound_scales,
             *own_rules,
         ),
         npu_rules=(rules.eight_bit,),

@@ -16,6 +16,7 @@ from npusim.kernels.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.lookup import Float32Array
 from npusim.kernels.operands import elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.rescale import sound_scales
 from npusim.kernels.vector_lowering import softmax_work
 from npusim.kernels.work import Lowering
 
@@ -128,6 +129,7 @@ OPERATOR = Operator(
         rules.same_type,
         rules.same_shape,
         rules.per_tensor,
+        sound_scales,
         _has_axis,
         _positive_beta,
         _probabilities,

@@ -76,7 +76,7 @@ def test_a_trained_model_gives_the_bytes_of_litert(shared: Path, sample: int) ->
             inputs = [values.get(index) for index in node.inputs]
             outputs = operator(node.op).reference(call_of(graph, node), inputs)
             values |= dict(zip(node.outputs, outputs, strict=True))
-        assert np.array_equal(values[graph.outputs[0]], golden[f"out{sample}_0"])
+        assert np.array_equal(np.asarray(values[graph.outputs[0]]), golden[f"out{sample}_0"])
 
 
 def test_work_of_a_trained_layer(handwriting: tuple[Call, list[Array | None], Path]) -> None:

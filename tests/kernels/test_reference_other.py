@@ -65,17 +65,21 @@ def test_one_operator_models_give_the_bytes_of_litert(shared: Path, name: str, d
 
 # Softmax
 
-PROBABILITIES = {"scale": 1 / 256, "zero_point": -128}
 BETA = {"beta": 1.0}
 
 
+def shares(*shape: int) -> TensorType:
+    """The type of int8 probabilities."""
+    return codes(*shape, scale=1 / 256, zero_point=-128)
+
+
 def test_softmax_of_equal_codes_is_uniform() -> None:
-    call = call_with([codes(2, 4)], [codes(2, 4, **PROBABILITIES)], BETA)
+    call = call_with([codes(2, 4)], [shares(2, 4)], BETA)
     assert results(softmax.OPERATOR, call, [[5] * 4, [-128] * 4]) == [[[64 - 128] * 4] * 2]
 
 
 def test_softmax_counts_a_certain_class_as_255_of_256() -> None:
-    call = call_with([codes(1, 2)], [codes(1, 2, **PROBABILITIES)], BETA)
+    call = call_with([codes(1, 2)], [shares(1, 2)], BETA)
     assert results(softmax.OPERATOR, call, [[127, -128]]) == [[[127, -128]]]
 
 
@@ -89,7 +93,7 @@ def test_softmax_in_floating_point() -> None:
 def test_fixed_point_softmax_is_near_the_real_one(scale: float) -> None:
     rng = np.random.default_rng(1)
     values = rng.integers(-128, 128, (20, 10)).astype(np.int8)
-    call = call_with([codes(20, 10, scale=scale)], [codes(20, 10, **PROBABILITIES)], BETA)
+    call = call_with([codes(20, 10, scale=scale)], [shares(20, 10)], BETA)
     [found] = softmax.OPERATOR.reference(call, [values])
     exponentials = np.exp(scale * (values.astype(float) - 127))
     expected = 256 * exponentials / exponentials.sum(axis=1, keepdims=True) - 128
@@ -107,7 +111,7 @@ def test_fixed_point_softmax_is_near_the_real_one(scale: float) -> None:
     ],
 )
 def test_softmax_parameters(scale: float, beta: float, expected: tuple[int, int, int]) -> None:
-    call = call_with([codes(1, 4, scale=scale)], [codes(1, 4, **PROBABILITIES)], {"beta": beta})
+    call = call_with([codes(1, 4, scale=scale)], [shares(1, 4)], {"beta": beta})
     assert softmax.fixed_point_parameters(call) == expected
 
 
@@ -333,13 +337,13 @@ IMAGE = codes(1, 4, 4, 2)
         ),
         (
             "softmax",
-            call_with([codes(1, 5000)], [codes(1, 5000, **PROBABILITIES)], BETA),
+            call_with([codes(1, 5000)], [shares(1, 5000)], BETA),
             "an 8-bit input has at most 4096 elements along the last axis,"
             " which is what the accumulator holds",
         ),
         (
             "softmax",
-            call_with([codes(2)], [codes(2, **PROBABILITIES)], {"beta": -1}),
+            call_with([codes(2)], [shares(2)], {"beta": -1}),
             "beta is a positive number",
         ),
         (
