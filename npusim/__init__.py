@@ -9,6 +9,7 @@ Names are imported when they are first used, so that `import npusim` costs nothi
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from npusim.result import RunResult
 
     __version__: str
+
+# Installed, the rooms lie inside this package. In a checkout they lie beside it, and a Python that is started
+# there (python -m pytest, python -m npusim) finds this folder before the installed package.
+if not os.path.isdir(os.path.join(__path__[0], "isa")):
+    __path__.append(os.path.dirname(os.path.abspath(__path__[0])))
 
 __all__ = [
     "Graph",
