@@ -2,8 +2,9 @@
 
 A transfer is cut into *grants*: up to `grant_bytes` within one DRAM row. Instruction fetch goes first, DMA
 channels take turns, one grant each. A grant pays the row miss when the row it needs is not the open one, then
-its bursts at the port's bandwidth, rounded up to whole cycles. While only one requester is active its grants
-are served in one event; a newcomer takes over at the next grant boundary, exactly as if each had been an event.
+its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided when a grant ends, among
+all who asked up to and including that cycle. While only one requester is active its grants are served in one
+event; a newcomer takes over at the next grant boundary, exactly as if each had been an event.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 from numpy.typing import NDArray
+from simpy.core import EventPriority
 
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Region
 from npusim.trace import INSTRUCTION_FETCH, Transfer
+
+_LATE = EventPriority(2)
+"""Behind SimPy's own priorities, 0 and 1."""
 
 
 class Grants(NamedTuple):
@@ -105,6 +110,17 @@ class _Request:
         self.done = done
 
 
+class _Settled(simpy.Event):
+    """An event `delay` cycles from now, behind everything else that happens in that cycle."""
+
+    def __init__(self, env: simpy.Environment, delay: int) -> None:
+        self.env = env
+        self.callbacks = []
+        self._value = None
+        self._ok = True
+        env.schedule(self, _LATE, delay)
+
+
 class DramPort:
     """The port as a SimPy process. `access` gives an event that fires when the last byte has passed."""
 
@@ -131,7 +147,9 @@ class DramPort:
     def _ends(self, request: _Request, stop: int) -> list[int]:
         """When each grant from the next one up to `stop` ends, in cycles from now."""
         ends, total, open_row = [], 0, self._open_row
-        for row, bursts in zip(request.rows[request.next : stop], request.bursts[request.next : stop], strict=True):
+        for row, bursts in zip(
+            request.rows[request.next : stop], request.bursts[request.next : stop], strict=True
+        ):
             if row != open_row:
                 total += self.timing.miss_cycles
                 open_row = row
@@ -145,11 +163,12 @@ class DramPort:
             if not self._active:
                 self._arrival = env.event()
                 yield self._arrival
+                yield _Settled(env, 0)
             request = self._active.popleft()
             start = int(env.now)
             if self._active:
                 stop = request.next + 1
-                yield env.timeout(self._ends(request, stop)[0])
+                yield _Settled(env, self._ends(request, stop)[0])
             else:
                 stop = yield from self._serve_alone(request)
             self._account(request, start, stop)
@@ -164,12 +183,12 @@ class DramPort:
         start = int(env.now)
         ends = self._ends(request, len(request.rows))
         self._arrival = env.event()
-        yield env.timeout(ends[-1]) | self._arrival
+        yield _Settled(env, ends[-1]) | self._arrival
         elapsed = int(env.now) - start
         # A grant that ends just now is complete; at the very start the first one is under way.
         under_way = bisect_left(ends, max(elapsed, 1))
-        if ends[under_way] > elapsed:
-            yield env.timeout(ends[under_way] - elapsed)
+        if self._active:
+            yield _Settled(env, ends[under_way] - elapsed)
         return request.next + under_way + 1
 
     def _account(self, request: _Request, start: int, stop: int) -> None:
