@@ -13,11 +13,9 @@ same program always gives the same bytes, and every byte of a file is covered by
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import struct
 import zlib
-from collections.abc import Mapping
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -27,8 +25,9 @@ import numpy as np
 
 from npusim.isa.errors import ProgramError
 from npusim.isa.instruction import WORD_BYTES
+from npusim.isa.plain_json import from_json, to_json
 from npusim.isa.program import Program
-from npusim.isa.record import from_fields, printable, shown, to_fields
+from npusim.isa.record import from_fields, shown, to_fields
 from npusim.isa.table import decode_all
 from npusim.isa.validate import validate
 
@@ -142,15 +141,10 @@ def loads(data: bytes) -> Program:
     _check_size(table, len(data))
     bodies = {row.name: _body(row, data) for row in table}
     raw = {each.field: each.read(bodies[each.field]) for each in RAW}
-    fields = from_fields(Program, _from_json(bytes(bodies[METADATA])), PLAIN_FIELDS)
+    fields = from_fields(Program, _metadata(bytes(bodies[METADATA])), PLAIN_FIELDS)
     program = Program(**raw, **fields)
     validate(program, decode_all(program.code))
     return program
-
-
-def to_json(value: object) -> str:
-    """The one JSON text of a plain value: keys sorted, no spaces, ASCII, shortest decimal numbers."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _table(data: bytes) -> list[Row]:
@@ -198,29 +192,13 @@ def _body(row: Row, data: bytes) -> memoryview:
     return body
 
 
-def _from_json(text: bytes) -> Any:
+def _metadata(text: bytes) -> Any:
     """The metadata as plain values."""
-    if len(text) > LARGEST_METADATA_BYTES:
-        raise ProgramError(f"section {METADATA} has {len(text)} bytes; it may have {LARGEST_METADATA_BYTES}")
     try:
-        return json.loads(text.decode("ascii"), parse_constant=_no_constant, object_pairs_hook=_object)
+        if len(text) > LARGEST_METADATA_BYTES:
+            raise ProgramError(f"{len(text)} bytes; there may be {LARGEST_METADATA_BYTES}")
+        return from_json(text.decode("ascii"))
     except UnicodeDecodeError as fault:
         raise ProgramError(f"section {METADATA}: byte {fault.start} is not ASCII") from None
-    except RecursionError:
-        raise ProgramError(f"section {METADATA}: lists and tables lie in each other too deep") from None
-    except ValueError as fault:
-        raise ProgramError(f"section {METADATA}: not valid JSON: {printable(str(fault))}") from None
-
-
-def _no_constant(word: str) -> Any:
-    raise ProgramError(f"section {METADATA}: {word} is not a number that a program may hold")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
-    """A JSON object none of whose keys stands twice."""
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ProgramError(f"section {METADATA}: {shown(twice)} stands twice in one table")
-    return table
+    except ProgramError as fault:
+        raise ProgramError(f"section {METADATA}: {fault}") from None

@@ -38,9 +38,13 @@ class HostCall:
     reason: str = ""
 
 
+LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
+"""What does the main work of a layer; "none" is free."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One operator of the source model. `unit` is "mac", "vector", "dma", "host" or "none" (free)."""
+    """One operator of the source model. `unit` is one of LAYER_UNITS."""
 
     name: str
     op: str

@@ -19,11 +19,13 @@ from npusim.isa.errors import HardwareError, ProgramError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import from_dict, to_dict
 from npusim.isa.nearest import nearest
+from npusim.isa.program import LAYER_UNITS, Layer
 from npusim.isa.tensor import Quantization, TensorType
 
 Record = TypeVar("Record")
 
-LARGEST_INTEGER = (1 << 63) - 1
+LARGEST_INTEGER = (1 << 48) - 1
+"""More than any memory or any operator's work; times and sums of such numbers stay inside 64 bits."""
 DEEPEST_VALUE = 16
 """Most levels of lists and tables in a free value (the attributes of a host call)."""
 LONGEST_SHOWN = 40
@@ -67,26 +69,30 @@ def to_plain(value: Any) -> dict[str, Any]:
 
 
 def to_fields(value: Any, names: list[str]) -> dict[str, Any]:
-    """Some fields of a dataclass as a JSON object."""
+    """The fields `names` of a dataclass as a JSON object; those that have their default are left out."""
     kind: Any = type(value)
     plain = {}
-    for name in names:
-        codec = field_codec(kind, name)
+    for field in dataclasses.fields(kind):
+        item = getattr(value, field.name)
+        if field.name not in names or field.default == item:
+            continue
+        codec = field_codec(kind, field.name)
         try:
-            plain[name] = codec.write(getattr(value, name))
-            codec.read(plain[name])  # what is written can be read
+            plain[field.name] = codec.write(item)
+            codec.read(plain[field.name])  # what is written can be read
         except Misfit as fault:
-            raise ProgramError(_located(fault.below(name))) from None
+            raise ProgramError(_located(fault.below(field.name))) from None
     return plain
 
 
-def from_fields(kind: type, values: object, names: list[str]) -> dict[str, Any]:
-    """The constructor arguments `names` of `kind` from a JSON object, defaults where it is silent.
+def from_fields(kind: type, values: object, names: list[str], *, complete: bool = True) -> dict[str, Any]:
+    """The constructor arguments of `kind` that a JSON object gives; only `names` are known.
 
-    Raises ProgramError that names the first unknown, missing or wrong field by its path.
+    Raises ProgramError that names the first unknown, wrong or (if the object must be `complete`) missing field
+    by its path.
     """
     try:
-        return _read_fields(kind, values, names)
+        return _read_fields(kind, values, names, complete)
     except Misfit as fault:
         raise ProgramError(_located(fault)) from None
 
@@ -141,16 +147,21 @@ def field_codec(kind: type, name: str) -> Codec:
 
 def _dataclass_codec(kind: type) -> Codec:
     names = [field.name for field in dataclasses.fields(kind)]
-    writers = [(name, field_codec(kind, name).write) for name in names]
+    writers = [
+        (each.name, each.default, field_codec(kind, each.name).write) for each in dataclasses.fields(kind)
+    ]
     check = _CHECKS.get(kind)
 
     def write(value: Any) -> dict[str, Any]:
         if type(value) is not kind:
             raise Misfit(f"{type(value).__name__} is not a {kind.__name__}")
         plain = {}
-        for name, writer in writers:
+        for name, default, writer in writers:
+            item = getattr(value, name)
+            if item == default:
+                continue
             try:
-                plain[name] = writer(getattr(value, name))
+                plain[name] = writer(item)
             except Misfit as fault:
                 raise fault.below(name) from None
         return plain
@@ -173,7 +184,7 @@ def _readers(kind: type, names: tuple[str, ...]) -> tuple[dict[str, Callable[[An
     return {each.name: field_codec(kind, each.name).read for each in fields}, needed
 
 
-def _read_fields(kind: type, values: object, names: list[str]) -> dict[str, Any]:
+def _read_fields(kind: type, values: object, names: list[str], complete: bool = True) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise Misfit(f"{shown(values)} is not a table of {', '.join(names)}")
     readers, needed = _readers(kind, tuple(names))
@@ -189,7 +200,7 @@ def _read_fields(kind: type, values: object, names: list[str]) -> dict[str, Any]
         except Misfit as fault:
             raise fault.below(key) from None
     for name in needed:
-        if name not in result:
+        if complete and name not in result:
             raise Misfit("is missing").below(name)
     return result
 
@@ -240,13 +251,13 @@ def _write_integer(value: Any) -> int:
 
 def _read_integer(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= LARGEST_INTEGER:
-        raise Misfit(f"{shown(value)} is not a whole number from 0 to 2^63 - 1")
+        raise Misfit(f"{shown(value)} is not a whole number from 0 to 2^48 - 1")
     return value
 
 
 def _read_signed(value: Any) -> int:
     if type(value) is not int or not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
-        raise Misfit(f"{shown(value)} is not a whole number of 64 bits")
+        raise Misfit(f"{shown(value)} is not a whole number of 48 bits")
     return value
 
 
@@ -331,7 +342,7 @@ def _require_plain(value: Any, levels: int) -> None:
     elif isinstance(value, float):
         _read_number(value)
     elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
-        raise Misfit(f"{shown(value)} is not a whole number of 64 bits")
+        raise Misfit(f"{shown(value)} is not a whole number of 48 bits")
     elif value is not None and not isinstance(value, int):
         raise Misfit(f"a {type(value).__name__} is not a JSON value")
 
@@ -345,6 +356,12 @@ def _check_quantization(value: Quantization) -> None:
     for scale in value.scales:
         if scale < 0:
             raise Misfit(f"scale {scale} is negative")
+
+
+def _check_layer(value: Layer) -> None:
+    """A unit that reports know."""
+    if value.unit not in LAYER_UNITS:
+        raise Misfit(f"{shown(value.unit)} is not one of {', '.join(LAYER_UNITS)}").below("unit")
 
 
 def _check_type(value: TensorType) -> None:
@@ -371,6 +388,7 @@ _SCALARS: dict[Any, Codec] = {
 _CHECKS: dict[type, Callable[[Any], None]] = {
     Quantization: _check_quantization,
     TensorType: _check_type,
+    Layer: _check_layer,
 }
 """What the annotations of a record cannot say."""
 
