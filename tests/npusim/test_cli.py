@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 from npusim import api, models
 from npusim.cli import app
 from npusim.cli_base import Progress
+from npusim.isa.tensor import TensorType
+from npusim.models.writer import ModelWriter
 
 
 class Answer(NamedTuple):
@@ -97,6 +99,23 @@ def test_timing_only_counts_the_same_cycles(digits: Path, tmp_path: Path) -> Non
     assert cycles[0] == cycles[1]
 
 
+def _float_model(code: str) -> bytes:
+    writer = ModelWriter("float")
+    image = writer.input("image", TensorType("float32", (1, 4, 4, 2)))
+    return writer.finish(
+        [writer.operator(code, (image,), TensorType("float32", (1, 4, 4, 2)), name="result")]
+    )
+
+
+def test_a_float_model_runs_on_the_host_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "float.tflite"
+    path.write_bytes(_float_model("RELU"))
+    done = npusim("run", path, "--output", tmp_path / "out.npz")
+    assert done.status == 0
+    assert "On the host, 1 of 1 layer: nothing of this model runs on the NPU" in done.out
+    assert np.load(tmp_path / "out.npz")["out0"].min() == 0.0
+
+
 def test_inputs_by_name_and_seed(digits: Path, tmp_path: Path) -> None:
     images, _ = models.digits_test()
     name = api.compile(api.load(digits)).inputs[0].name
@@ -110,7 +129,6 @@ def test_inputs_by_name_and_seed(digits: Path, tmp_path: Path) -> None:
 
 
 def test_compile_then_run_gives_the_same_result(digits: Path, tmp_path: Path) -> None:
-    pytest.importorskip("npusim.isa.container")
     done = npusim("compile", digits, "--hw", "edge-64", "-o", tmp_path / "d.npu")
     assert done.status == 0
     assert "digits for edge-64, " in done.out
@@ -128,7 +146,6 @@ def test_compile_then_run_gives_the_same_result(digits: Path, tmp_path: Path) ->
 
 
 def test_a_program_refuses_another_hardware(digits: Path, tmp_path: Path) -> None:
-    pytest.importorskip("npusim.isa.container")
     path = tmp_path / "d.npu"
     assert npusim("compile", digits, "-o", path).status == 0
     done = npusim("run", path, "--hw", "edge-256")
@@ -139,7 +156,6 @@ def test_a_program_refuses_another_hardware(digits: Path, tmp_path: Path) -> Non
 
 
 def test_disasm_and_asm_give_the_same_bytes(digits: Path, tmp_path: Path) -> None:
-    pytest.importorskip("npusim.isa.assembly")
     npu, asm, again = tmp_path / "d.npu", tmp_path / "d.asm", tmp_path / "e.npu"
     assert npusim("compile", digits, "-o", npu).status == 0
     assert npusim("disasm", npu, "-o", asm).status == 0
@@ -260,12 +276,33 @@ def _no_data(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
 
 
 def _assembly_missing(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
-    pytest.importorskip("npusim.isa.assembly")
     return ["asm", "none.asm", "-o", folder / "p.npu"], "none.asm: cannot be read: No such file or directory"
 
 
+def _unsupported_operator(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
+    (folder / "cos.tflite").write_bytes(_float_model("COS"))
+    return ["run", folder / "cos.tflite"], ""
+
+
+def _newer_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
+    path = folder / "new.npu"
+    assert npusim("compile", digits, "-o", path).status == 0
+    data = bytearray(path.read_bytes())
+    data[8] = 99
+    path.write_bytes(data)
+    return ["run", path], f"{path}: "
+
+
+def _damaged_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
+    path = folder / "damaged.npu"
+    assert npusim("compile", digits, "-o", path).status == 0
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    return ["run", path], f"{path}: "
+
+
 def _bad_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
-    pytest.importorskip("npusim.isa.container")
     (folder / "bad.npu").write_bytes(b"not a program")
     return ["run", folder / "bad.npu"], f"{folder}/bad.npu: "
 
@@ -273,6 +310,7 @@ def _bad_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
 MISTAKES: list[Callable[[Path, Path], tuple[list[str | Path], str]]] = [
     _missing, _misspelt, _truncated, _empty, _folder, _preset, _five_faults, _input_name, _input_type,
     _no_target_folder, _same_target, _overwrite_model, _no_data, _assembly_missing, _bad_program,
+    _unsupported_operator, _newer_program, _damaged_program,
 ]  # fmt: skip
 
 
