@@ -156,13 +156,15 @@ def prepare(path: str | Path, hw: str | Path | Hardware | None = None) -> tuple[
 
 def open_model(path: str | Path) -> Graph | Program:
     """What a path or built-in name stands for: a file first, then a built-in model."""
-    from npusim import formats, models
+    from npusim import formats
 
     file, name = Path(path), str(path)
     if file.is_file() and _is_program(file):
         return load_program(file)
     if file.exists():
         return formats.read(file)
+    from npusim import models  # a file does without its imports
+
     if name in models.names():
         from npusim.formats import tflite
 
