@@ -83,16 +83,16 @@ def _print(rows: list[Row], remarks: list[str], rounds: int) -> None:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    has_peer = row.cpu_ratio is not None
+    limit = "" if row.limit is None else f"{row.limit:g}" if row.peer else f"{row.limit:g} MB"
     return (
         row.what,
         row.model,
         row.ours,
         row.peer,
-        f"{row.value:.2f}" if has_peer else "",
-        f"{row.limit:g}" if has_peer else f"{row.limit:g} MB",
+        f"{row.value:.2f}" if row.peer else "",
+        limit,
         f"{row.cpu_ratio:.2f}" if row.cpu_ratio is not None else "",
-        "holds" if row.holds else "BROKEN",
+        "" if row.limit is None else "holds" if row.holds else "BROKEN",
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from functools import cache
@@ -40,8 +42,20 @@ def require_litert() -> None:
 def vela_compile(network: Path) -> Sample:
     """One compilation by the Vela command line in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
-        options = ("--accelerator-config", "ethos-u55-128", "--output-dir", folder)
-        return run_fresh([str(_vela()), str(network), *options])
+        return run_fresh(_vela_command(network, folder))
+
+
+def vela_cycles(network: Path) -> int:
+    """The cycles that Vela estimates for a network on an Ethos-U55-128 (weights in 0.5 GB/s flash, 500 MHz)."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_fresh(_vela_command(network, folder))
+        (summary,) = Path(folder).glob("*_summary_*.csv")
+        with summary.open(newline="") as file:
+            return round(float(next(csv.DictReader(file))["cycles_total"]))
+
+
+def _vela_command(network: Path, folder: str) -> list[str]:
+    return [str(_vela()), str(network), "--accelerator-config", "ethos-u55-128", "--output-dir", folder]
 
 
 def require_vela() -> None:
@@ -63,8 +77,6 @@ def _vela() -> Path:
 
 
 def _version_of_program(program: Path) -> str | None:
-    import subprocess
-
     done = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
     words = done.stdout.split()
     return words[-1] if done.returncode == 0 and words else None
