@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,9 +96,10 @@ def run(
     with Progress(f"simulating {program.name}") as progress:
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
-    print_summary(result)
-    sys.stdout.flush()
-    files.write_all({path: _writer(option, result) for option, path in targets.items()})
+    try:
+        print_summary(result)
+    finally:  # what was computed is kept, even if nobody reads the summary to its end
+        files.write_all({path: _writer(option, result) for option, path in targets.items()})
 
 
 def _check_targets(targets: dict[str, Path], sources: dict[str, Path | None]) -> None:
@@ -134,6 +136,7 @@ def print_summary(result: RunResult) -> None:
 
     target = console()
     target.print(summary(result, target.width, ascii_only(sys.stdout)))
+    sys.stdout.flush()
 
 
 @app.command()
@@ -164,6 +167,8 @@ cli_catalogue.register(app)
 
 def main() -> None:
     """The entry point of `npusim`."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except KeyboardInterrupt:  # before or after a command; within one, `Guarded` has seen it

@@ -52,19 +52,24 @@ class Guarded(TyperGroup):
             raise _exit(EXIT_INTERRUPTED, "interrupted") from None
         except MemoryError:
             raise _exit(EXIT_USER_FAULT, "not enough memory for this model on this computer") from None
-        except BrokenPipeError:
-            # Whoever read our output has seen enough; what is still buffered must not complain at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # whoever read our output has seen enough
+            _drop_output()
             raise typer.Exit(EXIT_BROKEN_PIPE) from None
         except OSError as fault:
-            if fault.filename is None:
-                raise _internal(fault) from fault
-            raise _exit(EXIT_USER_FAULT, f"{fault.filename}: {fault.strerror}") from None
+            if fault.filename is None:  # files that we write have one
+                _drop_output()
+            where = fault.filename or "standard output"
+            raise _exit(EXIT_USER_FAULT, f"{where}: {fault.strerror or fault}") from None
         except Exception as fault:
             # Usage errors and exits of typer (which has its own copy of click, or not) carry a status.
             if isinstance(fault, typer.Abort) or hasattr(fault, "exit_code"):
                 raise
             raise _internal(fault) from fault
+
+
+def _drop_output() -> None:
+    """What is still buffered for a stdout that takes no more must not complain once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit(status: int, message: str) -> typer.Exit:

@@ -25,11 +25,11 @@ def write(path: Path, writer: Writer) -> None:
     link is followed. Raises NpusimError that names the path.
     """
     try:
-        target = path.resolve()
-        if target.exists() and not target.is_file():
-            with target.open("wb") as file:
+        if _is_stream(path):
+            with path.open("ab") as file:
                 writer(file)
             return
+        target = path.resolve()
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
             with partial.open("xb") as file:
@@ -41,6 +41,11 @@ def write(path: Path, writer: Writer) -> None:
             raise
     except OSError as fault:
         raise NpusimError(f"{path}: cannot be written: {fault.strerror or fault}") from fault
+
+
+def _is_stream(path: Path) -> bool:
+    """True for a device or pipe, and for /dev/stdout even where that is a regular file at the moment."""
+    return path.exists() and (not path.is_file() or Path("/dev") in path.absolute().parents)
 
 
 def write_all(writers: Mapping[Path, Writer]) -> None:

@@ -416,6 +416,30 @@ def test_ctrl_c_ends_a_real_run() -> None:
     assert err in ("npusim: interrupted\n", "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_files_are_written_though_stdout_is_full(digits: Path, tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "npusim", "run", str(digits), "--json", str(tmp_path / "r.json")],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, "npusim: standard output: No space left on device\n")
+    assert json.loads((tmp_path / "r.json").read_text())["cycles"]["total"] > 0
+
+
+def test_names_that_stdout_cannot_encode(digits: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mod\u00e9l.tflite"
+    path.write_bytes(digits.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "npusim", "run", str(path), "--json", "/dev/stdout"],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("mod\\xe9l on edge-128\n")
+    assert "####" in done.stdout
+    assert json.loads(done.stdout[done.stdout.index("\n{") :])["model"] == "mod\u00e9l"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 def test_a_closed_pipe_is_quiet() -> None:
     running = subprocess.Popen(

@@ -38,6 +38,15 @@ def test_a_device_is_written_not_replaced() -> None:
     assert not Path(os.devnull).is_file()
 
 
+def test_a_pipe_is_written_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write(pipe, files.text("through"))
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+
+
 def test_one_fault_does_not_stop_the_others(tmp_path: Path) -> None:
     missing = tmp_path / "no" / "a"
     with pytest.raises(NpusimError) as caught:
