@@ -47,6 +47,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("dram_read_byte", "dram", "byte", "read from DRAM, whole bursts"),
     Action("dram_write_byte", "dram", "byte", "written to DRAM, whole bursts"),
     Action("dram_activate", "dram", "row", "activate and precharge of one DRAM row"),
+    Action("weight_unpack", "interconnect", "weight", "one weight decoded on its way into the scratchpad"),
     Action(
         "instruction_issue", "control", "instruction", "fetch buffer, decode and dispatch of one instruction"
     ),

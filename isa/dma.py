@@ -8,9 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from npusim.isa.errors import ProgramError
 from npusim.isa.hardware import Hardware
-from npusim.isa.instruction import Cost, FieldSpec, Instruction, Region, Regions, Space, Unit, bits
+from npusim.isa.instruction import Cost, FieldSpec, Instruction, Region, Regions, Space, Unit, bits, dense
 from npusim.isa.memory import Memory, Write
+from npusim.isa.packing import HEADER_BYTES, unpack
 from npusim.isa.program import HostCall
 
 SPACES = ("scratchpad", "dram")
@@ -129,3 +131,69 @@ class Copy(Instruction):
             actions["noc_byte"] = sum(region.size_bytes for region, _ in dram)
         setup = hardware.dma.setup_cycles
         return Cost(setup + beats, actions, setup, tuple(dram))
+
+
+@dataclass(slots=True, kw_only=True)
+class Unpack(Instruction):
+    """Load a block from DRAM: some bytes as they are, then weights in packed form (see `isa/packing.py`).
+
+    Needs hardware with a decoder (`dma.decoder_bytes_per_cycle`).
+    """
+
+    mnemonic: ClassVar[str] = "dma.unpack"
+    opcode: ClassVar[int] = 0x11
+    home: ClassVar[Unit] = Unit.DMA0
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    channel: int = bits(2, "DMA channel that executes the load")
+    source: int = bits(36, "DRAM address of the block")
+    plain: int = bits(28, "bytes at its beginning that are copied as they are")
+    packed: int = bits(28, "bytes of the packed weights behind them")
+    target: int = bits(28, "scratchpad address of the destination")
+    weights: int = bits(28, "number of weights, behind the plain bytes in the scratchpad")
+    zero: int = bits(9, "zero point of the weights", signed=True)
+
+    @property
+    def unit(self) -> Unit:
+        """The channel's unit."""
+        return Unit(Unit.DMA0 + self.channel)
+
+    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+        """The block in DRAM, and all of it, unpacked, in the scratchpad."""
+        source = dense(Space.DRAM, self.source, self.plain + self.packed)
+        return (source,), (dense(Space.SCRATCHPAD, self.target, self.plain + self.weights),)
+
+    def faults(self) -> list[str]:
+        """There are weights, and a packed block has a header."""
+        found = [] if self.weights else ["weights is 0; it may be 1 or more"]
+        if self.packed < HEADER_BYTES:
+            found.append(f"packed is {self.packed}; it may be {HEADER_BYTES} or more")
+        return found
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Copy the plain bytes, unpack the weights."""
+        block = memory.bytes_at(Space.DRAM, self.source, self.plain + self.packed)
+        target = memory.bytes_at(Space.SCRATCHPAD, self.target, self.plain + self.weights)
+        weights = unpack(block[self.plain :], self.weights, self.zero)
+        return [(target, np.concatenate([block[: self.plain], weights]))]
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """Setup, the plain bytes through the port, the weights through the slower of decoder and port.
+
+        Raises ProgramError when the hardware has no decoder.
+        """
+        rate = hardware.dma.decoder_bytes_per_cycle
+        if not rate:
+            raise ProgramError(
+                f"{self.mnemonic}: {hardware.name} has no decoder; dma.decoder_bytes_per_cycle is 0"
+            )
+        port = hardware.dma.port_bytes_per_cycle
+        beats = -(-self.plain // port) + -(-self.weights // min(rate, port))
+        size = self.plain + self.packed
+        actions = {
+            "noc_byte": size,
+            "scratchpad_write_byte": self.plain + self.weights,
+            "weight_unpack": self.weights,
+        }
+        setup = hardware.dma.setup_cycles
+        return Cost(setup + beats, actions, setup, ((dense(Space.DRAM, self.source, size), False),))

@@ -45,6 +45,9 @@ class Dma(Section):
     port_bytes_per_cycle: Positive = Field(
         default=16, le=4096, description="scratchpad side, bytes per cycle and channel"
     )
+    decoder_bytes_per_cycle: NonNegative = Field(
+        default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
+    )
 
 
 class Dram(Section):

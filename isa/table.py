@@ -16,6 +16,7 @@ from npusim.isa.instruction import WORD_BYTES, Instruction, decode_as, layout
 INSTRUCTIONS: tuple[type[Instruction], ...] = (
     control.Barrier,
     dma.Copy,
+    dma.Unpack,
     mac.Convolve,
     mac.Depthwise,
     vector.Binary,

@@ -19,7 +19,7 @@ from npusim.kernels.activation import act_range
 from npusim.kernels.operands import input_type, quantization
 from npusim.kernels.operator import Call
 from npusim.kernels.rescale import convolution_multipliers, fully_connected_multipliers
-from npusim.kernels.work import Lowering, Rows, Tile, TileAddresses, Work, same_rows
+from npusim.kernels.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +197,8 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
         pixels = tile.rows * window.ofm_width
         return Convolve(
             ifm=at.inputs[0],
-            weights=at.constants,
-            parameters=at.constants + inner * tile.channels,
+            parameters=at.constants,
+            weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
@@ -212,15 +212,15 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
         window,
         hardware,
         emit,
-        partial(_output_major, weights, stage),
+        partial(_output_major, weights, _weight_zero(call), stage),
         partial(_bytes, inner, stage),
     )
     return _images(call, window, make)
 
 
-def _output_major(weights: Array, stage: OutputStage, first: int, last: int) -> bytes:
-    """Weights [O, ...] of output channels [first, last), then their parameters."""
-    return weights[first:last].tobytes() + stage.parameters(first, last)
+def _output_major(weights: Array, zero_point: int, stage: OutputStage, first: int, last: int) -> Constants:
+    """The parameters of output channels [first, last), then their weights [O, ...]."""
+    return Constants(stage.parameters(first, last), weights[first:last], zero_point)
 
 
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
@@ -231,7 +231,7 @@ def _weighted_work(
     window: _Window,
     hardware: Hardware,
     emit: Callable[[Tile, TileAddresses], Instruction],
-    constants: Callable[[int, int], bytes],
+    constants: Callable[[int, int], Constants],
     constant_bytes: Callable[[int, int], int],
     ifm: Rows,
     ofm: Rows,
@@ -259,8 +259,8 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Depthwise(
             ifm=at.inputs[0],
-            weights=at.constants,
-            parameters=at.constants + taps * tile.channels,
+            parameters=at.constants,
+            weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
@@ -268,8 +268,8 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
             **window.fields(tile),
         )
 
-    def constants(first: int, last: int) -> bytes:
-        return weights.tobytes() + stage.parameters(first, last)
+    def constants(first: int, last: int) -> Constants:
+        return Constants(stage.parameters(first, last), weights, _weight_zero(call))
 
     def make(ifm: Rows, ofm: Rows) -> Work:
         return Work(
@@ -312,8 +312,8 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
         return Convolve(
             ifm=at.inputs[0],
             ifm_height=tile.rows,
-            weights=at.constants,
-            parameters=at.constants + inner * tile.channels,
+            parameters=at.constants,
+            weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
@@ -329,7 +329,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
         channel_step=hardware.mac_array.columns,
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
         output=Rows(("out", 0), rows, units),
-        constants=partial(_output_major, weights, stage),
+        constants=partial(_output_major, weights, _weight_zero(call), stage),
         constant_bytes=partial(_bytes, inner, stage),
         emit=emit,
     )

@@ -21,6 +21,7 @@ from npusim.kernels.rescale import (
     quantize_multiplier_of,
 )
 from npusim.kernels.work import (
+    Constants,
     Lowering,
     Rows,
     RowsNeeded,
@@ -70,7 +71,7 @@ def _dense_work(
         channel_step=0,
         inputs=((source, same_rows),),
         output=target,
-        constants=lambda first, last: constants,
+        constants=lambda first, last: Constants(constants),
         constant_bytes=lambda first, last: len(constants),
         emit=emit,
         overwrites=(0,),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from npusim.isa.instruction import Instruction
+from npusim.isa.tensor import Array
 
 OperandRef = tuple[str, int]
 """An operand of the node: ("in", position) or ("out", position)."""
@@ -64,6 +65,20 @@ class TileAddresses:
     output_pixel_stride: int
 
 
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The constants of a range of channels: plain bytes, then weights that may be packed on their way."""
+
+    plain: bytes
+    weights: Array | None = None
+    zero_point: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the scratchpad."""
+        return len(self.plain) + (0 if self.weights is None else self.weights.size)
+
+
 RowsNeeded = Callable[[int, int], tuple[int, int]]
 """Output rows [first, last) -> input rows [first, last) that they need."""
 
@@ -75,8 +90,8 @@ class Work:
     rows, channels:  size of the output that can be cut; `channel_step` is the granularity in which channels may
                      be cut (0: not at all).
     inputs:          operands that lie in the scratchpad, with the rows that output rows need of each.
-    constants:       bytes of the constants for channels [first, last), empty if there are none.
-    constant_bytes:  their number.
+    constants:       the constants for channels [first, last).
+    constant_bytes:  their bytes in the scratchpad, 0 if there are none.
     emit:            the instruction for a tile.
     overwrites:      inputs that the output may replace: each output row needs just the same row of them.
     """
@@ -86,7 +101,7 @@ class Work:
     channel_step: int
     inputs: tuple[tuple[Rows, RowsNeeded], ...]
     output: Rows
-    constants: Callable[[int, int], bytes]
+    constants: Callable[[int, int], Constants]
     constant_bytes: Callable[[int, int], int]
     emit: Callable[[Tile, TileAddresses], Instruction]
     overwrites: tuple[int, ...] = ()
@@ -118,9 +133,9 @@ def same_rows(first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
-def no_constants(first: int, last: int) -> bytes:
+def no_constants(first: int, last: int) -> Constants:
     """For work without constants."""
-    return b""
+    return Constants(b"")
 
 
 def no_constant_bytes(first: int, last: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import WORD_BYTES
 from npusim.isa.program import Placement
@@ -36,28 +38,36 @@ class DramLayout:
         wanted = [
             (root, each)
             for root, each in storages.items()
-            if each.data is None and (root not in resident or each.from_dram or each.to_dram)
+            if each.data is None
+            and root not in graph.variables
+            and (root not in resident or each.from_dram or each.to_dram)
         ]
         # Largest first packs well; ties in graph order keep the layout reproducible.
         for root, each in sorted(wanted, key=lambda pair: (-pair[1].size_bytes, pair[0])):
             size = aligned(each.size_bytes, self._alignment)
-            kept = root in graph.inputs or root in graph.outputs or root in graph.variables
+            kept = root in graph.inputs or root in graph.outputs
             first, last = (-1, _UNLIMITED) if kept else (each.first, each.last)
             address = arena.place(size, first, last)
             assert address is not None
             self._addresses[root] = address
         self.constants_address = aligned(arena.peak_bytes, self._alignment)
-        self._storages = storages
 
     def address(self, tensor: int) -> int:
         """The DRAM address of a tensor; a constant is added to the image when first asked for."""
         root, offset = self._forest.root(tensor)
         if root not in self._addresses:
-            data = self._storages[root].data if root in self._storages else self._graph.tensors[root].data
-            if data is None:
-                raise ValueError(f'tensor "{self._graph.tensors[tensor].name}" has no place in DRAM')
-            self._addresses[root] = self.chunk(("tensor", root), data.tobytes())
+            self._addresses[root] = self.chunk(("tensor", root), self._content(root))
         return self._addresses[root] + offset
+
+    def _content(self, root: int) -> bytes:
+        """The bytes of a constant, or those with which a state tensor starts: real zero."""
+        each = self._graph.tensors[root]
+        if each.data is not None:
+            return each.data.tobytes()
+        if root not in self._graph.variables:
+            raise ValueError(f'tensor "{each.name}" has no place in DRAM')
+        zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
+        return np.full(each.type.shape, zero, each.type.numpy_dtype).tobytes()
 
     def chunk(self, key: object, content: bytes) -> int:
         """The DRAM address of some constant bytes; one copy per key."""

@@ -13,6 +13,7 @@ from npusim.isa.program import HostCall
 from npusim.kernels.work import Move, OperandRef, Rows, Tile, TileAddresses, Work
 from npusim.scheduler.allocate import Allocator
 from npusim.scheduler.layout import DramLayout
+from npusim.scheduler.packed import packed
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import Item, operand_tensor
 from npusim.scheduler.tiling import Cut, band_bytes, choose, output_bytes, tile_cycles
@@ -175,14 +176,40 @@ class SlotBuilder:
         for number, tile in enumerate(tiles):
             key = (tile.first_channel, tile.last_channel)
             if key not in current or (not share and key != before):
-                content = work.constants(*key)
-                current[key] = self._new_buffer(name, len(content), base + number, base + number)
-                address = self.layout.chunk((id(work), *key), content)
-                self.loads.append(Load(current[key], base + number, 0, item.node, address, 0, len(content)))
+                current[key] = self._new_buffer(name, work.constant_bytes(*key), base + number, base + number)
+                self.loads.append(self._constant_load(item, work, key, current[key], base + number))
             current[key].last_slot = base + number
             before = key
             found.append(current[key])
         return found
+
+    def _constant_load(
+        self, item: Item, work: Work, channels: tuple[int, int], buffer: Buffer, slot: int
+    ) -> Load:
+        """The load of the constants of some channels, packed where that is shorter and the hardware can."""
+        constants = work.constants(*channels)
+        key, weights = (id(work), *channels), constants.weights
+        if weights is None:
+            address = self.layout.chunk(key, constants.plain)
+            return Load(buffer, slot, 0, item.node, address, 0, len(constants.plain))
+        if self.hardware.dma.decoder_bytes_per_cycle:
+            block = packed(weights, constants.zero_point)
+            if len(block) < weights.size:
+                content = constants.plain + block
+                return Load(
+                    buffer,
+                    slot,
+                    0,
+                    item.node,
+                    self.layout.chunk(key, content),
+                    0,
+                    len(content),
+                    len(block),
+                    weights.size,
+                    constants.zero_point,
+                )
+        content = constants.plain + weights.tobytes()
+        return Load(buffer, slot, 0, item.node, self.layout.chunk(key, content), 0, len(content))
 
     def _input_buffers(
         self, item: Item, work: Work, position: int, tiles: Sequence[Tile], cut: Cut, base: int

@@ -12,6 +12,7 @@ from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import WORD_BYTES
 from npusim.kernels.work import Tile, TileAddresses, Work
 from npusim.scheduler.allocate import aligned
+from npusim.scheduler.packed import share
 
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 
@@ -89,6 +90,17 @@ def tile_cycles(work: Work, tile: Tile, hardware: Hardware) -> int:
     return work.emit(tile, address).cost(hardware).cycles
 
 
+def _constant_traffic(work: Work, hardware: Hardware) -> float:
+    """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder."""
+    size = work.constant_bytes(0, work.channels)
+    if not size or not hardware.dma.decoder_bytes_per_cycle:
+        return size
+    constants = work.constants(0, work.channels)
+    if constants.weights is None:
+        return size
+    return len(constants.plain) + constants.weights.size * share(constants.weights, constants.zero_point)
+
+
 def _band_total(work: Work, position: int, row_step: int, row_tiles: int) -> int:
     """Bytes of an input that all row tiles load; tiles between the first and the last need equally much."""
     first = band_bytes(work, position, 0, min(row_step, work.rows))
@@ -112,7 +124,7 @@ def estimate(work: Work, cut: Cut, residency: Residency, hardware: Hardware) -> 
     constants = work.constant_bytes(0, work.channels)
     chunk = max(work.constant_bytes(c0, c1) for c0, c1, _ in channels)
     reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
-    traffic = constants * reload
+    traffic = _constant_traffic(work, hardware) * reload
     if cut.keep_constants and not cut.channels_outside:
         buffers = aligned(constants) + channel_tiles * 16
     else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from npusim.isa.dma import Copy
+from npusim.isa.dma import Copy, Unpack
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Instruction, Space
 from npusim.scheduler.allocate import Allocator
@@ -34,7 +34,10 @@ class Buffer:
 
 @dataclass(slots=True)
 class Load:
-    """Bytes that must be in a buffer before a slot: dense copies from DRAM, or none (room for results)."""
+    """Bytes that must be in a buffer before a slot: a dense copy from DRAM, or none (room for results).
+
+    With `weights`, the last `packed_bytes` of the copy unpack to that many weights.
+    """
 
     buffer: Buffer
     needed_slot: int
@@ -43,6 +46,9 @@ class Load:
     dram_address: int = 0
     offset_bytes: int = 0
     size_bytes: int = 0
+    packed_bytes: int = 0
+    weights: int = 0
+    zero_point: int = 0
 
 
 @dataclass(slots=True)
@@ -181,6 +187,18 @@ def _place(buffer: Buffer, slot: int, memory: Allocator) -> bool:
 
 
 def _issue(timeline: Timeline, load: Load) -> None:
+    if load.weights:
+        unpack = Unpack(
+            channel=LOAD_CHANNEL,
+            source=load.dram_address,
+            plain=load.size_bytes - load.packed_bytes,
+            packed=load.packed_bytes,
+            target=load.buffer.address + load.offset_bytes,
+            weights=load.weights,
+            zero=load.zero_point,
+        )
+        timeline.add(unpack, load.layer, (load.buffer,))
+        return
     copy = dram_copy(
         LOAD_CHANNEL,
         False,

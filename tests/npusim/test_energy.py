@@ -41,6 +41,7 @@ AT_45_NM = {
     "vector_divide": 15 + REGISTERS,
     "vector_lut": 0.5 + REGISTERS,
     "vector_exp": 10 + REGISTERS,
+    "weight_unpack": 0.417 * (45 / 40) ** 0.59 + 0.1 + 0.526,
     "instruction_issue": 20,
 }
 
