@@ -258,7 +258,7 @@ class Depthwise(_Window):
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     def faults(self) -> list[str]:
-        """The output channels are a multiple of the feature-map channels."""
+        """Those of the convolution, and the output channels are a multiple of the feature-map channels."""
         found = _Window.faults(self)
         if self.ifm_depth and self.ofm_depth % self.ifm_depth:
             found.append(f"ofm_depth {self.ofm_depth} is not a multiple of ifm_depth {self.ifm_depth}")

@@ -42,7 +42,8 @@ def _passes(elements: int, hardware: Hardware) -> int:
 class Binary(Instruction):
     """Elementwise function of two operands of rows x columns; an operand may repeat its rows or its columns.
 
-    Operand strides of zero repeat. See `FUNCTIONS` for the arithmetic; the rescales round twice ("double").
+    Operand strides of zero repeat. The arithmetic is that of the elementwise functions; its rescales round twice
+    ("double").
     """
 
     mnemonic: ClassVar[str] = "vec.binary"
