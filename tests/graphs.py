@@ -508,7 +508,7 @@ class _Growth:
     def elementwise(self) -> Sequence[int]:
         source = self.choose(self.live)
         kind = self.pick(0, 3)
-        if kind == 0:
+        if kind == 0 and self.sketch.shape(source)[-1] <= 4096:
             return (self.sketch.softmax(source),)
         if kind == 1:
             return (self.sketch.logistic(source),)
