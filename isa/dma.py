@@ -1,4 +1,4 @@
-"""The DMA instruction: strided copies and fills."""
+"""The DMA instructions: strided copies and fills, and loads of packed weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,28 @@ def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[in
 
 
 @dataclass(slots=True, kw_only=True)
-class Copy(Instruction):
+class _Transfer(Instruction):
+    """What all transfers share: each of them runs on the channel that it names."""
+
+    home: ClassVar[Unit] = Unit.DMA0
+
+    channel: int = bits(2, "DMA channel that executes the transfer")
+
+    @property
+    def unit(self) -> Unit:
+        """The channel's unit."""
+        return Unit(Unit.DMA0 + self.channel)
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The channel must exist."""
+        channels = hardware.dma.channels
+        if self.channel < channels:
+            return []
+        return [f"channel {self.channel} does not exist; the hardware has 0..{channels - 1}"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Copy(_Transfer):
     """Copy up to four dimensions of bytes, or fill the destination with one byte value.
 
     The source is read when the transfer starts, the destination is complete when it ends. A source stride
@@ -44,10 +65,8 @@ class Copy(Instruction):
 
     mnemonic: ClassVar[str] = "dma.copy"
     opcode: ClassVar[int] = 0x10
-    home: ClassVar[Unit] = Unit.DMA0
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    channel: int = bits(2, "DMA channel that executes the copy")
     fill: int = bits(1, "take bytes from the source, or fill with `value`", choices=("no", "yes"))
     value: int = bits(8, "byte that fills")
     source_space: int = bits(1, "memory of the source", choices=SPACES)
@@ -64,11 +83,6 @@ class Copy(Instruction):
     target_stride0: int = bits(32, "bytes between repetitions of the outermost dimension, destination")
     target_stride1: int = bits(32, "of the second dimension, destination")
     target_stride2: int = bits(32, "of the third dimension, destination")
-
-    @property
-    def unit(self) -> Unit:
-        """The channel's unit."""
-        return Unit(Unit.DMA0 + self.channel)
 
     def _counts(self) -> tuple[int, int, int, int]:
         return self.count0 + 1, self.count1 + 1, self.count2 + 1, self.size
@@ -88,13 +102,6 @@ class Copy(Instruction):
     def faults(self) -> list[str]:
         """A copy moves at least one byte."""
         return [] if self.size else ["size is 0; it may be 1 or more"]
-
-    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
-        """The channel must exist."""
-        channels = hardware.dma.channels
-        if self.channel < channels:
-            return []
-        return [f"channel {self.channel} does not exist; the hardware has 0..{channels - 1}"]
 
     def execute(self, memory: Memory) -> list[Write]:
         """Read the source; the destination is written at the end."""
@@ -134,29 +141,22 @@ class Copy(Instruction):
 
 
 @dataclass(slots=True, kw_only=True)
-class Unpack(Instruction):
-    """Load a block from DRAM: some bytes as they are, then weights in packed form (see `isa/packing.py`).
+class Unpack(_Transfer):
+    """Load a block from DRAM: some bytes as they are, then packed weights.
 
     Needs hardware with a decoder (`dma.decoder_bytes_per_cycle`).
     """
 
     mnemonic: ClassVar[str] = "dma.unpack"
     opcode: ClassVar[int] = 0x11
-    home: ClassVar[Unit] = Unit.DMA0
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    channel: int = bits(2, "DMA channel that executes the load")
     source: int = bits(36, "DRAM address of the block")
     plain: int = bits(28, "bytes at its beginning that are copied as they are")
     packed: int = bits(28, "bytes of the packed weights behind them")
     target: int = bits(28, "scratchpad address of the destination")
     weights: int = bits(28, "number of weights, behind the plain bytes in the scratchpad")
     zero: int = bits(9, "zero point of the weights", signed=True)
-
-    @property
-    def unit(self) -> Unit:
-        """The channel's unit."""
-        return Unit(Unit.DMA0 + self.channel)
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """The block in DRAM, and all of it, unpacked, in the scratchpad."""
@@ -168,6 +168,13 @@ class Unpack(Instruction):
         found = [] if self.weights else ["weights is 0; it may be 1 or more"]
         if self.packed < HEADER_BYTES:
             found.append(f"packed is {self.packed}; it may be {HEADER_BYTES} or more")
+        return found
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The channel must exist and have a decoder."""
+        found = _Transfer.misfits(self, hardware)
+        if not hardware.dma.decoder_bytes_per_cycle:
+            found.append(f"{hardware.name} has no decoder; dma.decoder_bytes_per_cycle is 0")
         return found
 
     def execute(self, memory: Memory) -> list[Write]:
@@ -184,9 +191,7 @@ class Unpack(Instruction):
         """
         rate = hardware.dma.decoder_bytes_per_cycle
         if not rate:
-            raise ProgramError(
-                f"{self.mnemonic}: {hardware.name} has no decoder; dma.decoder_bytes_per_cycle is 0"
-            )
+            raise ProgramError(f"{self.mnemonic}: {self.misfits(hardware)[-1]}")
         port = hardware.dma.port_bytes_per_cycle
         beats = -(-self.plain // port) + -(-self.weights // min(rate, port))
         size = self.plain + self.packed
