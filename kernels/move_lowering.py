@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from npusim.isa.hardware import Hardware
@@ -99,3 +100,47 @@ def _nested(
             source_strides[1:],
         )
     return tuple(moves)
+
+
+def gather_moves(call: Call, offset: int, strides: Sequence[int], sizes: Sequence[int]) -> Lowering:
+    """Fill the output in order with bytes of the input: dimensions of `sizes` with input `strides`, from `offset`."""
+    counts: list[int] = []
+    steps: list[int] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        if size == 1:
+            continue
+        if counts and steps[-1] == size * stride:
+            counts[-1], steps[-1] = counts[-1] * size, stride
+        else:
+            counts.append(size)
+            steps.append(stride)
+    if not counts or steps[-1] != 1:
+        counts, steps = [*counts, 1], [*steps, 1]
+    targets = [prod(counts[axis + 1 :]) for axis in range(len(counts) - 1)]
+    return _nested(("out", 0), 0, counts, targets, ("in", 0), offset, steps[:-1])
+
+
+def _dense_strides(shape: Sequence[int]) -> list[int]:
+    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def lower_transpose(call: Call, hardware: Hardware) -> Lowering:
+    """Copies that walk the input in the order of the output."""
+    strides = _dense_strides(input_type(call).shape)
+    permuted = [strides[axis] for axis in call.attributes["perm"]]
+    return gather_moves(call, 0, permuted, call.outputs[0].shape)
+
+
+def lower_slice(call: Call, hardware: Hardware) -> Lowering:
+    """Copies of the chosen elements."""
+    a, dense = call.attributes, _dense_strides(input_type(call).shape)
+    steps = a.get("strides", [1] * len(dense))
+    offset = sum(begin * stride for begin, stride in zip(a["begin"], dense, strict=True))
+    strides = [step * stride for step, stride in zip(steps, dense, strict=True)]
+    return gather_moves(call, offset, strides, a["size"])
+
+
+def forward(call: Call) -> bool:
+    """on the NPU strides are positive and something is chosen"""
+    steps = call.attributes.get("strides", [1])
+    return min(steps, default=1) > 0 and call.outputs[0].elements > 0

@@ -10,6 +10,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import rules
 from npusim.kernels.operands import elementwise, input_type, input_value
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.vector_lowering import lower_selection, regular_broadcast
 
 
 def selecting_operator(name: str, select: np.ufunc) -> Operator:
@@ -27,9 +28,10 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
             rules.same_quantization,
             _shapes,
         ),
-        npu_rules=(rules.eight_bit,),
+        npu_rules=(rules.eight_bit, regular_broadcast),
         reference=reference,
         workload=elementwise,
+        lower=lambda call, hardware: lower_selection(call, name),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npusim.kernels import rules
+from npusim.kernels.move_lowering import forward, lower_slice
 from npusim.kernels.operands import move
 from npusim.kernels.operator import Operator
 from npusim.kernels.strided_slice import chosen_elements, inside, reference
@@ -10,7 +11,8 @@ from npusim.kernels.strided_slice import chosen_elements, inside, reference
 OPERATOR = Operator(
     name="slice",
     rules=(rules.operands(1), rules.same_type, inside, chosen_elements),
-    npu_rules=(rules.eight_bit,),
+    npu_rules=(rules.eight_bit, forward),
     reference=reference,
     workload=move,
+    lower=lower_slice,
 )

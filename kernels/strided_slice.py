@@ -12,6 +12,7 @@ import numpy as np
 
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
+from npusim.kernels.move_lowering import forward, lower_slice
 from npusim.kernels.operands import input_type, input_value, move
 from npusim.kernels.operator import Call, Operator
 
@@ -49,7 +50,8 @@ def chosen_elements(call: Call) -> bool:
 OPERATOR = Operator(
     name="strided_slice",
     rules=(rules.operands(1), rules.same_type, inside, chosen_elements),
-    npu_rules=(rules.eight_bit,),
+    npu_rules=(rules.eight_bit, forward),
     reference=reference,
     workload=move,
+    lower=lower_slice,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
+from npusim.kernels.move_lowering import lower_transpose
 from npusim.kernels.operands import input_type, input_value, move
 from npusim.kernels.operator import Call, Operator
 
@@ -33,4 +34,5 @@ OPERATOR = Operator(
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=move,
+    lower=lower_transpose,
 )

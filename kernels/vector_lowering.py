@@ -132,7 +132,7 @@ def lower_binary(call: Call, function: str, fields: dict[str, int]) -> Lowering:
         raise ValueError("operands repeat in no regular pattern; the operator's rules should refuse")
     (a_row, a_column), (b_row, b_column) = grid.strides
     number = [each.name for each in FUNCTIONS].index(function)
-    low, high = act_range(call.attributes["activation"], call.outputs[0])
+    low, high = act_range(call.attributes.get("activation", "none"), call.outputs[0])
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Binary(
@@ -217,6 +217,11 @@ def lower_mul(call: Call, hardware: Hardware) -> Lowering:
     """Quantised product."""
     multiplier, shift = mul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
     return lower_binary(call, "mul", {**_zeros(call), "output_multiplier": multiplier, "output_shift": shift})
+
+
+def lower_selection(call: Call, name: str) -> Lowering:
+    """The larger or the smaller code ("maximum" or "minimum")."""
+    return lower_binary(call, name[:3], {})
 
 
 def regular_broadcast(call: Call) -> bool:

@@ -75,11 +75,14 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
 def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
     """The operator and call of a node. Raises GraphError when a rule of the operator is broken."""
     each = graph.nodes[node]
-    found = operator(each.op)
+    try:
+        found = operator(each.op)
+    except GraphError as error:
+        raise GraphError(f'{graph.name}: layer "{each.name}": {error}') from None
     call = call_of(graph, each)
     for rule in found.rules:
         if not rule(call):
-            raise GraphError(f'{graph.name}: {each.op} "{each.name}": {_text(rule.__doc__)}')
+            raise GraphError(f'{graph.name}: {each.op} "{each.name}" breaks a rule: {_text(rule.__doc__)}')
     return found, call
 
 
