@@ -18,7 +18,7 @@ test: $(VENV)/dev
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p npusim
+	cd $(VENV) && bin/mypy --config-file ../pyproject.toml -p npusim
 
 docs: $(VENV)/dev
 	$(BIN)/python -m npusim.isa.manual

@@ -44,7 +44,8 @@ def pack(weights: NDArray[Any], zero_point: int) -> bytes:
     low = _low_stream(folded, groups.view(np.uint8), modes, len(codes))
     nibbles = np.concatenate([modes, np.zeros(len(modes) % 2, np.uint8)])
     header = len(unary).to_bytes(HEADER_BYTES, "little")
-    return header + (nibbles[0::2] | nibbles[1::2] << 4).tobytes() + unary.tobytes() + low.tobytes()
+    packed_modes: Bytes = nibbles[0::2] | nibbles[1::2] << 4
+    return header + packed_modes.tobytes() + unary.tobytes() + low.tobytes()
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
@@ -92,7 +93,7 @@ def _modes(folded: NDArray[np.uint16], count: int) -> Bytes:
         lengths[k] = np.add.reduce(folded >> k, axis=1, dtype=np.uint32)
         lengths[k] += (1 + k) * GROUP
     lengths[PLAIN] = 8 * GROUP
-    best = lengths.argmin(0).astype(np.uint8)
+    best: Bytes = lengths.argmin(0).astype(np.uint8)
     best[~folded.any(1)] = ZEROS
     return best
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,7 @@ def _weight_zero(call: Call) -> int:
     return 0 if weights is None or weights.dtype == "int8" else quantization(weights).zero_point
 
 
-def _common(call: Call, stage: OutputStage) -> dict[str, int]:
+def _common(call: Call, stage: OutputStage) -> dict[str, Any]:
     """The fields that all tiles of a call share."""
     ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
     return {
@@ -120,7 +121,7 @@ class _Window:
         start = min(max(start, 0), self.ifm_height)
         return start, max(min(end, self.ifm_height), start)
 
-    def fields(self, tile: Tile) -> dict[str, int]:
+    def fields(self, tile: Tile) -> dict[str, Any]:
         """The window fields of a tile; rows that the tile does not see count as padding."""
         first, last = self.rows_needed(tile.first_row, tile.last_row)
         return {
@@ -293,7 +294,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
     weights = call.constants[1]
-    common = {
+    common: dict[str, Any] = {
         **_common(call, stage),
         "ifm_row_stride": inner,
         "ifm_pixel_stride": inner,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Instruction
@@ -125,7 +125,7 @@ def _walk(shape: tuple[int, ...], output: tuple[int, ...], split: int) -> tuple[
     return (columns if rows > 1 else 0), int(columns > 1)
 
 
-def lower_binary(call: Call, function: str, fields: dict[str, int]) -> Lowering:
+def lower_binary(call: Call, function: str, fields: dict[str, Any]) -> Lowering:
     """An elementwise function of two operands; one that repeats its rows is needed whole by every tile."""
     grid = _grid(call)
     if grid is None:

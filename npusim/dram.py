@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 from numpy.typing import NDArray
-from simpy.core import EventPriority
+from simpy.events import EventPriority
 
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Region

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from npusim.isa.errors import HardwareError, NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import (

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 import simpy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.dram import DramPort, DramTiming, Grants, cut, dram_timing
 from npusim.isa.hardware import Dram, Hardware
 from npusim.isa.instruction import Region, Space
 from npusim.trace import INSTRUCTION_FETCH
+
+from ..examples import examples
 
 TIMING = DramTiming(
     burst_bytes=32, row_bytes=1024, grant_bytes=256, burst_cycles=4.0, miss_cycles=10, latency_cycles=20
@@ -103,7 +105,7 @@ def test_cut(region: Region, rows: list[int], bursts: list[int]) -> None:
     inner=st.integers(1, 700),
     outer=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 1500)), max_size=2),
 )
-@settings(deadline=None, derandomize=True)
+@examples(100)
 def test_cut_equals_a_walk_over_the_bytes(address: int, inner: int, outer: list[tuple[int, int]]) -> None:
     counts, strides = tuple(n for n, _ in outer), tuple(s for _, s in outer)
     assert cut(dram(address, (*counts, inner), strides), TIMING) == walk(address, counts, strides, inner)
@@ -260,7 +262,7 @@ hardwares = st.builds(
 
 
 @given(hardwares, loads)
-@settings(deadline=None, derandomize=True, max_examples=300)
+@examples(300)
 def test_stretches_served_in_one_event_equal_single_grants(hardware: Hardware, load: Load) -> None:
     assert serve(hardware, load) == serve_grant_by_grant(hardware, load)
 

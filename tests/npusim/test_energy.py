@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from npusim.energy import Energy, _table, dram_background_mw, dynamic_pj, energy, floor_mw, prices
 from npusim.isa.actions import ACTIONS
 from npusim.isa.errors import NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import change, hardware, list_presets
-
-from npusim.energy import Energy, _table, dram_background_mw, dynamic_pj, energy, floor_mw, prices
 
 NODES = (28, 22, 16, 7)
 DRAMS = ("lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram")

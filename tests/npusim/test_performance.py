@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+
+from npusim.energy import dram_background_mw
 from npusim.isa.cpu import cpu_busy_energy_uj, cpu_core, cpu_energy_uj, cpu_time_us
 from npusim.isa.errors import NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import change, hardware, list_presets
 from npusim.isa.workload import Workload
-
-from npusim.energy import dram_background_mw
 from npusim.performance import (
     HAL_VERSIONS,
     OPERAND_TYPES,
