@@ -32,20 +32,21 @@ Bytes = NDArray[np.uint8]
 
 def pack(weights: NDArray[Any], zero_point: int) -> bytes:
     """The packed form of int8 or uint8 weights, in C order."""
-    codes = np.ascontiguousarray(weights).ravel()
-    groups = _in_groups(codes, codes.dtype.type(zero_point))
-    distance = groups.astype(np.int16)
-    distance -= np.int16(zero_point)
-    folded = np.abs(distance).astype(np.uint16)
-    folded <<= 1
-    folded -= distance > 0
-    modes = _modes(folded, len(codes))
-    unary = _unary_stream(folded, modes, len(codes))
-    low = _low_stream(folded, groups.view(np.uint8), modes, len(codes))
+    codes = np.ascontiguousarray(weights).ravel().view(np.uint8)
+    count, signed = len(codes), weights.dtype == np.int8
+    groups = np.full(-(-count // GROUP) * GROUP, zero_point & 0xFF, np.uint8)
+    groups[:count] = codes
+    groups = groups.reshape(-1, GROUP)
+    folded = _folds(zero_point, signed).take(groups)
+    sums = np.add.reduce(folded, axis=1, dtype=np.int64)
+    modes, quotients = _choose_modes(folded, sums)
+    unary = _unary_stream(quotients, modes, count)
+    low = _low_stream(folded, groups, modes, count)
     nibbles = np.concatenate([modes, np.zeros(len(modes) % 2, np.uint8)])
-    header = len(unary).to_bytes(HEADER_BYTES, "little")
     packed_modes: Bytes = nibbles[0::2] | nibbles[1::2] << 4
-    return header + packed_modes.tobytes() + unary.tobytes() + low.tobytes()
+    return (
+        len(unary).to_bytes(HEADER_BYTES, "little") + packed_modes.tobytes() + unary.tobytes() + low.tobytes()
+    )
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
@@ -61,41 +62,42 @@ def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
     modes = np.stack([nibbles & 15, nibbles >> 4], 1).ravel()[:number]
     if modes.max(initial=0) > ZEROS:
         raise SimulationError(f"packed weights: mode {modes.max()} has no meaning; 0..{ZEROS} have")
-    coded = np.repeat(modes < PLAIN, GROUP)
-    coded[count:] = False
-    ends = np.flatnonzero(np.unpackbits(packed[unary_start:low_start], bitorder="little"))
-    coded_count = int(np.count_nonzero(coded))
-    low_bytes = int(_low_bytes(modes, count).sum())
-    if len(ends) < coded_count or len(packed) - low_start < low_bytes:
+    values = _quotients(packed[unary_start:low_start], modes, count)
+    low = packed[low_start:]
+    if values is None or len(low) < int(_low_bytes(modes, count).sum()):
         raise SimulationError(f"packed weights: the block ends before its {count} weights do")
-    quotients = np.zeros(number * GROUP, np.int32)
-    quotients[coded] = np.diff(ends[:coded_count], prepend=-1) - 1
-    values = _low_values(packed[low_start:], quotients.reshape(-1, GROUP), modes, count)
-    distance = (values + 1) >> 1
-    np.negative(distance, out=distance, where=values & 1 == 0)
-    distance += zero_point
-    plain = modes == PLAIN
-    distance[plain] = values[plain]
-    return (distance.ravel()[:count] & 0xFF).astype(np.uint8)
+    _add_low_values(values, low, modes, count)
+    codes = _unfolds(zero_point).take(values, mode="clip")
+    plain = np.flatnonzero(modes == PLAIN)
+    codes[plain] = values[plain]
+    return codes.reshape(-1)[:count]
 
 
-def _in_groups(codes: NDArray[Any], filler: Any) -> NDArray[Any]:
-    """[groups, GROUP], the last one filled up."""
-    groups = np.full(-(-len(codes) // GROUP) * GROUP, filler, codes.dtype)
-    groups[: len(codes)] = codes
-    return groups.reshape(-1, GROUP)
+def _folds(zero_point: int, signed: bool) -> NDArray[np.uint16]:
+    """u of each byte of a weight."""
+    codes = np.arange(256, dtype=np.uint8).view(np.int8 if signed else np.uint8).astype(np.int64)
+    distance = codes - zero_point
+    return np.where(distance > 0, 2 * distance - 1, -2 * distance).astype(np.uint16)
 
 
-def _modes(folded: NDArray[np.uint16], count: int) -> Bytes:
-    """The mode of each group that takes the fewest bits; fillers are no burden in a Rice code of zeros."""
-    lengths = np.empty((PLAIN + 1, len(folded)), np.int32)
-    for k in range(PLAIN):
-        lengths[k] = np.add.reduce(folded >> k, axis=1, dtype=np.uint32)
-        lengths[k] += (1 + k) * GROUP
-    lengths[PLAIN] = 8 * GROUP
-    best: Bytes = lengths.argmin(0).astype(np.uint8)
-    best[~folded.any(1)] = ZEROS
-    return best
+def _unfolds(zero_point: int) -> Bytes:
+    """The byte of a weight for each u."""
+    u = np.arange(2 * 256, dtype=np.int64)
+    return (zero_point + np.where(u & 1, (u + 1) >> 1, -(u >> 1)) & 0xFF).astype(np.uint8)
+
+
+def _choose_modes(folded: NDArray[np.uint16], sums: NDArray[np.int64]) -> tuple[Bytes, NDArray[np.uint16]]:
+    """The mode of each group and, in Rice-coded ones, its quotients.
+
+    For numbers of geometric distribution the best k is near log2(ln 2 * mean), rounded up.
+    """
+    scaled = np.maximum(sums, 1) * (np.log(2) / GROUP)
+    modes = np.clip(np.ceil(np.log2(scaled)), 0, PLAIN - 1).astype(np.uint8)
+    quotients = folded >> modes[:, np.newaxis]
+    lengths = np.add.reduce(quotients, axis=1, dtype=np.int64) + GROUP * (1 + modes.astype(np.int64))
+    modes[lengths >= 8 * GROUP] = PLAIN
+    modes[sums == 0] = ZEROS
+    return modes, quotients
 
 
 def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
@@ -107,20 +109,37 @@ def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
     return sizes
 
 
-def _unary_stream(folded: NDArray[np.uint16], modes: Bytes, count: int) -> Bytes:
+def _unary_stream(quotients: NDArray[np.uint16], modes: Bytes, count: int) -> Bytes:
     """The quotients of all Rice-coded weights, each as that many 0 bits and a 1."""
     coded = modes < PLAIN
-    quotients = (folded[coded] >> modes[coded][:, np.newaxis]).ravel()
+    steps = (quotients if coded.all() else quotients[coded]).ravel() + np.uint16(1)
     if len(modes) and coded[-1] and count % GROUP:
-        quotients = quotients[: count % GROUP - GROUP]
-    ends = np.cumsum(quotients + np.uint16(1), dtype=np.int64)
+        steps = steps[: count % GROUP - GROUP]
+    ends = np.cumsum(steps, dtype=np.int64)
     bits = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     bits[ends - 1] = 1
     return np.packbits(bits, bitorder="little")
 
 
+def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.int32] | None:
+    """The inverse of `_unary_stream`, [groups, GROUP]; None if the stream is too short."""
+    coded = modes < PLAIN
+    wanted = int(np.count_nonzero(coded)) * GROUP
+    short = GROUP - count % GROUP if wanted and coded[-1] and count % GROUP else 0
+    ends = np.flatnonzero(np.unpackbits(unary, bitorder="little").view(np.bool_))
+    if len(ends) < wanted - short:
+        return None
+    steps = np.zeros(wanted, np.int32)
+    steps[: wanted - short] = np.diff(ends[: wanted - short], prepend=-1) - 1
+    if coded.all():
+        return steps.reshape(-1, GROUP)
+    quotients = np.zeros((len(modes), GROUP), np.int32)
+    quotients[coded] = steps.reshape(-1, GROUP)
+    return quotients
+
+
 def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: int) -> Bytes:
-    """Low bits and plain weights. Groups of one mode are laid out together, then put where they belong."""
+    """Low bits and plain weights: eight values of w bits make w bytes, so groups of one mode go together."""
     sizes = _low_bytes(modes, count)
     starts = np.cumsum(sizes) - sizes
     stream = np.zeros(int(sizes.sum()) + GROUP, np.uint8)
@@ -128,30 +147,38 @@ def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: i
         chosen = np.flatnonzero(modes == mode)
         if not len(chosen):
             continue
-        values = codes[chosen] if mode == PLAIN else folded[chosen].astype(np.uint8)
-        bits = np.unpackbits(values, axis=1, bitorder="little").reshape(len(chosen), GROUP, 8)[:, :, :mode]
-        rows = np.packbits(bits.reshape(len(chosen), -1), axis=1, bitorder="little")
+        if mode == PLAIN:
+            rows = codes[chosen]
+        else:
+            values = (folded[chosen] & np.uint16((1 << mode) - 1)).reshape(len(chosen), -1, 8)
+            words = np.zeros(values.shape[:2], "<u8")
+            for place in range(8):
+                words |= values[:, :, place].astype("<u8") << np.uint64(mode * place)
+            rows = words.view(np.uint8).reshape(len(chosen), -1, 8)[:, :, :mode].reshape(len(chosen), -1)
         stream[starts[chosen, np.newaxis] + np.arange(rows.shape[1])] = rows
     return stream[: int(sizes.sum())]
 
 
-def _low_values(stream: Bytes, quotients: NDArray[np.int32], modes: Bytes, count: int) -> NDArray[np.int32]:
-    """The inverse of `_low_stream`: low bits below the quotients."""
+def _add_low_values(values: NDArray[np.int32], stream: Bytes, modes: Bytes, count: int) -> None:
+    """The inverse of `_low_stream`: shift the quotients in `values` up and put the low bits below, in place."""
     sizes = _low_bytes(modes, count)
     starts = np.cumsum(sizes) - sizes
     padded = np.concatenate([stream, np.zeros(GROUP, np.uint8)])
-    values = quotients
     for mode in range(1, PLAIN + 1):
         chosen = np.flatnonzero(modes == mode)
         if not len(chosen):
             continue
         rows = padded[starts[chosen, np.newaxis] + np.arange(mode * GROUP // 8)]
-        bits = np.zeros((len(chosen), GROUP, 8), np.uint8)
-        bits[:, :, :mode] = np.unpackbits(rows, axis=1, bitorder="little").reshape(len(chosen), GROUP, mode)
-        low = np.packbits(bits.reshape(len(chosen), -1), axis=1, bitorder="little")
-        shift = 0 if mode == PLAIN else mode
-        values[chosen] = quotients[chosen] << shift | low
-    return values
+        if mode == PLAIN:
+            values[chosen] = rows
+            continue
+        spread = np.zeros((len(chosen), GROUP // 8, 8), np.uint8)
+        spread[:, :, :mode] = rows.reshape(len(chosen), -1, mode)
+        words = spread.view("<u8")[:, :, 0]
+        low = np.empty((len(chosen), GROUP // 8, 8), np.int32)
+        for place in range(8):
+            low[:, :, place] = words >> np.uint64(mode * place) & np.uint64((1 << mode) - 1)
+        values[chosen] = values[chosen] << mode | low.reshape(len(chosen), GROUP)
 
 
 def packed_share(weights: NDArray[Any], zero_point: int, samples: int = 128) -> float:
