@@ -72,6 +72,8 @@ def _runs(region: Region) -> NDArray[np.int64]:
 
 def cut(region: Region, timing: DramTiming) -> Grants:
     """The grants of a region. A burst that two consecutive runs share is transferred once."""
+    if not region.strides:
+        return _cut_dense(region, timing)
     starts = _runs(region)
     first = starts // timing.burst_bytes
     last = (starts + region.counts[-1] - 1) // timing.burst_bytes
@@ -92,6 +94,19 @@ def cut(region: Region, timing: DramTiming) -> Grants:
     bursts = np.add.reduceat(bursts, change)
     rows = block[change] * per_grant // per_row
     return Grants(rows.tolist(), bursts.tolist())
+
+
+def _cut_dense(region: Region, timing: DramTiming) -> Grants:
+    """The grants of one contiguous run; they are aligned to `grant_bytes`, which divides the row."""
+    per_grant = timing.grant_bytes // timing.burst_bytes
+    grants_per_row = timing.row_bytes // timing.grant_bytes
+    first, last = region.address // timing.burst_bytes, (region.end - 1) // timing.burst_bytes
+    begin, end = first // per_grant, last // per_grant
+    rows = [block // grants_per_row for block in range(begin, end + 1)]
+    bursts = [per_grant] * len(rows)
+    bursts[-1] = last - end * per_grant + 1
+    bursts[0] -= first - begin * per_grant
+    return Grants(rows, bursts)
 
 
 class _Request:
