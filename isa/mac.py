@@ -150,7 +150,7 @@ class _Window(Instruction):
         scales = n if self.per_channel else 1
         bias = np.frombuffer(raw, "<i4", n)
         multiplier = np.frombuffer(raw, "<i4", scales, 4 * n)
-        shift = np.frombuffer(raw, np.int8, scales, 4 * n + 4 * scales)
+        shift = np.frombuffer(raw, np.int8, scales, 4 * n + 4 * scales).astype(np.int64)
         accumulators += bias
         dtype = np.int8 if self.signed else np.uint8
         rounding: Rounding = "single" if self.rounding else "double"

@@ -1,0 +1,193 @@
+"""Small machines, programs and memories, and random legal instructions of any row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.hardware import Hardware
+from npusim.isa.hardware_file import change
+from npusim.isa.instruction import FieldSpec, Instruction, Space
+from npusim.isa.manual import full_hardware
+from npusim.isa.memory import HostFunction, Memory, commit
+from npusim.isa.packing import pack
+from npusim.isa.program import Buffer, HostCall, Layer, Placement, Program
+from npusim.isa.table import encode_all
+from npusim.isa.tensor import Quantization, TensorType
+from npusim.isa.validate import find_violation
+from npusim.isa.workload import Workload
+
+DRAM_BYTES = 8192
+
+
+@cache
+def tiny_hardware() -> Hardware:
+    """A machine with every option, a 4 x 4 array and 8 KiB of scratchpad."""
+    return change(
+        full_hardware(),
+        {
+            "name": "tiny",
+            "dram.size_mib": 1,
+            "dma.channels": 4,
+            "scratchpad.size_kib": 8,
+            "scratchpad.banks": 2,
+            "mac_array.rows": 4,
+            "mac_array.columns": 4,
+            "mac_array.accumulator_kib": 1,
+        },
+    )
+
+
+def tensor(dtype: str, *shape: int) -> TensorType:
+    """A tensor type; 8-bit ones are quantized."""
+    scale = Quantization((0.5,), (-3,)) if dtype == "int8" else None
+    return TensorType(dtype, shape, scale)
+
+
+CALLS = (
+    HostCall(
+        "reverse",
+        "reverse",
+        {"axis": 0},
+        (Placement("a", tensor("int8", 10), 100),),
+        (Placement("b", tensor("int8", 10), 300),),
+        Workload("elementwise", elements=10),
+    ),
+    HostCall(
+        "concatenate",
+        "concatenate",
+        {"axis": 0, "names": ["x", None], "scale": 0.1},
+        (Placement("a", tensor("uint8", 3), 0), None, Placement("c", tensor("uint8", 4), 7)),
+        (Placement("d", tensor("uint8", 7), 5),),
+        Workload("move", input_bytes=7, output_bytes=7),
+        "the NPU has no concatenate",
+    ),
+)
+
+HOST_FUNCTIONS: Mapping[str, HostFunction] = {
+    "reverse": lambda attributes, inputs, outputs, values: [values[0][::-1]],  # type: ignore[index,call-overload]
+    "concatenate": lambda attributes, inputs, outputs, values: [
+        np.concatenate([each for each in values if each is not None])
+    ],
+}
+
+
+def program_of(instructions: Sequence[Instruction], **fields: Any) -> Program:
+    """A program of instructions on the tiny machine; `fields` replace those of `Program`."""
+    defaults: dict[str, Any] = {
+        "name": "sample",
+        "hardware": tiny_hardware(),
+        "code": encode_all(instructions),
+        "constants": bytes(range(200)),
+        "dram_size_bytes": DRAM_BYTES,
+        "code_address": 4096,
+        "inputs": (Placement("in", tensor("int8", 2, 8), 512),),
+        "outputs": (Placement("out", tensor("int8", 16), 544),),
+        "layers": (
+            Layer("first", "conv_2d", "mac", Workload("gemm", macs=64), ("t",)),
+            Layer("zwei \u2028 ;\n", "add", "vector", Workload("elementwise", elements=3)),
+        ),
+        "layer_of": np.arange(len(instructions), dtype=np.uint32) % 2,
+        "host_calls": CALLS,
+        "buffers": (Buffer("weights; =", 0, 64, 0, len(instructions) - 1),) if instructions else (),
+        "constants_address": 1024,
+    }
+    return Program(**defaults | fields)
+
+
+def memory_of(program: Program, seed: int = 0) -> Memory:
+    """A memory full of random bytes."""
+    rng = np.random.default_rng(seed)
+    memory = Memory(program, HOST_FUNCTIONS)
+    for content in memory.spaces.values():
+        content[:] = rng.integers(0, 256, len(content), np.uint8)
+    return memory
+
+
+def run(instruction: Instruction, contents: Mapping[int, bytes], hardware: Hardware | None = None) -> Memory:
+    """The memory after one instruction on a scratchpad of zeros with `contents` at some addresses."""
+    program = program_of([instruction], **({"hardware": hardware} if hardware else {}))
+    found = find_violation(program, [instruction])
+    assert found is None, found
+    memory = Memory(program, HOST_FUNCTIONS)
+    for address, data in contents.items():
+        memory.bytes_at(Space.SCRATCHPAD, address, len(data))[:] = np.frombuffer(data, np.uint8)
+    commit(instruction.execute(memory))
+    return memory
+
+
+def codes(*values: int, dtype: str = "int8") -> bytes:
+    """8-bit codes as bytes."""
+    return np.array(values, dtype).tobytes()
+
+
+def read(memory: Memory, address: int, *shape: int, dtype: str = "int8") -> Any:
+    """Codes in the scratchpad as nested lists."""
+    raw = memory.bytes_at(Space.SCRATCHPAD, address, int(np.prod(shape)))
+    return raw.view(dtype).reshape(shape).tolist()
+
+
+def legal_instructions(row: type[Instruction], count: int, seed: int = 0) -> list[Instruction]:
+    """Random instructions of a row that keep all rules on the tiny machine, small enough to touch few bytes."""
+    program = program_of([row()], layers=program_of([]).layers)
+    rng = np.random.default_rng([seed, row.opcode])
+    found: list[Instruction] = []
+    for _ in range(200_000):
+        fields: dict[str, Any] = {spec.name: _small_value(spec, rng) for spec in row.specs}
+        instruction = row(**fields)
+        if find_violation(program, [instruction]) is None:
+            found.append(instruction)
+            if len(found) == count:
+                return found
+    raise AssertionError(f"{row.mnemonic}: only {len(found)} legal instructions found by drawing fields")
+
+
+def _small_value(spec: FieldSpec, rng: np.random.Generator) -> int:
+    """Values near the bottom of a field's range, of all magnitudes; multipliers (31 bits) of the usual size."""
+    if spec.choices:
+        return int(rng.integers(len(spec.choices)))
+    if spec.signed:
+        low, high = max(spec.low, -128), min(spec.high, 127)
+        return int(rng.integers(low if rng.random() < 0.3 else 0, high + 1))
+    if spec.width == 31:
+        return int(rng.integers(1 << 29, 1 << 31))
+    limit = 11 if spec.width >= 24 else min(spec.width, 3)
+    return min(int(2 ** (rng.random() * limit)) - (rng.random() < 0.3), spec.high)
+
+
+def executions(row: type[Instruction], count: int) -> Iterator[tuple[Instruction, Memory]]:
+    """Random legal instructions of a row, each with a memory of random bytes that it can make sense of."""
+    found = 0
+    for seed, instruction in enumerate(legal_instructions(row, 4 * count)):
+        memory = memory_of(program_of([instruction]), seed)
+        if make_readable(instruction, memory):
+            yield instruction, memory
+            found += 1
+            if found == count:
+                return
+    raise AssertionError(f"{row.mnemonic}: only {found} instructions could be given operands")
+
+
+def make_readable(instruction: Instruction, memory: Memory) -> bool:
+    """Put operands where not every byte sequence is one; False if they need more room than the instruction has."""
+    if instruction.mnemonic != "dma.unpack":
+        return True
+    fields: Any = instruction
+    zero = fields.zero % 256
+    spread = np.random.default_rng(fields.weights).normal(zero, 9, fields.weights)
+    for weights in (spread.clip(0, 255).astype(np.uint8), np.full(fields.weights, zero, np.uint8)):
+        block = pack(weights, zero)
+        if len(block) <= fields.packed:
+            address = fields.source + fields.plain
+            memory.bytes_at(Space.DRAM, address, len(block))[:] = np.frombuffer(block, np.uint8)
+            return True
+    return False
+
+
+def with_fields(instruction: Instruction, **fields: Any) -> Instruction:
+    """A copy with some fields changed."""
+    return replace(instruction, **fields)
