@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from npusim.isa.errors import ProgramError
-from npusim.isa.record import printable, shown
+from npusim.isa.record import shown
 
 
 def to_json(value: object, *, readable: bool = False) -> str:
@@ -35,8 +35,10 @@ def read_json(text: str, start: int) -> tuple[Any, int]:
         return _DECODER.raw_decode(text, start)
     except RecursionError:
         raise ProgramError("lists and tables lie in each other too deep") from None
-    except ValueError as fault:  # JSONDecodeError; ValueError itself for an integer of thousands of digits
-        raise ProgramError(f"not valid JSON: {printable(str(fault))}") from None
+    except json.JSONDecodeError as fault:
+        raise ProgramError(f"not valid JSON: {fault.msg} at character {fault.pos}") from None
+    except ValueError:  # Python refuses to read integers of thousands of digits
+        raise ProgramError("not valid JSON: a number of thousands of digits") from None
 
 
 def _no_constant(word: str) -> Any:
