@@ -1,0 +1,241 @@
+"""Keeps documents true: writes docs/hardware.md and refreshes the output that README.md shows.
+
+    python docs/generate.py
+
+Code blocks of the README say what they are in their first line: ```toml NAME is a file that later blocks use,
+```console holds commands ("$ ...") each followed by what it prints, ```python is executed, and a ```text block
+right behind it is what it prints. An output that ends with a line "..." is shown up to there. All blocks run in
+order, in one empty folder and one Python namespace. tests/test_docs.py does the same and compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npusim.isa.hardware import Hardware, Section
+from npusim.isa.hardware_file import Parameter, hardware, list_presets, parameters, to_dict
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
+
+_BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SECONDS = re.compile(r"\d+\.\d+ s\b")
+_OMITTED = "..."
+
+
+# docs/hardware.md
+
+
+def hardware_page() -> str:
+    """The reference of hardware files: every key, and the presets."""
+    return "\n".join([_INTRODUCTION, *_sections(), "## Presets", "", _PRESETS, "", *_preset_table(), ""])
+
+
+_INTRODUCTION = """\
+# Hardware files
+
+<!-- Written by docs/generate.py from npusim/isa/hardware.py and the presets. Change those, then `make docs`. -->
+
+A hardware file is TOML. `extends` names a preset, or another file relative to this one, and every key that the
+file leaves out keeps the value from there; without `extends` it keeps the default below. `npusim hw check FILE`
+lists every fault of a file at once, `npusim hw show NAME` prints a preset or a file with all its values.
+Rules between keys (banks divide the scratchpad, a DRAM row holds a burst, accumulators suffice for the
+columns, ...) are checked too and reported with the key that breaks them.
+"""
+
+_PRESETS = "What the presets set, where they differ:"
+
+
+def _sections() -> Iterator[str]:
+    yield from _section("Top level", "", [each for each in parameters() if "." not in each.path])
+    for name, field in Hardware.model_fields.items():
+        table = field.annotation
+        if inspect.isclass(table) and issubclass(table, Section):
+            keys = [each for each in parameters() if each.path.startswith(f"{name}.")]
+            yield from _section(f"[{name}]", inspect.getdoc(table) or "", keys)
+
+
+def _section(title: str, text: str, keys: list[Parameter]) -> Iterator[str]:
+    yield from (f"## {title}", "")
+    if text:
+        yield from (text, "")
+    yield from _table(
+        ("key", "may be", "default", "meaning"),
+        [
+            (f"`{key.path.rpartition('.')[2]}`", key.allowed, _default(key), key.description or "")
+            for key in keys
+        ],
+    )
+
+
+def _default(key: Parameter) -> str:
+    if key.default is None:
+        return "required" if key.path == "name" else "unset"
+    return f"`{_toml(key.default)}`" if key.default != "" else "empty"
+
+
+def _preset_table() -> Iterator[str]:
+    presets = [_flat(to_dict(hardware(name))) for name in list_presets()]
+    paths = [
+        key.path
+        for key in parameters()
+        if key.path not in ("name", "description") and len({str(each.get(key.path)) for each in presets}) > 1
+    ]
+    rows = [(f"`{path}`", *(_toml(preset.get(path, "")) for preset in presets)) for path in paths]
+    yield from _table(("key", *list_presets()), rows)
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= (
+            {f"{key}.{inner}": item for inner, item in value.items()}
+            if isinstance(value, dict)
+            else {key: value}
+        )
+    return flat
+
+
+def _toml(value: object) -> str:
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"| {' | '.join('---' for _ in head)} |"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+# README.md
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block: its language, the name behind it, its lines, and where these are in the document."""
+
+    language: str
+    name: str
+    body: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An output that the document shows, and what it is when produced again."""
+
+    source: str
+    shown: str
+    now: str
+    start: int
+    end: int
+
+    @property
+    def current(self) -> bool:
+        """Whether the two say the same; how long npusim took does not count."""
+        return _without_seconds(self.shown) == _without_seconds(self.now)
+
+
+def blocks(text: str) -> list[Block]:
+    """The code blocks of a document, in order."""
+    return [
+        Block(found[1], found[2] or "", found[3], found.start(3), found.end(3))
+        for found in _BLOCK.finditer(text)
+    ]
+
+
+def outputs(text: str) -> list[Shown]:
+    """Runs the blocks of a document; every output that it shows beside what came out."""
+    found: list[Shown] = []
+    namespace: dict[str, Any] = {"__name__": "__readme__"}
+    printed: tuple[str, str] | None = None
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for block in blocks(text):
+            if block.language == "text" and printed is not None:
+                found.append(_shown(*printed, block.body, block.start))
+            printed = None
+            if block.language == "toml" and block.name:
+                Path(block.name).write_text(block.body, "utf-8")
+            elif block.language == "console":
+                found += _console(block)
+            elif block.language == "python":
+                with contextlib.redirect_stdout(io.StringIO()) as stream:
+                    exec(compile(block.body, "README.md", "exec"), namespace)
+                printed = (block.body.splitlines()[0], stream.getvalue())
+    return found
+
+
+def refreshed(text: str) -> str:
+    """The document with every output that is no longer true replaced."""
+    for each in reversed(outputs(text)):
+        if not each.current:
+            text = text[: each.start] + each.now + text[each.end :]
+    return text
+
+
+def _console(block: Block) -> Iterator[Shown]:
+    starts = [found.start() for found in re.finditer(r"^\$ ", block.body, re.MULTILINE)]
+    for begin, end in zip(starts, [*starts[1:], len(block.body)], strict=True):
+        command, _, shown = block.body[begin:end].partition("\n")
+        yield _shown(command, _run(command[2:]), shown, block.start + begin + len(command) + 1)
+
+
+def _run(command: str) -> str:
+    """What a command prints, stderr included, on a page of 80 columns."""
+    program, *arguments = shlex.split(command)
+    if program != "npusim":
+        raise ValueError(f"README.md: {command}: only npusim commands are run")
+    environment = os.environ | {"COLUMNS": "80", "PYTHONUTF8": "1"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "npusim", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        encoding="utf-8",
+        check=False,
+    )
+    if done.returncode not in (0, 2):
+        raise ValueError(f"README.md: {command}: exit status {done.returncode}: {done.stdout}")
+    return done.stdout
+
+
+def _shown(source: str, printed: str, shown: str, start: int) -> Shown:
+    lines = [line.rstrip() for line in printed.rstrip("\n").splitlines()]
+    before = shown.rstrip("\n").splitlines()
+    if before and before[-1] == _OMITTED:
+        lines = [*lines[: len(before) - 1], _OMITTED]
+    now = "".join(f"{line}\n" for line in lines)
+    return Shown(source, shown, now, start, start + len(shown))
+
+
+def _without_seconds(text: str) -> str:
+    return "\n".join(
+        _SECONDS.sub("# s", line) if line.startswith("Took ") else line.rstrip()
+        for line in text.rstrip("\n").splitlines()
+    )
+
+
+if __name__ == "__main__":
+    HARDWARE_PAGE.write_text(hardware_page(), "utf-8")
+    README.write_text(refreshed(README.read_text("utf-8")), "utf-8")
