@@ -413,7 +413,7 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
             setting("hardware", "scratchpad", "size_kib", value=0),
             "hardware: 1 fault: scratchpad.size_kib: 0 is not a whole number from 1 to 262144",
         ),
-        (setting("hardware", value=[]), "hardware: a list of 0 is not a table"),
+        (setting("hardware", value=[]), "hardware: [] is not a table"),
         (
             setting("dram_size_bytes", value=1 << 40),
             f"sample: needs {1 << 40} bytes of DRAM, the hardware has 1048576",
@@ -431,15 +431,15 @@ def test_metadata_is_checked_field_by_field(edit: Callable[[Any], object], messa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "section metadata: not valid JSON: Expecting value: line 1 column 1 (char 0)"),
-        ("{", "section metadata: not valid JSON: "),
+        ("", "section metadata: not valid JSON: Expecting value at character 0"),
+        ("{", "section metadata: not valid JSON: Expecting property name "),
         ("[]", "a list of 0 is not a table of name, hardware, "),
         ("null", "null is not a table of name, hardware, "),
         ("{} {}", 'section metadata: not valid JSON: " {}" stands behind its end'),
         ('{"name": "a", "name": "b"}', 'section metadata: "name" stands twice in one table'),
         ('{"name": NaN}', "section metadata: NaN is not a number that a program may hold"),
         ("[" * 100_000, "section metadata: lists and tables lie in each other too deep"),
-        ('{"name": ' + "1" * 5000 + "}", "section metadata: not valid JSON: Exceeds the limit "),
+        ('{"name": ' + "1" * 5000 + "}", "section metadata: not valid JSON: a number of thousands of digits"),
         ('{"name": "\\ud800"}', "name: "),
         (b'{"name": "\xc3\xa4"}', "section metadata: byte 10 is not ASCII"),
     ],
@@ -481,7 +481,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PATHS = paths(json.loads(SECTIONS["metadata"]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), HOSTILE), min_size=1, max_size=3))
 def test_hostile_values_are_refused_or_harmless(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     """A file either gives one line, or a program that executes within its memory."""
