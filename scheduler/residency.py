@@ -10,7 +10,7 @@ from npusim.kernels.graph import Graph
 from npusim.kernels.work import Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.storage import Aliases, Item, Storage, operand_tensor
-from npusim.scheduler.tiling import Residency, smallest_buffers
+from npusim.scheduler.tiling import Residency, TileSearch
 
 
 class Residents:
@@ -78,7 +78,7 @@ class Residents:
                     self.evict(index)
 
     def _smallest(self, item: Item, work: Work) -> int:
-        return smallest_buffers(work, self.residency(item, work), self.hardware)
+        return TileSearch(work, self.residency(item, work), self.hardware).smallest_buffers()
 
     def shrink(self, index: int) -> None:
         """Give an item less room, after its buffers found no place; evict when that leads nowhere."""
@@ -105,8 +105,7 @@ class Residents:
     def _message(self, index: int) -> str:
         item = self.items[index]
         node = self.graph.nodes[item.node]
-        needs = self._smallest(item, item.body) if isinstance(item.body, Work) else 0
         return (
-            f'{self.graph.name}: {node.op} "{node.name}" needs {needs} bytes of scratchpad for its smallest tile, '
+            f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(item)} bytes of scratchpad for its smallest tile, '
             f"{self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
         )

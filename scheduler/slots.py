@@ -16,7 +16,7 @@ from npusim.scheduler.layout import DramLayout
 from npusim.scheduler.packed import packed
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import Item, operand_tensor
-from npusim.scheduler.tiling import Cut, band_bytes, choose, output_bytes, tile_cycles
+from npusim.scheduler.tiling import Cut, TileSearch, band_bytes, output_bytes, tile_cycles
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy, strided_copy
 
 _LEAD_SLOTS = 8
@@ -81,7 +81,7 @@ class SlotBuilder:
             self._cuts.append(None)
             return [Tile(0, 1, 0, 1)]
         residency = self.residents.residency(item, item.body)
-        cut = choose(item.body, residency, self.hardware, self.residents.budget(index))
+        cut = TileSearch(item.body, residency, self.hardware).choose(self.residents.budget(index))
         if cut is None:
             raise DoesNotFit(index)
         self._cuts.append(cut)

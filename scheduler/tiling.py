@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import WORD_BYTES
 from npusim.kernels.work import Tile, TileAddresses, Work
-from npusim.scheduler.allocate import aligned
+from npusim.scheduler.allocate import ALIGNMENT_BYTES, aligned
 from npusim.scheduler.packed import share
 
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
@@ -66,21 +66,10 @@ def output_bytes(work: Work, rows: int, channels: int) -> int:
     return rows * (work.output.row_bytes // work.channels) * channels
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a cut needs and costs: scratchpad bytes, DRAM bytes, cycles."""
-
-    buffer_bytes: int
-    cycles: float
-
-
-def _spans(total: int, step: int) -> list[tuple[int, int, int]]:
-    """(first, last, repetitions) of the distinct sizes that a step cuts a total into."""
+def _spans(total: int, step: int) -> list[tuple[int, int]]:
+    """The distinct sizes into which a step cuts a total: (size, repetitions)."""
     whole, rest = divmod(total, step)
-    found = [(0, step, whole)] if whole else []
-    if rest:
-        found.append((total - rest, total, 1))
-    return found
+    return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
 
 
 def tile_cycles(work: Work, tile: Tile, hardware: Hardware) -> int:
@@ -101,55 +90,113 @@ def _constant_traffic(work: Work, hardware: Hardware) -> float:
     return len(constants.plain) + constants.weights.size * share(constants.weights, constants.zero_point)
 
 
-def _band_total(work: Work, position: int, row_step: int, row_tiles: int) -> int:
-    """Bytes of an input that all row tiles load; tiles between the first and the last need equally much."""
-    first = band_bytes(work, position, 0, min(row_step, work.rows))
-    if row_tiles == 1:
-        return first
-    last = band_bytes(work, position, (row_tiles - 1) * row_step, work.rows)
-    middle = row_tiles // 2
-    inner = band_bytes(work, position, middle * row_step, min((middle + 1) * row_step, work.rows))
-    return first + (row_tiles - 2) * inner + last
+class TileSearch:
+    """The cuts of one work under one residency: what each needs and costs, and the best that fits.
 
+    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
+    """
 
-def estimate(work: Work, cut: Cut, residency: Residency, hardware: Hardware) -> Estimate:
-    """Scratchpad bytes and cycles of a cut; transfers overlap computation except for one tile at either end."""
-    rows, channels = _spans(work.rows, cut.row_step), _spans(work.channels, cut.channel_step)
-    row_tiles, channel_tiles = sum(n for *_, n in rows), sum(n for *_, n in channels)
-    tiles = row_tiles * channel_tiles
-    compute = 0
-    for r0, r1, rn in rows:
-        for c0, c1, cn in channels:
-            compute += rn * cn * tile_cycles(work, Tile(r0, r1, c0, c1), hardware)
-    constants = work.constant_bytes(0, work.channels)
-    chunk = max(work.constant_bytes(c0, c1) for c0, c1, _ in channels)
-    reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
-    traffic = _constant_traffic(work, hardware) * reload
-    if cut.keep_constants and not cut.channels_outside:
-        buffers = aligned(constants) + channel_tiles * 16
-    else:
-        buffers = aligned(chunk) * min(2, channel_tiles)
-    for position, resident in enumerate(residency.inputs):
-        if resident and not residency.loaded[position]:
-            continue
-        bands = _band_total(work, position, cut.row_step, row_tiles)
-        if resident:
-            traffic += band_bytes(work, position, 0, work.rows)
-            continue
-        traffic += bands * (channel_tiles if cut.channels_outside and row_tiles > 1 else 1)
-        middle = min(cut.row_step * (row_tiles // 2), work.rows - cut.row_step) if row_tiles > 1 else 0
-        widest = band_bytes(work, position, middle, min(middle + cut.row_step, work.rows))
-        buffers += aligned(widest) * min(2, row_tiles)
-    if not residency.output:
-        buffers += aligned(output_bytes(work, cut.row_step, cut.channel_step)) * min(2, tiles)
-        traffic += output_bytes(work, work.rows, work.channels)
-    traffic += tiles * 2 * WORD_BYTES
-    transfer = traffic * hardware.clock_mhz / (hardware.dram.bandwidth_gb_per_s * 1000)
-    # Transfers of the first tile hide behind the layer before, mostly; computation of the last one only
-    # if the layer is not the last. A quarter of what is exposed in isolation is the price.
-    exposed = min(compute, transfer) / tiles
-    overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
-    return Estimate(buffers, max(compute, transfer) + exposed / 4 + overhead)
+    def __init__(self, work: Work, residency: Residency, hardware: Hardware) -> None:
+        self._work = work
+        self._residency = residency
+        self._hardware = hardware
+        self._constant_traffic = _constant_traffic(work, hardware)
+        self._tile_cycles: dict[tuple[int, int], int] = {}
+
+    def _cycles_of(self, rows: int, channels: int) -> int:
+        key = (rows, channels)
+        if key not in self._tile_cycles:
+            self._tile_cycles[key] = tile_cycles(self._work, Tile(0, rows, 0, channels), self._hardware)
+        return self._tile_cycles[key]
+
+    def buffer_bytes(self, cut: Cut) -> int:
+        """Scratchpad bytes of the streaming buffers: two of each that more than one tile needs."""
+        work, residency = self._work, self._residency
+        row_tiles, channel_tiles = -(-work.rows // cut.row_step), -(-work.channels // cut.channel_step)
+        if cut.keep_constants and not cut.channels_outside:
+            size = aligned(work.constant_bytes(0, work.channels)) + channel_tiles * ALIGNMENT_BYTES
+        else:
+            size = aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))) * min(
+                2, channel_tiles
+            )
+        for position, resident in enumerate(residency.inputs):
+            if not resident:
+                size += aligned(self._widest_band(position, cut.row_step, row_tiles)) * min(2, row_tiles)
+        if not residency.output:
+            tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
+            size += aligned(tile) * min(2, row_tiles * channel_tiles)
+        return size
+
+    def cycles(self, cut: Cut) -> float:
+        """Estimated time: transfers overlap computation but for one tile at either end."""
+        work, residency, hardware = self._work, self._residency, self._hardware
+        rows, channels = _spans(work.rows, cut.row_step), _spans(work.channels, cut.channel_step)
+        row_tiles, channel_tiles = sum(n for _, n in rows), sum(n for _, n in channels)
+        tiles = row_tiles * channel_tiles
+        compute = sum(rn * cn * self._cycles_of(r, c) for r, rn in rows for c, cn in channels)
+        reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
+        traffic = self._constant_traffic * reload
+        for position, resident in enumerate(residency.inputs):
+            if not resident:
+                passes = channel_tiles if cut.channels_outside and row_tiles > 1 else 1
+                traffic += self._all_bands(position, cut.row_step, row_tiles) * passes
+            elif residency.loaded[position]:
+                traffic += band_bytes(work, position, 0, work.rows)
+        if not residency.output:
+            traffic += output_bytes(work, work.rows, work.channels)
+        traffic += tiles * 2 * WORD_BYTES
+        transfer = traffic / hardware.dram_bytes_per_cycle
+        # Transfers of the first tile hide behind the layer before, mostly; computation of the last one only
+        # if the layer is not the last. A quarter of what is exposed in isolation is the price.
+        exposed = min(compute, transfer) / tiles
+        overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
+        return max(compute, transfer) + exposed / 4 + overhead
+
+    def _band(self, position: int, row_step: int, number: int) -> int:
+        first = number * row_step
+        return band_bytes(self._work, position, first, min(first + row_step, self._work.rows))
+
+    def _widest_band(self, position: int, row_step: int, row_tiles: int) -> int:
+        return max(self._band(position, row_step, number) for number in {0, row_tiles // 2, row_tiles - 1})
+
+    def _all_bands(self, position: int, row_step: int, row_tiles: int) -> int:
+        """Bytes that all row tiles load; those between the first and the last need equally much."""
+        if row_tiles == 1:
+            return self._band(position, row_step, 0)
+        ends = self._band(position, row_step, 0) + self._band(position, row_step, row_tiles - 1)
+        return ends + (row_tiles - 2) * self._band(position, row_step, row_tiles // 2)
+
+    def smallest_buffers(self) -> int:
+        """Bytes of scratchpad below which no cut fits."""
+        work = self._work
+        step = min(work.channel_step, work.channels) if work.channel_step else work.channels
+        return min(
+            self.buffer_bytes(Cut(row_step, channel_step, outside, False))
+            for row_step in (1, work.rows)
+            for channel_step in (step, work.channels)
+            for outside in (True, False)
+        )
+
+    def choose(self, budget_bytes: int) -> Cut | None:
+        """The fastest cut whose buffers fit the budget; None if none fits."""
+        best: tuple[float, Cut] | None = None
+        idle_groups = 0
+        for group in cuts(self._work, self._residency):
+            improved, worse = False, 0
+            for cut in group:
+                if self.buffer_bytes(cut) > budget_bytes:
+                    continue
+                cycles = self.cycles(cut)
+                if best is None or cycles < best[0]:
+                    best, improved, worse = (cycles, cut), True, 0
+                    continue
+                worse += 1
+                if worse >= _PATIENCE:
+                    break
+            idle_groups = 0 if improved or best is None else idle_groups + 1
+            if idle_groups >= _PATIENCE:
+                break
+        return None if best is None else best[1]
 
 
 def cuts(work: Work, residency: Residency) -> Iterator[list[Cut]]:
@@ -179,40 +226,3 @@ def cuts(work: Work, residency: Residency) -> Iterator[list[Cut]]:
                 found.append(Cut(row_step, step, False, True))
                 found.append(Cut(row_step, step, False, False))
         yield found
-
-
-def smallest_buffers(work: Work, residency: Residency, hardware: Hardware) -> int:
-    """Bytes of scratchpad below which no cut of the work fits."""
-    return min(
-        estimate(work, cut, residency, hardware).buffer_bytes for cut in _extreme_cuts(work, residency)
-    )
-
-
-def _extreme_cuts(work: Work, residency: Residency) -> Iterator[Cut]:
-    step = min(work.channel_step, work.channels) if work.channel_step else work.channels
-    for row_step in (1, work.rows):
-        for channel_step in (step, work.channels):
-            yield Cut(row_step, channel_step, True, False)
-            yield Cut(row_step, channel_step, False, False)
-
-
-def choose(work: Work, residency: Residency, hardware: Hardware, budget_bytes: int) -> Cut | None:
-    """The fastest cut whose buffers fit the budget; None if none fits."""
-    best: tuple[float, Cut] | None = None
-    idle_groups = 0
-    for group in cuts(work, residency):
-        improved, worse = False, 0
-        for cut in group:
-            found = estimate(work, cut, residency, hardware)
-            if found.buffer_bytes > budget_bytes:
-                continue
-            if best is None or found.cycles < best[0]:
-                best, improved, worse = (found.cycles, cut), True, 0
-                continue
-            worse += 1
-            if worse >= _PATIENCE:
-                break
-        idle_groups = 0 if improved or best is None else idle_groups + 1
-        if idle_groups >= _PATIENCE:
-            break
-    return None if best is None else best[1]
