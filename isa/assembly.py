@@ -195,7 +195,7 @@ class _Assembler:
             self._set(HARDWARE, {"hardware": hardware(preset)})
             return
         # Empty lines in front make the line numbers of TOML those of the text.
-        block = "\n" * self.line + "\n".join(line for _, line in self._block())
+        block = "\n" * self.line + "".join(f"{line}\n" for _, line in self._block())
         try:
             self._set(HARDWARE, {"hardware": from_dict(tomllib.loads(block), HARDWARE)})
         except HardwareError as fault:

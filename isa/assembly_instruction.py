@@ -119,6 +119,6 @@ def whole_number(text: str) -> int | None:
 
 def _unknown(what: str, word: str, known: list[str]) -> str:
     near = nearest(word, known)
-    article = "an" if what[0] in "aeiou" else "a"
+    article = "an" if what[0] in "aeio" else "a"
     hint = f"did you mean {near}?" if near else f"known are {', '.join(known) or 'none'}"
     return f"{shown(word)} is not {article} {what}, {hint}"
