@@ -73,18 +73,20 @@ class Residents:
     def fit(self) -> None:
         """Evict until every item has room for its smallest buffers. Raises CompileError when it cannot."""
         for index, item in enumerate(self.items):
-            if isinstance(item.body, Work):
-                while self._smallest(item, item.body) > self.capacity_bytes - self.live_bytes(index):
-                    self.evict(index)
+            while self._smallest(item) > self.capacity_bytes - self.live_bytes(index):
+                self.evict(index)
 
-    def _smallest(self, item: Item, work: Work) -> int:
-        return TileSearch(work, self.residency(item, work), self.hardware).smallest_buffers()
+    def _smallest(self, item: Item) -> int:
+        """Bytes that the streaming buffers of an item need at least; moves and host calls have none."""
+        if not isinstance(item.body, Work):
+            return 0
+        return TileSearch(item.body, self.residency(item, item.body), self.hardware).smallest_buffers()
 
     def shrink(self, index: int) -> None:
         """Give an item less room, after its buffers found no place; evict when that leads nowhere."""
         item = self.items[index]
         self._shrink[index] *= 0.6
-        if isinstance(item.body, Work) and self.budget(index) < self._smallest(item, item.body):
+        if not isinstance(item.body, Work) or self.budget(index) < self._smallest(item):
             self._shrink[index] = 1.0
             self.evict(index)
 
@@ -106,6 +108,6 @@ class Residents:
         item = self.items[index]
         node = self.graph.nodes[item.node]
         return (
-            f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(item)} bytes of scratchpad for its smallest tile, '
-            f"{self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
+            f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(item)} bytes of scratchpad for its '
+            f"smallest tile, {self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
         )
