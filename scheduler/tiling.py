@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import WORD_BYTES
 from npusim.kernels.work import Tile, TileAddresses, Work
-from npusim.scheduler.allocate import ALIGNMENT_BYTES, aligned
+from npusim.scheduler.allocate import aligned
 from npusim.scheduler.packed import share
 
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
@@ -114,7 +114,8 @@ class TileSearch:
         work, residency = self._work, self._residency
         row_tiles, channel_tiles = -(-work.rows // cut.row_step), -(-work.channels // cut.channel_step)
         if cut.keep_constants and not cut.channels_outside:
-            size = aligned(work.constant_bytes(0, work.channels)) + channel_tiles * ALIGNMENT_BYTES
+            channels = _spans(work.channels, cut.channel_step)
+            size = sum(count * aligned(work.constant_bytes(0, each)) for each, count in channels)
         else:
             size = aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))) * min(
                 2, channel_tiles
