@@ -31,7 +31,7 @@ class Residents:
         self.hardware = hardware
         self.capacity_bytes = hardware.scratchpad.size_kib * 1024
         self.roots = {root for root, storage in storages.items() if storage.may_be_resident}
-        self._shrink = [1.0] * len(items)
+        self._limits: list[int | None] = [None] * len(items)
 
     def resident(self, item: Item, operand: tuple[str, int]) -> bool:
         """Whether an operand of an item lives in the scratchpad."""
@@ -58,17 +58,18 @@ class Residents:
                         return other is item
         return False
 
+    def _live(self, index: int) -> list[int]:
+        """The residents that are live at an item."""
+        return [root for root in self.roots if self.storages[root].first <= index <= self.storages[root].last]
+
     def live_bytes(self, index: int) -> int:
         """Bytes of the residents that are live at an item."""
-        return sum(
-            aligned(self.storages[root].size_bytes)
-            for root in self.roots
-            if self.storages[root].first <= index <= self.storages[root].last
-        )
+        return sum(aligned(self.storages[root].size_bytes) for root in self._live(index))
 
     def budget(self, index: int) -> int:
         """Bytes that the streaming buffers of an item may take."""
-        return int((self.capacity_bytes - self.live_bytes(index)) * self._shrink[index])
+        room, limit = self.capacity_bytes - self.live_bytes(index), self._limits[index]
+        return room if limit is None else min(room, limit)
 
     def fit(self) -> None:
         """Evict until every item has room for its smallest buffers. Raises CompileError when it cannot."""
@@ -85,15 +86,16 @@ class Residents:
     def shrink(self, index: int) -> None:
         """Give an item less room, after its buffers found no place; evict when that leads nowhere."""
         item = self.items[index]
-        self._shrink[index] *= 0.6
-        if not isinstance(item.body, Work) or self.budget(index) < self._smallest(item):
-            self._shrink[index] = 1.0
+        smallest, budget = self._smallest(item), self.budget(index)
+        if isinstance(item.body, Work) and budget > smallest:
+            self._limits[index] = max(budget * 3 // 5, smallest)
+        else:
+            self._limits[index] = None
             self.evict(index)
 
     def evict(self, index: int) -> None:
         """Send one storage that is live at an item to DRAM: the one that costs least traffic per byte of need."""
-        item = self.items[index]
-        live = [root for root in self.roots if self.storages[root].first <= index <= self.storages[root].last]
+        item, live = self.items[index], self._live(index)
         if not live:
             raise CompileError(self._message(index))
         used = set()
