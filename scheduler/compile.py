@@ -16,6 +16,7 @@ from npusim.kernels import call_of, operator, simplify
 from npusim.kernels.graph import Graph
 from npusim.kernels.operator import Alias, Call, Operator
 from npusim.kernels.work import Move, Work
+from npusim.scheduler.chains import plan_chains
 from npusim.scheduler.layout import DramLayout, host_placements
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.slots import SlotBuilder
@@ -120,9 +121,11 @@ def _schedule(
 ) -> tuple[DramLayout, tuple[HostCall, ...], SlotBuilder, Timeline]:
     """Cut, place and order; where something finds no room, give it less and try again."""
     for _ in range(_ATTEMPTS):
-        layout = DramLayout(residents.graph, residents.storages, residents.forest, residents.roots, hardware)
+        chains = plan_chains(residents, hardware)
+        inside = residents.roots.union(*(chain.links for chain in chains.values()))
+        layout = DramLayout(residents.graph, residents.storages, residents.forest, inside, hardware)
         host_calls = _host_calls(uses, residents, layout)
-        builder = SlotBuilder(residents, layout, host_calls, hardware)
+        builder = SlotBuilder(residents, layout, host_calls, chains, hardware)
         try:
             builder.build()
             timeline = arrange(builder.slots, builder.loads, builder.memory, hardware)

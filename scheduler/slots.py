@@ -12,11 +12,12 @@ from npusim.isa.instruction import Instruction, Space
 from npusim.isa.program import HostCall
 from npusim.kernels.work import Move, OperandRef, Rows, Tile, TileAddresses, Work
 from npusim.scheduler.allocate import Allocator
+from npusim.scheduler.chains import Chain
 from npusim.scheduler.layout import DramLayout
 from npusim.scheduler.packed import packed
 from npusim.scheduler.residency import Residents
-from npusim.scheduler.storage import Item, operand_tensor
-from npusim.scheduler.tiling import Cut, TileSearch, band_bytes, output_bytes, tile_cycles
+from npusim.scheduler.storage import Item, Storage, operand_tensor
+from npusim.scheduler.tiling import TileSearch, output_bytes, tile_cycles
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy, strided_copy
 
 _LEAD_SLOTS = 8
@@ -32,6 +33,17 @@ class Place:
     dram_address: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The tiles of an item and their slots; `first`..`last` are all slots in which its operands must live."""
+
+    tiles: list[Tile]
+    slots: list[int]
+    share_constants: bool
+    first: int
+    last: int
+
+
 class SlotBuilder:
     """Builds the slots and loads of a whole network for one choice of residents and cuts."""
 
@@ -40,6 +52,7 @@ class SlotBuilder:
         residents: Residents,
         layout: DramLayout,
         host_calls: dict[int, HostCall],
+        chains: dict[int, Chain],
         hardware: Hardware,
     ) -> None:
         self.residents = residents
@@ -54,56 +67,75 @@ class SlotBuilder:
         self.memory = Allocator(residents.capacity_bytes)
         self._store_channel = min(1, hardware.dma.channels - 1)
         self._loaded: dict[int, int] = {}
-        self._cuts: list[Cut | None] = []
-        self._tiles: list[list[Tile]] = []
-        self._first_slot: list[int] = []
+        self._plans: list[_Plan] = []
         self._resident_buffers: dict[int, Buffer] = {}
+        self._chains = chains
+        self._links: dict[int, list[Buffer]] = {root: [] for chain in chains.values() for root in chain.links}
 
     def build(self) -> None:
         """Cut all items, place the residents, and make slots and loads. Raises DoesNotFit."""
-        for index, item in enumerate(self.residents.items):
-            self._first_slot.append(len(self.item_of_slot))
-            tiles = self._cut(index, item)
-            self._tiles.append(tiles)
-            self.item_of_slot += [index] * len(tiles)
-        self._first_slot.append(len(self.item_of_slot))
-        self._place_residents()
-        for index, item in enumerate(self.residents.items):
-            if isinstance(item.body, Work):
-                self._add_work(index, item, item.body)
-            elif isinstance(item.body, Move):
-                self._add_move(index, item, item.body)
+        items = self.residents.items
+        while len(self._plans) < len(items):
+            index = len(self._plans)
+            if index in self._chains:
+                self._plan_chain(self._chains[index])
             else:
-                self._add_host(index, item)
+                self._plan_alone(index, items[index])
+        self._place_residents()
+        slots: dict[int, Slot] = {}
+        for index, (item, plan) in enumerate(zip(items, self._plans, strict=True)):
+            if isinstance(item.body, Work):
+                slots.update(zip(plan.slots, self._work_slots(index, item, item.body, plan), strict=True))
+            elif isinstance(item.body, Move):
+                slots[plan.first] = self._move_slot(index, item, item.body)
+            else:
+                slots[plan.first] = self._host_slot(index, item)
+        self.slots = [slots[number] for number in range(len(slots))]
 
-    def _cut(self, index: int, item: Item) -> list[Tile]:
-        if not isinstance(item.body, Work):
-            self._cuts.append(None)
-            return [Tile(0, 1, 0, 1)]
-        residency = self.residents.residency(item, item.body)
-        cut = TileSearch(item.body, residency, self.hardware).choose(self.residents.budget(index))
-        if cut is None:
-            raise DoesNotFit(index)
-        self._cuts.append(cut)
-        return cut.tiles(item.body)
+    def _plan_alone(self, index: int, item: Item) -> None:
+        first = len(self.item_of_slot)
+        tiles, share = [Tile(0, 1, 0, 1)], True
+        if isinstance(item.body, Work):
+            residency = self.residents.residency(item, item.body)
+            best = TileSearch(item.body, residency, self.hardware).best(self.residents.budget(index))
+            if best is None:
+                raise DoesNotFit(index)
+            cut = best[1]
+            tiles, share = cut.tiles(item.body), cut.keep_constants or cut.channels_outside
+        self.item_of_slot += [index] * len(tiles)
+        slots = list(range(first, len(self.item_of_slot)))
+        self._plans.append(_Plan(tiles, slots, share, first, slots[-1]))
+
+    def _plan_chain(self, chain: Chain) -> None:
+        works = [self.residents.items[index].body for index in chain.items]
+        bands = chain.bands([work for work in works if isinstance(work, Work)])
+        first, stages = len(self.item_of_slot), len(chain.items)
+        last = first + stages * len(bands) - 1
+        for stage in range(stages):
+            tiles = [band[stage] for band in bands]
+            slots = list(range(first + stage, last + 1, stages))
+            self._plans.append(_Plan(tiles, slots, True, first, last))
+        self.item_of_slot += list(chain.items) * len(bands)
 
     def _place_residents(self) -> None:
         """Give the resident storages addresses, largest first; they keep them from first to last slot."""
-        storages = self.residents.storages
+        storages, plans = self.residents.storages, self._plans
         for root in sorted(self.residents.roots, key=lambda r: (-storages[r].size_bytes, r)):
             each = storages[root]
-            first = self._first_slot[max(each.first, 0)]
+            first = plans[max(each.first, 0)].first
             if each.from_dram:
-                start = self._first_slot[each.last_write + 1] if each.last_write >= 0 else 0
-                first = max(start, self._first_slot[self._first_work_use(root)] - _LEAD_SLOTS)
-            last_item = min(each.last, len(self.residents.items) - 1)
-            last = self._first_slot[last_item + 1] - 1
+                first = max(self._written(each), plans[self._first_work_use(root)].first - _LEAD_SLOTS)
+            last = plans[min(each.last, len(plans) - 1)].last
             address = self.memory.place(each.size_bytes, first, max(last, first))
             buffer = Buffer(each.name, each.size_bytes, first, max(last, first), address or 0, True)
             if address is None:
                 raise DoesNotFit(self.item_of_slot[first])
             self._resident_buffers[root] = buffer
             self.buffers.append(buffer)
+
+    def _written(self, storage: Storage) -> int:
+        """The first slot at which the content of a storage is complete."""
+        return self._plans[storage.last_write].last + 1 if storage.last_write >= 0 else 0
 
     def _first_work_use(self, root: int) -> int:
         for index, item in enumerate(self.residents.items):
@@ -130,27 +162,27 @@ class SlotBuilder:
 
     # Works.
 
-    def _add_work(self, index: int, item: Item, work: Work) -> None:
-        tiles, cut = self._tiles[index], self._cuts[index]
-        assert cut is not None
-        base = self._first_slot[index]
+    def _work_slots(self, index: int, item: Item, work: Work, plan: _Plan) -> list[Slot]:
         name = self.graph.nodes[item.node].name
-        constants = self._constant_buffers(item, work, tiles, cut, base)
-        inputs = [
-            self._input_buffers(item, work, position, tiles, cut, base)
-            for position in range(len(work.inputs))
-        ]
-        output = self._place(item, work.output.operand)
+        constants = self._constant_buffers(item, work, plan)
+        inputs = [self._input_buffers(item, work, position, plan) for position in range(len(work.inputs))]
+        root, _ = self.residents.forest.root(operand_tensor(self.graph, item.node, work.output.operand))
+        linked = root in self._links
+        output = Place(None, 0, -1) if linked else self._place(item, work.output.operand)
         cycles: dict[tuple[int, int], int] = {}
-        for number, tile in enumerate(tiles):
+        made = []
+        for number, (tile, slot) in enumerate(zip(plan.tiles, plan.slots, strict=True)):
             key = (tile.rows, tile.channels)
             if key not in cycles:
                 cycles[key] = tile_cycles(work, tile, self.hardware)
             target = output.buffer
             if target is None:
                 size = output_bytes(work, tile.rows, tile.channels)
-                target = self._new_buffer(f"{name}: output", size, base + number, base + number)
-                self.loads.append(Load(target, base + number, base, item.node))
+                # The next stage of a chain reads in the next slot.
+                target = self._new_buffer(f"{name}: output", size, slot, slot + linked)
+                self.loads.append(Load(target, slot, plan.first, item.node))
+                if linked:
+                    self._links[root].append(target)
             chosen = [each[number] for each in inputs]
             used = [buffer for buffer, _ in chosen if buffer is not None]
             constant = constants[number]
@@ -160,25 +192,23 @@ class SlotBuilder:
             after = None
             if output.dram_address >= 0:
                 after = partial(self._store, work, tile, target, output)
-            self.slots.append(Slot(index, item.node, cycles[key], (*used, target), emit, after))
+            made.append(Slot(index, item.node, cycles[key], (*used, target), emit, after))
+        return made
 
-    def _constant_buffers(
-        self, item: Item, work: Work, tiles: Sequence[Tile], cut: Cut, base: int
-    ) -> list[Buffer | None]:
+    def _constant_buffers(self, item: Item, work: Work, plan: _Plan) -> list[Buffer | None]:
         """The buffer with the constants of each tile; consecutive uses share one, kept ones all."""
         if work.constant_bytes(0, work.channels) == 0:
-            return [None] * len(tiles)
+            return [None] * len(plan.tiles)
         name = f"{self.graph.nodes[item.node].name}: constants"
-        share = cut.keep_constants or cut.channels_outside
         current: dict[tuple[int, int], Buffer] = {}
         found: list[Buffer | None] = []
         before: tuple[int, int] | None = None
-        for number, tile in enumerate(tiles):
+        for tile, slot in zip(plan.tiles, plan.slots, strict=True):
             key = (tile.first_channel, tile.last_channel)
-            if key not in current or (not share and key != before):
-                current[key] = self._new_buffer(name, work.constant_bytes(*key), base + number, base + number)
-                self.loads.append(self._constant_load(item, work, key, current[key], base + number))
-            current[key].last_slot = base + number
+            if key not in current or (not plan.share_constants and key != before):
+                current[key] = self._new_buffer(name, work.constant_bytes(*key), slot, slot)
+                self.loads.append(self._constant_load(item, work, key, current[key], slot))
+            current[key].last_slot = slot
             before = key
             found.append(current[key])
         return found
@@ -212,50 +242,52 @@ class SlotBuilder:
         return Load(buffer, slot, 0, item.node, self.layout.chunk(key, content), 0, len(content))
 
     def _input_buffers(
-        self, item: Item, work: Work, position: int, tiles: Sequence[Tile], cut: Cut, base: int
+        self, item: Item, work: Work, position: int, plan: _Plan
     ) -> list[tuple[Buffer | None, int]]:
         """For each tile: the buffer with its rows of an input, and the offset of the first row needed in it."""
         rows, needed = work.inputs[position]
+        root, _ = self.residents.forest.root(operand_tensor(self.graph, item.node, rows.operand))
+        if root in self._links:
+            return [(buffer, 0) for buffer in self._links[root]]
         place = self._place(item, rows.operand)
         if place.buffer is not None:
             return [
                 (
                     place.buffer,
-                    self._resident_rows(item, rows, needed(t.first_row, t.last_row), place, base + number),
+                    self._resident_rows(root, item, rows, needed(t.first_row, t.last_row), place, slot),
                 )
-                for number, t in enumerate(tiles)
+                for t, slot in zip(plan.tiles, plan.slots, strict=True)
             ]
         name = f"{self.graph.nodes[item.node].name}: input band"
-        root = self.residents.forest.root(operand_tensor(self.graph, item.node, rows.operand))[0]
-        earliest = self._first_slot[self.residents.storages[root].last_write + 1]
+        earliest = self._written(self.residents.storages[root])
         found: list[tuple[Buffer | None, int]] = []
         before: tuple[int, int] | None = None
-        for number, tile in enumerate(tiles):
+        for tile, slot in zip(plan.tiles, plan.slots, strict=True):
             first, last = needed(tile.first_row, tile.last_row)
-            if (first, last) != before or not found:
-                size = band_bytes(work, position, tile.first_row, tile.last_row)
-                if size <= 0:
-                    found.append((None, 0))
-                    before = None
-                    continue
-                buffer = self._new_buffer(name, size, base + number, base + number)
+            if last <= first:
+                found.append((None, 0))
+                before = None
+                continue
+            if (first, last) != before:
+                buffer = self._new_buffer(name, (last - first) * rows.row_bytes, slot, slot)
                 address = place.dram_address + rows.offset_bytes + first * rows.row_bytes
-                self.loads.append(Load(buffer, base + number, earliest, item.node, address, 0, size))
+                self.loads.append(Load(buffer, slot, earliest, item.node, address, 0, buffer.size_bytes))
                 found.append((buffer, 0))
                 before = (first, last)
             else:
                 found.append(found[-1])
             current = found[-1][0]
-            assert current is not None
-            current.last_slot = base + number
+            if current is not None:
+                current.last_slot = slot
         return found
 
-    def _resident_rows(self, item: Item, rows: Rows, needed: tuple[int, int], place: Place, slot: int) -> int:
+    def _resident_rows(
+        self, root: int, item: Item, rows: Rows, needed: tuple[int, int], place: Place, slot: int
+    ) -> int:
         """The offset of the first needed row in its storage; rows that come from DRAM are loaded up to the last."""
         first, last = needed
         assert place.buffer is not None
         start = place.offset_bytes + rows.offset_bytes
-        root = self.residents.forest.root(operand_tensor(self.graph, item.node, rows.operand))[0]
         storage = self.residents.storages[root]
         if storage.from_dram:
             have, want = self._loaded.get(root, 0), start + last * rows.row_bytes
@@ -312,7 +344,7 @@ class SlotBuilder:
 
     # Moves and host calls.
 
-    def _add_move(self, index: int, item: Item, move: Move) -> None:
+    def _move_slot(self, index: int, item: Item, move: Move) -> Slot:
         target = self._place(item, move.target)
         source = None if move.source is None else self._place(item, move.source)
         used = tuple(p.buffer for p in (target, source) if p is not None and p.buffer is not None)
@@ -326,7 +358,7 @@ class SlotBuilder:
         for count in move.counts:
             size *= count
         cycles = self.hardware.dma.setup_cycles + size // self.hardware.dma.port_bytes_per_cycle
-        self.slots.append(Slot(index, item.node, cycles, used, emits[0], second))
+        return Slot(index, item.node, cycles, used, emits[0], second)
 
     def _emit_move(
         self, item: Item, move: Move, source: Place | None, target: Place, space: Space
@@ -356,7 +388,7 @@ class SlotBuilder:
         strides = (move.source_strides, move.target_strides)
         return strided_copy(self._store_channel, (origin, space), (start, address), move.counts, strides)
 
-    def _add_host(self, index: int, item: Item) -> None:
+    def _host_slot(self, index: int, item: Item) -> Slot:
         instruction = Call(index=list(self.host_calls).index(item.node))
         cycles = instruction.cost(self.hardware, tuple(self.host_calls.values())).cycles
-        self.slots.append(Slot(index, item.node, cycles, (), lambda: instruction))
+        return Slot(index, item.node, cycles, (), lambda: instruction)

@@ -14,7 +14,7 @@ from npusim.kernels.work import Tile, TileAddresses, Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.packed import share
 
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 
 _PATIENCE = 3
 """Cuts get finer along the search; after this many without gain only overhead grows."""
@@ -178,8 +178,8 @@ class TileSearch:
             for outside in (True, False)
         )
 
-    def choose(self, budget_bytes: int) -> Cut | None:
-        """The fastest cut whose buffers fit the budget; None if none fits."""
+    def best(self, budget_bytes: int) -> tuple[float, Cut] | None:
+        """The fastest cut whose buffers fit the budget, with its estimated cycles; None if none fits."""
         best: tuple[float, Cut] | None = None
         idle_groups = 0
         for group in cuts(self._work, self._residency):
@@ -197,7 +197,7 @@ class TileSearch:
             idle_groups = 0 if improved or best is None else idle_groups + 1
             if idle_groups >= _PATIENCE:
                 break
-        return None if best is None else best[1]
+        return best
 
 
 def cuts(work: Work, residency: Residency) -> Iterator[list[Cut]]:
@@ -205,13 +205,13 @@ def cuts(work: Work, residency: Residency) -> Iterator[list[Cut]]:
     streams_rows = not residency.output or not all(residency.inputs) or any(residency.loaded)
     row_steps = [work.rows]
     if streams_rows:
-        row_steps = list(dict.fromkeys(-(-work.rows // parts) for parts in _PARTS if parts <= work.rows))
+        row_steps = list(dict.fromkeys(-(-work.rows // parts) for parts in PARTS if parts <= work.rows))
         if row_steps[-1] != 1:
             row_steps.append(1)
     channel_steps = [work.channels]
     if work.channel_step:
         groups = -(-work.channels // work.channel_step)
-        steps = (-(-groups // parts) * work.channel_step for parts in _PARTS if parts <= groups)
+        steps = (-(-groups // parts) * work.channel_step for parts in PARTS if parts <= groups)
         channel_steps = list(dict.fromkeys(min(step, work.channels) for step in steps))
         if channel_steps[-1] > work.channel_step:
             channel_steps.append(work.channel_step)

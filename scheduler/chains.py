@@ -1,0 +1,210 @@
+"""Chains: works whose intermediate feature maps do not fit, run band by band so that they never leave.
+
+Consecutive works that hand a feature map to the next one only can be cut together: for each band of rows of the
+last one, every stage computes just the rows that the next stage needs. Rows that two bands need are computed
+twice; in return no intermediate goes to DRAM. All constants of the stages stay in the scratchpad meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from npusim.isa.hardware import Hardware
+from npusim.kernels.work import Tile, Work
+from npusim.scheduler.allocate import aligned
+from npusim.scheduler.residency import Residents
+from npusim.scheduler.storage import operand_tensor
+from npusim.scheduler.tiling import PARTS, TileSearch, output_bytes, tile_cycles
+
+LONGEST = 8
+"""Most stages of one chain; every stage adds rows that are computed twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Works that run band by band. `links[k]` is the storage (root tensor) between stage k and k + 1."""
+
+    items: tuple[int, ...]
+    row_step: int
+    links: tuple[int, ...]
+
+    def bands(self, works: Sequence[Work]) -> list[list[Tile]]:
+        """For each band, the tile of each stage: all channels of the rows that the later stages need."""
+        last = works[-1].rows
+        return [
+            _tiles(works, first, min(first + self.row_step, last)) for first in range(0, last, self.row_step)
+        ]
+
+
+def _tiles(works: Sequence[Work], first: int, last: int) -> list[Tile]:
+    """The tiles of all stages for rows [first, last) of the last one."""
+    tiles = [Tile(first, last, 0, works[-1].channels)]
+    for stage in range(len(works) - 2, -1, -1):
+        position = _link_position(works[stage], works[stage + 1])
+        _, needed = works[stage + 1].inputs[position]
+        first, last = needed(first, last)
+        tiles.insert(0, Tile(first, last, 0, works[stage].channels))
+    return tiles
+
+
+def _link_position(producer: Work, consumer: Work) -> int:
+    """The input of the consumer that has the rows of the producer; chains are made so that there is one."""
+    for position, (rows, _) in enumerate(consumer.inputs):
+        if (rows.count, rows.row_bytes) == (producer.output.count, producer.output.row_bytes):
+            return position
+    raise ValueError("these works do not form a chain")
+
+
+def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
+    """The chains that are faster than their works one by one, by first item."""
+    found: dict[int, Chain] = {}
+    index = 0
+    while index < len(residents.items):
+        chain = _best_from(residents, index, hardware)
+        if chain is not None:
+            found[index] = chain
+        index += 1 if chain is None else len(chain.items)
+    return found
+
+
+def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | None:
+    """The chain from an item that saves most per work, or None."""
+    links = list(_links_from(residents, first))[: LONGEST - 1]
+    best: tuple[float, Chain] | None = None
+    alone = [_alone(residents, index, hardware) for index in range(first, first + len(links) + 1)]
+    for length in range(len(links), 0, -1):
+        items = tuple(range(first, first + length + 1))
+        fused = _fused(residents, items, tuple(links[:length]), hardware)
+        if fused is None:
+            continue
+        gain = sum(alone[: length + 1]) - fused[0]
+        if gain > 0 and (best is None or gain > best[0]):
+            best = gain, fused[1]
+    return None if best is None else best[1]
+
+
+def _links_from(residents: Residents, first: int) -> Iterator[int]:
+    """Storages that are made by one item, read only by the next, and have no place in the scratchpad."""
+    graph, forest = residents.graph, residents.forest
+    for index in range(first, len(residents.items) - 1):
+        item, following = residents.items[index], residents.items[index + 1]
+        if not isinstance(item.body, Work) or not isinstance(following.body, Work):
+            return
+        root, offset = forest.root(operand_tensor(graph, item.node, item.body.output.operand))
+        storage = residents.storages[root]
+        private = (storage.first, storage.last, storage.last_write) == (index, index + 1, index)
+        if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
+            return
+        inputs = [
+            position
+            for position, (rows, _) in enumerate(following.body.inputs)
+            if forest.root(operand_tensor(graph, following.node, rows.operand)) == (root, 0)
+        ]
+        made = item.body.output
+        if len(inputs) != 1 or made.offset_bytes:
+            return
+        taken = following.body.inputs[inputs[0]][0]
+        if (taken.count, taken.row_bytes, taken.offset_bytes) != (made.count, made.row_bytes, 0):
+            return
+        if _link_position(item.body, following.body) != inputs[0]:
+            return
+        yield root
+
+
+def _works(residents: Residents, items: Sequence[int]) -> list[Work]:
+    bodies = [residents.items[index].body for index in items]
+    return [body for body in bodies if isinstance(body, Work)]
+
+
+def _alone(residents: Residents, index: int, hardware: Hardware) -> float:
+    """Estimated cycles of an item by itself; infinite if it fits nowhere."""
+    item = residents.items[index]
+    if not isinstance(item.body, Work):
+        return 0.0
+    search = TileSearch(item.body, residents.residency(item, item.body), hardware)
+    best = search.best(residents.budget(index))
+    return float("inf") if best is None else best[0]
+
+
+def _fused(
+    residents: Residents, items: tuple[int, ...], links: tuple[int, ...], hardware: Hardware
+) -> tuple[float, Chain] | None:
+    """Estimated cycles and the row step of a chain, or None if no band fits."""
+    works = _works(residents, items)
+    budget = min(residents.budget(index) for index in items)
+    constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in works)
+    best: tuple[float, Chain] | None = None
+    worse = 0
+    rows = works[-1].rows
+    for row_step in dict.fromkeys(-(-rows // parts) for parts in PARTS if parts <= rows):
+        chain = Chain(items, row_step, links)
+        bands = chain.bands(works)
+        samples = [bands[0], bands[len(bands) // 2], bands[-1]]
+        if any(tile.rows <= 0 for band in bands for tile in band):
+            continue
+        need = constants + max(_band_bytes(residents, items, works, band) for band in samples)
+        if need > budget:
+            continue
+        cycles = _cycles(residents, items, works, bands, samples, hardware)
+        if best is None or cycles < best[0]:
+            best, worse = (cycles, chain), 0
+        else:
+            worse += 1
+            if worse == 3:
+                break
+    return best
+
+
+def _band_bytes(
+    residents: Residents, items: Sequence[int], works: Sequence[Work], band: Sequence[Tile]
+) -> int:
+    """Scratchpad bytes of one band: the widest pair of neighbouring links, and two buffers at either end."""
+    sizes = [
+        aligned(output_bytes(work, tile.rows, tile.channels)) for work, tile in zip(works, band, strict=True)
+    ]
+    inside = sizes[:-1]
+    size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
+    residency = residents.residency(residents.items[items[-1]], works[-1])
+    if not residency.output:
+        size += 2 * sizes[-1]
+    return size + 2 * sum(_streamed(residents, items, works, band))
+
+
+def _streamed(
+    residents: Residents, items: Sequence[int], works: Sequence[Work], band: Sequence[Tile]
+) -> list[int]:
+    """Bytes of the inputs of one band that come from DRAM."""
+    found = []
+    for stage, (index, work, tile) in enumerate(zip(items, works, band, strict=True)):
+        residency = residents.residency(residents.items[index], work)
+        link = _link_position(works[stage - 1], work) if stage else -1
+        for position, (rows, needed) in enumerate(work.inputs):
+            if position != link and not residency.inputs[position]:
+                first, last = needed(tile.first_row, tile.last_row)
+                found.append(aligned((last - first) * rows.row_bytes))
+    return found
+
+
+def _cycles(
+    residents: Residents,
+    items: Sequence[int],
+    works: Sequence[Work],
+    bands: Sequence[Sequence[Tile]],
+    samples: Sequence[Sequence[Tile]],
+    hardware: Hardware,
+) -> float:
+    """Computation of all bands against transfers, whichever is longer; bands between the ends are alike."""
+    weights = (1, len(bands) - 2, 1) if len(bands) > 1 else (0, 1, 0)
+    compute, traffic = 0.0, 0.0
+    for band, count in zip(samples, weights, strict=True):
+        compute += count * sum(
+            tile_cycles(work, tile, hardware) for work, tile in zip(works, band, strict=True)
+        )
+        traffic += count * sum(_streamed(residents, items, works, band))
+    traffic += sum(work.constant_bytes(0, work.channels) for work in works)
+    residency = residents.residency(residents.items[items[-1]], works[-1])
+    if not residency.output:
+        traffic += output_bytes(works[-1], works[-1].rows, works[-1].channels)
+    overhead = len(bands) * len(works) * hardware.dma.setup_cycles
+    return max(compute, traffic / hardware.dram_bytes_per_cycle) + overhead
