@@ -1,0 +1,98 @@
+"""Buffers in a memory: never two in one byte at one time, and no hole left that would have done."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npusim.scheduler.allocate import Allocator, aligned
+
+from ..examples import examples
+
+
+@pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 16), (16, 16), (17, 32), (160, 160)])
+def test_aligned(size: int, expected: int) -> None:
+    assert aligned(size) == expected
+
+
+def test_first_fit_from_either_end() -> None:
+    memory = Allocator(160)
+    assert memory.place(48, 0, 9) == 0
+    assert memory.place(30, 0, 9) == 48
+    assert memory.place(16, 0, 9, from_top=True) == 144
+    assert memory.place(16, 0, 9, from_top=True) == 128
+    assert memory.find(48, 0, 9) == 80
+    assert memory.find(49, 0, 9) is None
+
+
+def test_the_lowest_and_the_highest_hole() -> None:
+    memory = Allocator(160)
+    memory.take(16, 16, 0, 0)
+    memory.take(64, 16, 0, 0)
+    memory.take(128, 16, 0, 0)
+    assert memory.find(16, 0, 0) == 0
+    assert memory.find(32, 0, 0) == 32
+    assert memory.find(32, 0, 0, from_top=True) == 96
+    assert memory.find(16, 0, 0, from_top=True) == 144
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "free"),
+    [
+        (0, 3, True),  # before
+        (0, 4, False),  # shares the first moment
+        (5, 6, False),  # within
+        (8, 9, False),  # shares the last moment
+        (9, 9, True),  # after
+        (0, 9, False),  # around
+    ],
+)
+def test_spans_include_both_ends(first: int, last: int, free: bool) -> None:
+    memory = Allocator(64)
+    memory.take(0, 64, 4, 8)
+    assert (memory.find(64, first, last) == 0) is free
+
+
+def test_a_capacity_that_is_no_multiple_of_the_alignment() -> None:
+    memory = Allocator(40)
+    assert memory.find(33, 0, 0) is None
+    assert memory.place(20, 0, 0, from_top=True) == 0
+
+
+def test_what_is_over_can_be_forgotten() -> None:
+    memory = Allocator(64)
+    memory.take(0, 32, 0, 4)
+    memory.take(32, 16, 0, 5)
+    memory.forget(5)
+    assert memory.find(32, 5, 9) == 0
+    assert memory.find(64, 5, 9) is None
+    assert memory.peak_bytes == 48
+
+
+requests = st.lists(
+    st.tuples(st.integers(1, 300), st.integers(0, 20), st.integers(0, 8), st.booleans()), max_size=40
+)
+
+
+@given(requests)
+@examples(200)
+def test_no_byte_is_given_twice_and_no_hole_is_missed(wanted: list[tuple[int, int, int, bool]]) -> None:
+    capacity = 1000
+    memory = Allocator(capacity)
+    placed: list[tuple[int, int, int, int]] = []
+    for size, first, length, from_top in wanted:
+        last = first + length
+        address = memory.place(size, first, last, from_top=from_top)
+        busy = {
+            byte
+            for start, end, begin, until in placed
+            if begin <= last and until >= first
+            for byte in range(start, end)
+        }
+        # Every place there is, by trying them all.
+        fits = [a for a in range(0, capacity - size + 1, 16) if not busy & set(range(a, a + size))]
+        whole = [a for a in fits if a + aligned(size) <= capacity]
+        assert address == (None if not whole else max(whole) if from_top else min(whole))
+        if address is not None:
+            placed.append((address, address + size, first, last))

@@ -1,0 +1,163 @@
+"""Who may import whom: the table of rooms, kept true by reading the imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from npusim.kernels import OPERATORS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+ROOMS = {
+    "npusim.isa": ROOT / "isa",
+    "npusim.kernels": ROOT / "kernels",
+    "npusim.scheduler": ROOT / "scheduler",
+    "npusim.formats": ROOT / "npusim" / "formats",
+    "npusim.models": ROOT / "npusim" / "models",
+    "npusim.reports": ROOT / "reports",
+    "npusim": ROOT / "npusim",
+}
+"""Packages and their folders; the modules of `npusim` itself are the last."""
+
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "npusim.isa": (),
+    "npusim.kernels": ("npusim.isa",),
+    "npusim.scheduler": ("npusim.isa", "npusim.kernels"),
+    "npusim.formats": ("npusim.isa", "npusim.kernels"),
+    "npusim.models": ("npusim.isa", "npusim.kernels", "npusim.files"),
+    "npusim.reports": (
+        "npusim.isa",
+        "npusim.trace",
+        "npusim.timeline",
+        "npusim.energy",
+        "npusim.result",
+        "npusim.performance",
+    ),
+    # The machine and what is derived from its runs.
+    "npusim.machine": ("npusim.isa", "npusim.dram", "npusim.trace"),
+    "npusim.dram": ("npusim.isa", "npusim.trace"),
+    "npusim.trace": ("npusim.isa",),
+    "npusim.timeline": ("npusim.isa", "npusim.trace"),
+    "npusim.energy": ("npusim.isa", "npusim.trace", "npusim.timeline"),
+}
+"""What each room or module may import of ours, itself aside. Modules not listed know everybody: cli, api, ..."""
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module of the product by its import name."""
+    for package, folder in ROOMS.items():
+        for file in sorted(folder.glob("*.py")):
+            yield (package if file.stem == "__init__" else f"{package}.{file.stem}"), file
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """What a file imports, wherever in it, as (line, module); names of a package count as its modules."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: relative import; modules have one name only"
+            module = node.module or ""
+            parts = [f"{module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, part if part in NAMES else module) for part in parts)
+
+
+NAMES = {name for name, _ in modules()}
+
+
+def within(name: str, package: str) -> bool:
+    """Whether a module is a package or lies in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def governed(module: str) -> str | None:
+    """The row of the table that a module falls under."""
+    rows = [row for row in MAY_IMPORT if within(module, row)]
+    return max(rows, key=len) if rows else None
+
+
+def test_every_module_is_found() -> None:
+    for package in ROOMS:
+        assert package in NAMES
+    assert {"npusim.isa.instruction", "npusim.kernels.conv_2d", "npusim.scheduler.compile"} <= NAMES
+    for module in MAY_IMPORT:
+        assert module in NAMES
+
+
+@pytest.mark.parametrize(
+    ("module", "file"), list(modules()), ids=lambda value: str(getattr(value, "name", value))
+)
+def test_imports_keep_to_the_table(module: str, file: Path) -> None:
+    row = governed(module)
+    if row is None:
+        return
+    for line, name in imports(file):
+        if not within(name, "npusim") or within(name, row):
+            continue
+        allowed = MAY_IMPORT[row]
+        assert any(within(name, each) for each in allowed), (
+            f"{file}:{line}: {row} may import {', '.join(allowed) or 'nothing of ours'}, not {name}"
+        )
+
+
+def sources() -> list[Path]:
+    """All Python files of the product, its tests and benchmarks."""
+    folders = ("npusim", "isa", "kernels", "scheduler", "reports", "tests", "benchmarks")
+    return [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def test_rooms_have_one_name_only() -> None:
+    # `import isa` would load the same file a second time under another name.
+    second_names = {"isa", "kernels", "scheduler", "reports"}
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in sources()
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in _top_level(node)
+        if name in second_names
+    ]
+    assert found == []
+
+
+def _top_level(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.level == 0:
+        return [(node.module or "").partition(".")[0]]
+    return []
+
+
+def test_the_scheduler_names_no_operator() -> None:
+    operators = {each.name for each in OPERATORS}
+    assert "conv_2d" in operators
+    for file in sorted((ROOT / "scheduler").glob("*.py")):
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            text = node.value if isinstance(node, ast.Constant) else None
+            assert text not in operators, f"{file.name}:{node.lineno}: names the operator {text!r}"  # type: ignore[attr-defined]
+        for line, name in imports(file):
+            if within(name, "npusim.kernels"):
+                assert name.rpartition(".")[2] not in operators, f"{file.name}:{line}: imports {name}"
+
+
+def test_the_machine_names_no_instruction() -> None:
+    # The units have one loop; what differs between instructions is in their rows.
+    for name in ("npusim.machine", "npusim.dram"):
+        file = dict(modules())[name]
+        rows = {"npusim.isa.dma", "npusim.isa.mac", "npusim.isa.vector", "npusim.isa.control"}
+        assert not rows & {imported for _, imported in imports(file)}, name
+
+
+def test_only_commands_print_or_exit() -> None:
+    for module, file in modules():
+        text = file.read_text()
+        command = within(module, "npusim.__main__") or module.startswith("npusim.cli")
+        if command or 'if __name__ == "__main__":' in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in ("print", "exit", "quit"), f"{file}:{node.lineno}"
