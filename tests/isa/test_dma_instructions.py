@@ -1,0 +1,192 @@
+"""DMA: what lands where, and exact occupancy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npusim.isa.dma import Copy, Unpack
+from npusim.isa.errors import ProgramError, SimulationError
+from npusim.isa.hardware import Hardware
+from npusim.isa.hardware_file import change
+from npusim.isa.instruction import Cost, Instruction, Region, Space, dense
+from npusim.isa.memory import Memory, commit
+
+from .samples import program_of, tiny_hardware
+
+COUNTING = bytes(range(1, 101))
+"""1, 2, 3, ... from address 0 of both memories."""
+
+
+def after(instruction: Instruction) -> Memory:
+    memory = Memory(program_of([instruction], constants=b""), {})
+    for space in Space:
+        memory.bytes_at(space, 0, 100)[:] = np.frombuffer(COUNTING, np.uint8)
+    commit(instruction.execute(memory))
+    return memory
+
+
+def content(memory: Memory, address: int, size: int, space: Space = Space.SCRATCHPAD) -> list[int]:
+    return [int(each) for each in memory.bytes_at(space, address, size)]
+
+
+COPIES: list[tuple[str, Copy, int, list[int]]] = [
+    ("dense", Copy(source=2, target=200, size=3), 199, [0, 3, 4, 5, 0]),
+    ("two rows of a matrix of ten columns", Copy(
+        source=12, target=200, count2=1, size=2, source_stride2=10, target_stride2=2), 200, [13, 14, 23, 24, 0]),
+    ("rows laid apart", Copy(
+        source=0, target=200, count2=2, size=2, source_stride2=2, target_stride2=3), 200, [1, 2, 0, 3, 4, 0, 5, 6]),
+    ("a transpose of 2 x 3 single bytes", Copy(
+        source=0, target=200, count1=2, count2=1, size=1, source_stride1=1, source_stride2=3, target_stride1=2,
+        target_stride2=1), 200, [1, 4, 2, 5, 3, 6, 0]),
+    ("four dimensions, 2 x 2 x 2 x 2 bytes of 40, 20, 5, 1", Copy(
+        source=0, target=200, count0=1, count1=1, count2=1, size=2, source_stride0=40, source_stride1=20,
+        source_stride2=5, target_stride0=8, target_stride1=4, target_stride2=2),
+        200, [1, 2, 6, 7, 21, 22, 26, 27, 41, 42, 46, 47, 61, 62, 66, 67, 0]),
+    ("a repeated source", Copy(
+        source=5, target=200, count1=2, count2=1, size=2, source_stride2=0, source_stride1=10, target_stride2=2,
+        target_stride1=4), 200, [6, 7, 6, 7, 16, 17, 16, 17, 26, 27, 26, 27, 0]),
+    ("onto itself, upwards", Copy(source=0, target=2, size=6), 0, [1, 2, 1, 2, 3, 4, 5, 6, 9]),
+    ("onto itself, downwards", Copy(source=2, target=0, size=6), 0, [3, 4, 5, 6, 7, 8, 7, 8, 9]),
+    ("a fill", Copy(fill=1, value=255, target=3, size=2), 2, [3, 255, 255, 6]),
+    ("a fill of every third byte", Copy(
+        fill=1, value=9, target=0, count2=2, size=1, target_stride2=3), 0, [9, 2, 3, 9, 5, 6, 9, 8]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("copy", "address", "expected"), [each[1:] for each in COPIES], ids=[each[0] for each in COPIES]
+)
+def test_copies(copy: Copy, address: int, expected: list[int]) -> None:
+    assert content(after(copy), address, len(expected)) == expected
+
+
+@pytest.mark.parametrize("source", list(Space))
+@pytest.mark.parametrize("target", list(Space))
+def test_copies_between_the_memories(source: Space, target: Space) -> None:
+    memory = after(Copy(source_space=source, source=10, target_space=target, target=300, size=3))
+    assert content(memory, 300, 3, target) == [11, 12, 13]
+    other = Space(1 - target)
+    assert content(memory, 300, 3, other) == [0, 0, 0]
+
+
+def test_regions_merge_what_is_contiguous() -> None:
+    """Six bytes in rows of three: dense in the source, apart in the destination, one repetition of no matter."""
+    copy = Copy(
+        source=8, target=64, count0=0, count2=1, size=3, source_stride2=3, target_stride2=5, target_space=1
+    )
+    assert copy.regions() == (
+        (dense(Space.SCRATCHPAD, 8, 6),),
+        (Region(Space.DRAM, 64, (2, 3), (5,)),),
+    )
+    assert replace(copy, fill=1).regions()[0] == ()
+
+
+# Occupancy: 20 cycles of setup, then 8 bytes per cycle on the scratchpad side.
+
+CHIP = change(
+    tiny_hardware(), {"dma.setup_cycles": 20, "dma.port_bytes_per_cycle": 8, "dma.decoder_bytes_per_cycle": 4}
+)
+
+READ, WRITE, NOC = "scratchpad_read_byte", "scratchpad_write_byte", "noc_byte"
+ROWS = {"count2": 2, "size": 9}
+
+
+@pytest.mark.parametrize(
+    ("copy", "cycles", "actions"),
+    [
+        (Copy(size=64), 20 + 8, {READ: 64, WRITE: 64}),
+        (Copy(size=65), 20 + 9, {READ: 65, WRITE: 65}),
+        # Three rows of nine bytes: two beats each where they lie apart, 27 bytes in four beats where they touch.
+        (Copy(**ROWS, source_stride2=9, target_stride2=9), 20 + 4, {READ: 27, WRITE: 27}),
+        (Copy(**ROWS, source_stride2=9, target_stride2=16), 20 + 3 * 2, {READ: 27, WRITE: 27}),
+        (Copy(**ROWS, source_stride2=16, target_stride2=9), 20 + 3 * 2, {READ: 27, WRITE: 27}),
+        (Copy(**{**ROWS, "size": 8}, source_stride2=16, target_stride2=8), 20 + 3, {READ: 24, WRITE: 24}),
+        # Only the scratchpad side takes beats; bytes to or from DRAM pass the interconnect.
+        (Copy(size=64, source_space=1), 20 + 8, {WRITE: 64, NOC: 64}),
+        (Copy(**ROWS, source_space=1, source_stride2=16, target_stride2=9), 20 + 4, {WRITE: 27, NOC: 27}),
+        (Copy(size=64, target_space=1), 20 + 8, {READ: 64, NOC: 64}),
+        (Copy(size=64, source_space=1, target_space=1), 20, {NOC: 128}),
+        (Copy(size=64, fill=1), 20 + 8, {WRITE: 64}),
+        (Copy(size=64, fill=1, target_space=1), 20, {NOC: 64}),
+        # A repeated source is read again each time.
+        (Copy(count2=3, size=8, target_stride2=8), 20 + 4, {READ: 32, WRITE: 32}),
+    ],
+)
+def test_occupancy_of_copies(copy: Copy, cycles: int, actions: dict[str, int]) -> None:
+    cost = copy.cost(CHIP)
+    assert (cost.cycles, cost.setup_cycles) == (cycles, 20)
+    assert dict(cost.actions) == actions
+    reads, writes = copy.regions()
+    streams = [(each, False) for each in reads] + [(each, True) for each in writes]
+    assert cost.dram == tuple(each for each in streams if each[0].space is Space.DRAM)
+
+
+# Packed weights. A block of 66 weights: header 2 (bytes of the unary stream), modes 0 and 8 (one byte), unary
+# stream of 64 Rice codes with k = 0, two plain bytes.
+
+
+def block() -> tuple[bytes, list[int]]:
+    """Weights 5 but for one 6 (u = 1: bits 0, 1) and one 4 (u = 2: bits 0, 0, 1), zero point 5; then 200, 7."""
+    bits = [1] * 10 + [0, 1] + [0, 0, 1] + [1] * 52
+    unary = np.packbits(bits, bitorder="little").tobytes()
+    assert len(unary) == 9  # 67 bits
+    data = (9).to_bytes(4, "little") + bytes([0 | 8 << 4]) + unary + bytes([200, 7])
+    return data, [5] * 10 + [6, 4] + [5] * 52 + [200, 7]
+
+
+def unpacked(plain: bytes, packed: bytes, weights: int, zero: int, trailing: int = 0) -> list[int]:
+    instruction = Unpack(
+        source=1000, plain=len(plain), packed=len(packed) + trailing, target=40, weights=weights, zero=zero
+    )
+    memory = Memory(program_of([instruction], constants=b""), {})
+    data = plain + packed
+    memory.bytes_at(Space.DRAM, 1000, len(data))[:] = np.frombuffer(data, np.uint8)
+    commit(instruction.execute(memory))
+    return content(memory, 40, len(plain) + weights + 1)
+
+
+def test_unpack_written_out() -> None:
+    packed, weights = block()
+    assert unpacked(b"", packed, 66, 5) == [*weights, 0]
+    assert unpacked(b"abc", packed, 66, 5, trailing=3) == [*b"abc", *weights, 0]
+
+
+def test_a_block_that_does_not_hold_its_weights_is_refused() -> None:
+    packed, _ = block()
+    for wrong in (packed[:-1], packed[:10], b"\xff" * 16):
+        with pytest.raises(SimulationError, match=r"^packed weights: "):
+            unpacked(b"", wrong, 66, 5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "cycles"),
+    [
+        # Plain bytes at the port's 8 per cycle, weights at the decoder's 4.
+        ({"plain": 16, "weights": 64}, 20 + 2 + 16),
+        ({"plain": 17, "weights": 64}, 20 + 3 + 16),
+        ({"plain": 16, "weights": 65}, 20 + 2 + 17),
+        ({"plain": 0, "weights": 1}, 20 + 0 + 1),
+    ],
+)
+def test_occupancy_of_unpack(fields: dict[str, Any], cycles: int) -> None:
+    cost = Unpack(**fields, packed=30, source=50).cost(CHIP)
+    plain, weights = fields["plain"], fields["weights"]
+    actions = {NOC: plain + 30, WRITE: plain + weights, "weight_unpack": weights}
+    assert cost == Cost(cycles, actions, 20, ((dense(Space.DRAM, 50, plain + 30), False),))
+
+
+def test_a_decoder_faster_than_the_port_waits_for_it() -> None:
+    fast = change(CHIP, {"dma.decoder_bytes_per_cycle": 64})
+    assert Unpack(weights=65, packed=30).cost(fast).cycles == 20 + 9
+
+
+def test_a_machine_without_decoder_cannot_say_what_unpack_costs() -> None:
+    plain: Hardware = change(CHIP, {"dma.decoder_bytes_per_cycle": 0})
+    with pytest.raises(
+        ProgramError, match=r"^dma\.unpack: tiny has no decoder; dma\.decoder_bytes_per_cycle is 0$"
+    ):
+        Unpack(weights=8, packed=30).cost(plain)
