@@ -1,0 +1,130 @@
+"""The documents say what is: the README's commands and examples work and print what it shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+generate = _generator()
+readme = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_reference_of_hardware_files_is_current() -> None:
+    written = (ROOT / "docs" / "hardware.md").read_text("utf-8")
+    assert written == generate.hardware_page(), "run: python docs/generate.py"
+
+
+def test_the_readme_shows_what_its_commands_and_examples_print() -> None:
+    shown = generate.outputs(readme)
+    assert len(shown) >= 8
+    for each in shown:
+        assert each.current, f"{each.source} prints\n{each.now}run: python docs/generate.py"
+
+
+def test_an_output_that_is_no_longer_true_is_replaced() -> None:
+    text = "a\n```python\nprint(1)\nprint(2)\n```\n\n```text\n7\n```\n```console\n$ npusim --version\n3\n...\n```\nb\n"
+    assert generate.refreshed(text) == text.replace("7\n", "1\n2\n").replace("3\n", "npusim 0.1.0\n")
+
+
+def test_only_the_time_that_npusim_took_may_differ() -> None:
+    def current(shown: str, now: str) -> bool:
+        return bool(generate.Shown("$ npusim run", shown, now, 0, 0).current)
+
+    assert current("Took load 0.27 s.\n", "Took load 1.35 s.\n")
+    assert not current("Latency 0.27 s\n", "Latency 1.35 s\n")
+    assert not current("a\n", "a\nb\n")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files(document: Path) -> None:
+    targets = [target for target in LINK.findall(document.read_text("utf-8")) if "://" not in target]
+    missing = [target for target in targets if not (document.parent / unquote(target)).exists()]
+    assert not missing
+
+
+def test_paths_that_documents_name_exist() -> None:
+    folders = ("isa", "kernels", "scheduler", "npusim", "reports", "tests", "docs", "benchmarks")
+    path = re.compile(rf"`((?:{'|'.join(folders)})/[\w./]*)`")
+    added = {block.name for block in generate.blocks(readme)}
+    for document in DOCUMENTS:
+        for name in path.findall(document.read_text("utf-8")):
+            assert name in added or (ROOT / name).exists(), f"{document.name}: {name}"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources with everything that the README shows how to add."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for room in ("npusim", "isa", "kernels", "scheduler", "reports"):
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for block in generate.blocks(readme):
+        if block.name == "isa/vector.py":
+            _insert(
+                folder / block.name,
+                "@dataclass(slots=True, kw_only=True)\nclass Softmax",
+                block.body + "\n\n",
+            )
+        elif "/" in block.name:
+            (folder / block.name).write_text(block.body, "utf-8")
+    _insert(folder / "kernels" / "__init__.py", "    leaky_relu,\n", "    gelu,\n")
+    _insert(folder / "kernels" / "__init__.py", "    tanh.OPERATOR,\n", "    gelu.OPERATOR,\n")
+    _insert(folder / "isa" / "table.py", "    vector.Softmax,\n", "    vector.Reverse,\n")
+    return folder
+
+
+def test_an_operator_is_added_as_the_readme_says(copy: Path) -> None:
+    assert re.search(r"^gelu +GELU +\S", _python(copy, "-m", "npusim", "ops"), re.MULTILINE)
+
+
+def test_an_instruction_is_added_as_the_readme_says(copy: Path) -> None:
+    (copy / "docs").mkdir(exist_ok=True)
+    _python(copy, "-m", "npusim.isa.manual")
+    assert "### vec.reverse" in (copy / "docs" / "isa.md").read_text("utf-8")
+    encode = (
+        "from npusim.isa.table import decode; from npusim.isa.vector import Reverse; "
+        "one = Reverse(input=3, output=64, size=10); print(decode(one.encode()) == one)"
+    )
+    assert _python(copy, "-c", encode) == "True\n"
+
+
+def test_a_preset_is_added_as_the_readme_says(copy: Path) -> None:
+    assert "edge-192            192   500 MHz" in _python(copy, "-m", "npusim", "hw", "list")
+
+
+def _insert(file: Path, before: str, lines: str) -> None:
+    text = file.read_text("utf-8")
+    assert before in text
+    file.write_text(text.replace(before, lines + before, 1), "utf-8")
+
+
+def _python(folder: Path, *arguments: str) -> str:
+    """What a Python that is started in a copy of the sources prints; it uses the copy."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONUTF8": "1"}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
