@@ -22,9 +22,10 @@ lint: $(VENV)/dev
 
 docs: $(VENV)/dev
 	$(BIN)/python -m npusim.isa.manual
+	$(BIN)/python docs/generate.py
 
 bench: $(VENV)/dev
-	$(BIN)/python -m pip install --quiet '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
 clean:
