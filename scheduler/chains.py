@@ -15,7 +15,7 @@ from npusim.kernels.work import Tile, Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import operand_tensor
-from npusim.scheduler.tiling import PARTS, TileSearch, output_bytes, tile_cycles
+from npusim.scheduler.tiling import PARTS, output_bytes
 
 LONGEST = 8
 """Most stages of one chain; every stage adds rows that are computed twice."""
@@ -71,8 +71,10 @@ def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
 def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | None:
     """The chain from an item that saves most per work, or None."""
     links = list(_links_from(residents, first))[: LONGEST - 1]
+    if not links:
+        return None
     best: tuple[float, Chain] | None = None
-    alone = [_alone(residents, index, hardware) for index in range(first, first + len(links) + 1)]
+    alone = [_alone(residents, index) for index in range(first, first + len(links) + 1)]
     for length in range(len(links), 0, -1):
         items = tuple(range(first, first + length + 1))
         fused = _fused(residents, items, tuple(links[:length]), hardware)
@@ -117,13 +119,9 @@ def _works(residents: Residents, items: Sequence[int]) -> list[Work]:
     return [body for body in bodies if isinstance(body, Work)]
 
 
-def _alone(residents: Residents, index: int, hardware: Hardware) -> float:
+def _alone(residents: Residents, index: int) -> float:
     """Estimated cycles of an item by itself; infinite if it fits nowhere."""
-    item = residents.items[index]
-    if not isinstance(item.body, Work):
-        return 0.0
-    search = TileSearch(item.body, residents.residency(item, item.body), hardware)
-    best = search.best(residents.budget(index))
+    best = residents.search(index).best(residents.budget(index))
     return float("inf") if best is None else best[0]
 
 
@@ -199,7 +197,8 @@ def _cycles(
     compute, traffic = 0.0, 0.0
     for band, count in zip(samples, weights, strict=True):
         compute += count * sum(
-            tile_cycles(work, tile, hardware) for work, tile in zip(works, band, strict=True)
+            residents.search(index).tile_cycles(tile.rows, tile.channels)
+            for index, tile in zip(items, band, strict=True)
         )
         traffic += count * sum(_streamed(residents, items, works, band))
     traffic += sum(work.constant_bytes(0, work.channels) for work in works)

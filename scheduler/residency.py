@@ -14,7 +14,11 @@ from npusim.scheduler.tiling import Residency, TileSearch
 
 
 class Residents:
-    """The resident storages (by root tensor) and what is left of the scratchpad at each item."""
+    """The resident storages (by root tensor) and what is left of the scratchpad at each item.
+
+    `unhurried` items load nothing ahead of the tile that needs it: what waits may split the room of a larger
+    buffer.
+    """
 
     def __init__(
         self,
@@ -31,7 +35,10 @@ class Residents:
         self.hardware = hardware
         self.capacity_bytes = hardware.scratchpad.size_kib * 1024
         self.roots = {root for root, storage in storages.items() if storage.may_be_resident}
+        self.unhurried: set[int] = set()
         self._limits: list[int | None] = [None] * len(items)
+        self._first_uses = self._find_first_uses()
+        self._searches: dict[tuple[int, Residency], TileSearch] = {}
 
     def resident(self, item: Item, operand: tuple[str, int]) -> bool:
         """Whether an operand of an item lives in the scratchpad."""
@@ -45,18 +52,30 @@ class Residents:
         ]
         inside = tuple(root in self.roots for root in roots)
         loaded = tuple(
-            root in self.roots and self.storages[root].from_dram and self._first_use(root, item)
+            root in self.roots and self.storages[root].from_dram and self._first_uses[root] is item
             for root in roots
         )
         return Residency(inside, self.resident(item, work.output.operand), loaded)
 
-    def _first_use(self, root: int, item: Item) -> bool:
-        for other in self.items:
-            if isinstance(other.body, Work):
-                for rows, _ in other.body.inputs:
-                    if self.forest.root(operand_tensor(self.graph, other.node, rows.operand))[0] == root:
-                        return other is item
-        return False
+    def _find_first_uses(self) -> dict[int, Item]:
+        """The first work that reads each storage."""
+        found: dict[int, Item] = {}
+        for item in self.items:
+            if isinstance(item.body, Work):
+                for rows, _ in item.body.inputs:
+                    tensor = operand_tensor(self.graph, item.node, rows.operand)
+                    found.setdefault(self.forest.root(tensor)[0], item)
+        return found
+
+    def search(self, index: int) -> TileSearch:
+        """The tile search of a work as its operands lie now; remembered from one attempt to the next."""
+        item = self.items[index]
+        if not isinstance(item.body, Work):
+            raise ValueError(f"item {index} is no work")
+        key = (index, self.residency(item, item.body))
+        if key not in self._searches:
+            self._searches[key] = TileSearch(item.body, key[1], self.hardware)
+        return self._searches[key]
 
     def _live(self, index: int) -> list[int]:
         """The residents that are live at an item."""
@@ -73,22 +92,25 @@ class Residents:
 
     def fit(self) -> None:
         """Evict until every item has room for its smallest buffers. Raises CompileError when it cannot."""
-        for index, item in enumerate(self.items):
-            while self._smallest(item) > self.capacity_bytes - self.live_bytes(index):
+        for index in range(len(self.items)):
+            while self._smallest(index) > self.capacity_bytes - self.live_bytes(index):
                 self.evict(index)
 
-    def _smallest(self, item: Item) -> int:
+    def _smallest(self, index: int) -> int:
         """Bytes that the streaming buffers of an item need at least; moves and host calls have none."""
-        if not isinstance(item.body, Work):
-            return 0
-        return TileSearch(item.body, self.residency(item, item.body), self.hardware).smallest_buffers()
+        return self.search(index).smallest_buffers() if isinstance(self.items[index].body, Work) else 0
 
     def shrink(self, index: int) -> None:
-        """Give an item less room, after its buffers found no place; evict when that leads nowhere."""
+        """Give an item less room, after its buffers found no place; when that leads nowhere, evict; then slow down.
+
+        Raises CompileError when nothing helps.
+        """
         item = self.items[index]
-        smallest, budget = self._smallest(item), self.budget(index)
+        smallest, budget = self._smallest(index), self.budget(index)
         if isinstance(item.body, Work) and budget > smallest:
             self._limits[index] = max(budget * 3 // 5, smallest)
+        elif index not in self.unhurried and not self._live(index):
+            self.unhurried.add(index)
         else:
             self._limits[index] = None
             self.evict(index)
@@ -110,6 +132,6 @@ class Residents:
         item = self.items[index]
         node = self.graph.nodes[item.node]
         return (
-            f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(item)} bytes of scratchpad for its '
+            f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(index)} bytes of scratchpad for its '
             f"smallest tile, {self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
         )

@@ -17,7 +17,7 @@ from npusim.scheduler.layout import DramLayout
 from npusim.scheduler.packed import packed
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import Item, Storage, operand_tensor
-from npusim.scheduler.tiling import TileSearch, output_bytes, tile_cycles
+from npusim.scheduler.tiling import output_bytes
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy, strided_copy
 
 _LEAD_SLOTS = 8
@@ -85,7 +85,7 @@ class SlotBuilder:
         slots: dict[int, Slot] = {}
         for index, (item, plan) in enumerate(zip(items, self._plans, strict=True)):
             if isinstance(item.body, Work):
-                slots.update(zip(plan.slots, self._work_slots(index, item, item.body, plan), strict=True))
+                slots.update(zip(plan.slots, self._unhurried(index, item, item.body, plan), strict=True))
             elif isinstance(item.body, Move):
                 slots[plan.first] = self._move_slot(index, item, item.body)
             else:
@@ -96,8 +96,7 @@ class SlotBuilder:
         first = len(self.item_of_slot)
         tiles, share = [Tile(0, 1, 0, 1)], True
         if isinstance(item.body, Work):
-            residency = self.residents.residency(item, item.body)
-            best = TileSearch(item.body, residency, self.hardware).best(self.residents.budget(index))
+            best = self.residents.search(index).best(self.residents.budget(index))
             if best is None:
                 raise DoesNotFit(index)
             cut = best[1]
@@ -162,6 +161,15 @@ class SlotBuilder:
 
     # Works.
 
+    def _unhurried(self, index: int, item: Item, work: Work, plan: _Plan) -> list[Slot]:
+        """The slots of a work; loads of one that must not hurry wait for the slot that needs them."""
+        before = len(self.loads)
+        made = self._work_slots(index, item, work, plan)
+        if index in self.residents.unhurried:
+            for load in self.loads[before:]:
+                load.earliest_slot = load.needed_slot
+        return made
+
     def _work_slots(self, index: int, item: Item, work: Work, plan: _Plan) -> list[Slot]:
         name = self.graph.nodes[item.node].name
         constants = self._constant_buffers(item, work, plan)
@@ -169,12 +177,9 @@ class SlotBuilder:
         root, _ = self.residents.forest.root(operand_tensor(self.graph, item.node, work.output.operand))
         linked = root in self._links
         output = Place(None, 0, -1) if linked else self._place(item, work.output.operand)
-        cycles: dict[tuple[int, int], int] = {}
+        search = self.residents.search(index)
         made = []
         for number, (tile, slot) in enumerate(zip(plan.tiles, plan.slots, strict=True)):
-            key = (tile.rows, tile.channels)
-            if key not in cycles:
-                cycles[key] = tile_cycles(work, tile, self.hardware)
             target = output.buffer
             if target is None:
                 size = output_bytes(work, tile.rows, tile.channels)
@@ -192,7 +197,16 @@ class SlotBuilder:
             after = None
             if output.dram_address >= 0:
                 after = partial(self._store, work, tile, target, output)
-            made.append(Slot(index, item.node, cycles[key], (*used, target), emit, after))
+            made.append(
+                Slot(
+                    index,
+                    item.node,
+                    search.tile_cycles(tile.rows, tile.channels),
+                    (*used, target),
+                    emit,
+                    after,
+                )
+            )
         return made
 
     def _constant_buffers(self, item: Item, work: Work, plan: _Plan) -> list[Buffer | None]:

@@ -72,13 +72,6 @@ def _spans(total: int, step: int) -> list[tuple[int, int]]:
     return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
 
 
-def tile_cycles(work: Work, tile: Tile, hardware: Hardware) -> int:
-    """The machine's cost of one tile."""
-    pixel_bytes = work.channels
-    address = TileAddresses((0,) * len(work.inputs), 0, 0, work.output.row_bytes, pixel_bytes)
-    return work.emit(tile, address).cost(hardware).cycles
-
-
 def _constant_traffic(work: Work, hardware: Hardware) -> float:
     """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder."""
     size = work.constant_bytes(0, work.channels)
@@ -102,11 +95,17 @@ class TileSearch:
         self._hardware = hardware
         self._constant_traffic = _constant_traffic(work, hardware)
         self._tile_cycles: dict[tuple[int, int], int] = {}
+        self._best: dict[int, tuple[float, Cut] | None] = {}
 
-    def _cycles_of(self, rows: int, channels: int) -> int:
+    def tile_cycles(self, rows: int, channels: int) -> int:
+        """The machine's cost of a tile of this size."""
         key = (rows, channels)
         if key not in self._tile_cycles:
-            self._tile_cycles[key] = tile_cycles(self._work, Tile(0, rows, 0, channels), self._hardware)
+            work = self._work
+            strides = (work.output.row_bytes, work.channels)
+            address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides)
+            instruction = work.emit(Tile(0, rows, 0, channels), address)
+            self._tile_cycles[key] = instruction.cost(self._hardware).cycles
         return self._tile_cycles[key]
 
     def buffer_bytes(self, cut: Cut) -> int:
@@ -134,7 +133,7 @@ class TileSearch:
         rows, channels = _spans(work.rows, cut.row_step), _spans(work.channels, cut.channel_step)
         row_tiles, channel_tiles = sum(n for _, n in rows), sum(n for _, n in channels)
         tiles = row_tiles * channel_tiles
-        compute = sum(rn * cn * self._cycles_of(r, c) for r, rn in rows for c, cn in channels)
+        compute = sum(rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels)
         reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
         traffic = self._constant_traffic * reload
         for position, resident in enumerate(residency.inputs):
@@ -180,6 +179,11 @@ class TileSearch:
 
     def best(self, budget_bytes: int) -> tuple[float, Cut] | None:
         """The fastest cut whose buffers fit the budget, with its estimated cycles; None if none fits."""
+        if budget_bytes not in self._best:
+            self._best[budget_bytes] = self._search(budget_bytes)
+        return self._best[budget_bytes]
+
+    def _search(self, budget_bytes: int) -> tuple[float, Cut] | None:
         best: tuple[float, Cut] | None = None
         idle_groups = 0
         for group in cuts(self._work, self._residency):
