@@ -1,0 +1,296 @@
+"""The vector unit: small vectors written out, and exact occupancy on both sides of each gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npusim.isa.arithmetic import softmax_scaling
+from npusim.isa.hardware_file import change
+from npusim.isa.instruction import Cost, Instruction
+from npusim.isa.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale, Softmax
+
+from .samples import codes, read, run, tiny_hardware
+
+A, B, OUT = 0, 256, 1024
+INT8 = {"low": -128, "high": 127, "signed": 1}
+UINT8 = {"low": 0, "high": 255, "signed": 0}
+ONE = {"multiplier": 1 << 30, "shift": 1}
+"""The scale 1: 2^30 * 2^(1 - 31)."""
+FUNCTION = {function.name: number for number, function in enumerate(FUNCTIONS)}
+
+
+def scaled(prefix: str, halvings: int = 0) -> dict[str, int]:
+    """The rescale `prefix` by 2^-halvings."""
+    return {f"{prefix}_multiplier": 1 << 30, f"{prefix}_shift": 1 - halvings}
+
+
+def binary(name: str, a: list[int], b: list[int], **fields: Any) -> list[int]:
+    """One row of a binary function, all scales 1 unless `fields` say otherwise."""
+    defaults = INT8 | scaled("a") | scaled("b") | scaled("output")
+    instruction = Binary(
+        **{
+            "function": FUNCTION[name], "a": A, "b": B, "output": OUT, "rows": 1, "columns": len(a),
+            "a_column_stride": 1, "b_column_stride": 1, **defaults, **fields,
+        }
+    )  # fmt: skip
+    dtype = "int8" if instruction.signed else "uint8"
+    memory = run(instruction, {A: codes(*a, dtype=dtype), B: codes(*b, dtype=dtype)})
+    (row,) = read(memory, OUT, 1, len(a), dtype=dtype)
+    return list(row)
+
+
+def test_add() -> None:
+    assert binary("add", [1, -5, 100, -100], [2, 7, 100, -100]) == [3, 2, 127, -128]
+    # (1 - 3) + (2 - -1) - 4 = -3
+    assert binary("add", [1], [2], a_zero=3, b_zero=-1, output_zero=-4) == [-3]
+    assert binary("add", [200], [56], **UINT8, a_zero=128, b_zero=128, output_zero=128) == [72 - 72 + 128]
+
+
+def test_add_with_different_scales() -> None:
+    """With 4 fractional bits: 3 * 16 / 2 + 5 * 16 / 4 = 44; / 16 = 2.75, rounded 3."""
+    fields = {"left_shift": 4, **scaled("a", 1), **scaled("b", 2), **scaled("output", 4)}
+    assert binary("add", [3], [5], **fields) == [3]
+    assert binary("sub", [3], [5], **fields) == [0]  # 24 - 20 = 4; / 16 = 0.25
+    assert binary("sub", [5], [3], **fields) == [2]  # 40 - 12 = 28; / 16 = 1.75
+
+
+def test_sub() -> None:
+    assert binary("sub", [1, -5, 100, -100], [2, 7, -100, 100]) == [-1, -12, 127, -128]
+
+
+def test_mul() -> None:
+    assert binary("mul", [3, -5, 100], [4, 7, 100]) == [12, -35, 127]
+    # (3 - 1) * (4 - -2) = 12; / 8 = 1.5, away from zero 2; plus 5
+    assert binary("mul", [3, -1], [4, 4], a_zero=1, b_zero=-2, output_zero=5, **scaled("output", 3)) == [7, 3]
+
+
+def test_max_and_min() -> None:
+    assert binary("max", [1, -5, 100], [2, -7, 50]) == [2, -5, 100]
+    assert binary("min", [1, -5, 100], [2, -7, 50]) == [1, -7, 50]
+    assert binary("max", [200, 3], [100, 2], **UINT8) == [200, 3]
+    assert binary("max", [1, -5, 100], [2, -7, 50], low=0, high=6) == [2, 0, 6]
+
+
+@pytest.mark.parametrize(
+    ("strides", "expected"),
+    [
+        # b is 10, 20, 30, 40, ...
+        ({"b_row_stride": 3, "b_column_stride": 1}, [[11, 22, 33], [44, 55, 66]]),
+        ({"b_row_stride": 0, "b_column_stride": 1}, [[11, 22, 33], [14, 25, 36]]),  # one row
+        ({"b_row_stride": 1, "b_column_stride": 0}, [[11, 12, 13], [24, 25, 26]]),  # one column
+        ({"b_row_stride": 0, "b_column_stride": 0}, [[11, 12, 13], [14, 15, 16]]),  # one value
+        ({"b_row_stride": 4, "b_column_stride": 1}, [[11, 22, 33], [54, 65, 76]]),  # part of longer rows
+    ],
+)
+def test_operands_that_repeat(strides: dict[str, int], expected: list[list[int]]) -> None:
+    fields = INT8 | scaled("a") | scaled("b") | scaled("output")
+    instruction = Binary(
+        a=A, b=B, output=OUT, rows=2, columns=3, a_row_stride=3, a_column_stride=1, **fields, **strides
+    )
+    memory = run(instruction, {A: codes(1, 2, 3, 4, 5, 6), B: codes(10, 20, 30, 40, 50, 60, 70, 80)})
+    assert read(memory, OUT, 2, 3) == expected
+
+
+def pool(
+    maximum: int, size: tuple[int, int], kernel: tuple[int, int], values: list[int], **fields: Any
+) -> Any:
+    """A pool of stride 1 over one channel without padding, as [row][column]."""
+    given = INT8 | fields
+    pads = (given.get("pad_top", 0), given.get("pad_left", 0))
+    out = [n + 2 * pad - k + 1 for n, pad, k in zip(size, pads, kernel, strict=True)]
+    instruction = Pool(
+        **{
+            "maximum": maximum, "ifm": A, "ofm": OUT, "depth": 1, "ifm_height": size[0], "ifm_width": size[1],
+            "ifm_row_stride": size[1], "ofm_height": out[0], "ofm_width": out[1], "ofm_row_stride": out[1],
+            "kernel_height": kernel[0], "kernel_width": kernel[1], "stride_height": 1, "stride_width": 1, **given,
+        }
+    )  # fmt: skip
+    dtype = "int8" if instruction.signed else "uint8"
+    memory = run(instruction, {A: codes(*values, dtype=dtype)})
+    shape = (instruction.ofm_height, instruction.ofm_width)
+    return read(memory, OUT, *shape, dtype=dtype)
+
+
+def test_average_pools_round_half_away_from_zero() -> None:
+    assert pool(0, (1, 4), (1, 2), [1, 2, -1, -2]) == [[2, 1, -2]]  # 1.5, 0.5, -1.5
+    assert pool(0, (2, 2), (2, 2), [1, 2, 3, 5]) == [[3]]  # 11 / 4 = 2.75
+    assert pool(0, (1, 2), (1, 2), [250, 255], **UINT8) == [[253]]  # 252.5
+    assert pool(0, (1, 4), (1, 2), [1, 2, -1, -2], low=0, high=1) == [[1, 1, 0]]
+
+
+def test_padding_does_not_count() -> None:
+    """3 x 3 windows over 1 2 / 3 4: each sees all four (2.5); over 5 9 with padding of one row: 1 x 2 values."""
+    assert pool(0, (2, 2), (3, 3), [1, 2, 3, 4], pad_top=1, pad_left=1) == [[3, 3], [3, 3]]
+    assert pool(0, (1, 2), (3, 1), [5, 9], pad_top=1) == [[5, 9]]
+    assert pool(0, (1, 3), (1, 3), [10, 20, 60], pad_left=1) == [[15, 30, 40]]
+    assert pool(1, (1, 3), (1, 3), [-10, -20, -60], pad_left=1) == [[-10, -10, -20]]
+
+
+def test_maximum_pools() -> None:
+    assert pool(1, (2, 3), (2, 2), [1, 5, -3, -8, 2, 4]) == [[5, 5]]
+    assert pool(1, (2, 3), (2, 2), [1, 5, 200, 8, 2, 4], **UINT8) == [[8, 200]]
+    assert pool(1, (2, 3), (2, 2), [1, 5, -3, -8, 2, 4], high=3) == [[3, 3]]
+
+
+def test_strided_pools_of_several_channels() -> None:
+    """Two channels, windows of two columns, three apart: columns 0, 1 and 3, 4."""
+    values = [1, 10, 3, 30, 99, 99, 5, 50, 7, 70]
+    fields = {
+        "ifm_width": 5,
+        "depth": 2,
+        "ifm_row_stride": 10,
+        "ofm_width": 2,
+        "ofm_row_stride": 4,
+        "stride_width": 3,
+    }
+    instruction = Pool(ifm=A, ofm=OUT, ifm_height=1, ofm_height=1, kernel_height=1, kernel_width=2, stride_height=1,
+                       **INT8, **fields)  # fmt: skip
+    assert read(run(instruction, {A: codes(*values)}), OUT, 2, 2) == [[2, 20], [6, 60]]
+
+
+def test_mean() -> None:
+    """[2, 3, 2]: sums over the middle, less 3 zero points of 1, times 1/4 (2^-2), plus 10."""
+    values = [1, 2, 3, 4, 5, 6, -1, -2, -3, -4, -5, -6]
+    instruction = Mean(input=A, output=OUT, outer=2, count=3, inner=2, input_zero=1, output_zero=10,
+                       multiplier=1 << 30, shift=-1, **INT8)  # fmt: skip
+    # The rescale halves twice, halves first up, then away from zero: 9 - 3 = 6 -> 3 -> 2; 12 - 3 = 9 -> 5 -> 3;
+    # -9 - 3 = -12 -> -6 -> -3; -12 - 3 = -15 -> -7 -> -4.
+    assert read(run(instruction, {A: codes(*values)}), OUT, 2, 2) == [[12, 13], [7, 6]]
+
+
+def test_mean_rounds_in_two_steps() -> None:
+    """5 * 2^30 / 2^31 = 2.5 -> 3, then 3 / 2 = 1.5 -> 2, where one step would give 1.25 -> 1."""
+    instruction = Mean(input=A, output=OUT, outer=1, count=1, inner=1, multiplier=1 << 30, shift=-1, **INT8)
+    assert read(run(instruction, {A: codes(5)}), OUT, 1) == [2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "source", "target", "given", "expected"),
+    [
+        (INT8 | ONE | {"input_signed": 1}, "int8", "int8", [-128, -1, 0, 127], [-128, -1, 0, 127]),
+        (UINT8 | ONE | {"input_signed": 1, "output_zero": 128}, "int8", "uint8", [-128, 0, 127], [0, 128, 255]),
+        (INT8 | ONE | {"input_zero": 128}, "uint8", "int8", [0, 128, 255], [-128, 0, 127]),
+        # (code + 3) / 2, halves away from zero, less 5, clamped
+        (
+            {"low": -6, "high": 0, "signed": 1, "input_signed": 1, "multiplier": 1 << 30, "shift": 0, "input_zero": -3,
+             "output_zero": -5},
+            "int8", "int8", [-8, -4, -2, 0, 2, 100], [-6, -5, -4, -3, -2, 0],
+        ),
+    ],
+)  # fmt: skip
+def test_rescale(
+    fields: dict[str, int], source: str, target: str, given: list[int], expected: list[int]
+) -> None:
+    memory = run(Rescale(input=A, output=OUT, size=len(given), **fields), {A: codes(*given, dtype=source)})
+    assert read(memory, OUT, len(given), dtype=target) == expected
+
+
+def test_rescale_ties() -> None:
+    """Halving in one step: halves go up, -0.5 to 0 and 0.5 to 1 (the high product rounds half up)."""
+    fields = INT8 | {"input_signed": 1, "multiplier": 1 << 30, "shift": 0}
+    memory = run(Rescale(input=A, output=OUT, size=4, **fields), {A: codes(-3, -1, 1, 3)})
+    assert read(memory, OUT, 4) == [-1, 0, 1, 2]
+
+
+def test_lookup() -> None:
+    table = bytes((7 * code + 1) % 256 for code in range(256))
+    memory = run(Lookup(input=A, output=OUT, size=4, table=B), {A: bytes([0, 1, 255, 128]), B: table})
+    assert read(memory, OUT, 4, dtype="uint8") == [1, 8, (7 * 255 + 1) % 256, (7 * 128 + 1) % 256]
+
+
+def softmax(values: list[list[int]], scale: float, dtype: str = "int8") -> Any:
+    multiplier, left_shift, difference_min = softmax_scaling(scale, 1.0)
+    instruction = Softmax(
+        input=A, output=OUT, rows=len(values), depth=len(values[0]), multiplier=multiplier, left_shift=left_shift,
+        difference_min=difference_min, signed=int(dtype == "int8"),
+    )  # fmt: skip
+    memory = run(instruction, {A: codes(*np.ravel(values).tolist(), dtype=dtype)})
+    return read(memory, OUT, *np.shape(values), dtype=dtype)
+
+
+def test_softmax_of_equal_codes() -> None:
+    """Shares of 1/256: a half is 128 above the lowest code, a quarter 64, the whole is clamped to 255."""
+    assert softmax([[5, 5], [-128, -128]], 0.1) == [[0, 0], [0, 0]]
+    assert softmax([[9, 9, 9, 9]], 0.1, "uint8") == [[64, 64, 64, 64]]
+    assert softmax([[3]], 0.1) == [[127]]
+    assert softmax([[100, -100]], 1.0) == [[127, -128]]  # e^-200 is below the smallest difference
+
+
+def test_softmax_is_close_to_the_real_one() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(-128, 128, (20, 10)).tolist()
+    for row, shares in zip(values, softmax(values, 0.05), strict=True):
+        real = [exp(0.05 * code) for code in row]
+        for share, value in zip(shares, real, strict=True):
+            assert share + 128 == pytest.approx(min(256 * value / sum(real), 255), abs=0.51)
+
+
+# Occupancy: 4 lanes, 10 cycles of start-up, every function with a number of cycles of its own.
+
+CHIP = change(
+    tiny_hardware(),
+    {
+        "vector.lanes": 4, "vector.startup_cycles": 10, "vector.add_cycles": 3, "vector.mul_cycles": 5,
+        "vector.max_cycles": 2, "vector.requantise_cycles": 7, "vector.pool_cycles": 4, "vector.reduce_cycles": 6,
+        "vector.divide_cycles": 9, "vector.lut_cycles": 8, "vector.exp_cycles": 11,
+    },
+)  # fmt: skip
+R, W = "scratchpad_read_byte", "scratchpad_write_byte"
+POOL = Pool(ofm_height=2, ofm_width=3, depth=4, kernel_height=2, kernel_width=2)
+PER_ROW = 2 + (11 + 6) + (11 + 7)
+"""Softmax: the maximum; exponential and add; exponential and rescale."""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "cycles", "actions"),
+    [
+        (Binary(function=FUNCTION["add"], rows=2, columns=4), 10 + 2 * 3, {"vector_add_q8": 8, R: 16, W: 8}),
+        (Binary(function=FUNCTION["sub"], rows=3, columns=3), 10 + 3 * 3, {"vector_add_q8": 9, R: 18, W: 9}),
+        (Binary(function=FUNCTION["mul"], rows=1, columns=4), 10 + 5, {"vector_mul_q8": 4, R: 8, W: 4}),
+        (Binary(function=FUNCTION["mul"], rows=1, columns=5), 10 + 2 * 5, {"vector_mul_q8": 5, R: 10, W: 5}),
+        (Binary(function=FUNCTION["max"], rows=1, columns=1), 10 + 2, {"vector_max": 1, R: 2, W: 1}),
+        (Binary(function=FUNCTION["min"], rows=1, columns=1), 10 + 2, {"vector_max": 1, R: 2, W: 1}),
+        # 2 x 3 pixels of one group of 4 channels: 4 steps of 4 cycles, for averages one division of 9
+        (replace(POOL, maximum=1), 10 + 6 * 4 * 4, {"vector_pool_step": 96, R: 96, W: 24}),
+        (POOL, 10 + 6 * (4 * 4 + 9), {"vector_pool_step": 96, "vector_divide": 24, R: 96, W: 24}),
+        (
+            replace(POOL, depth=5),
+            10 + 6 * 2 * (4 * 4 + 9),
+            {"vector_pool_step": 120, "vector_divide": 30, R: 120, W: 30},
+        ),
+        # per outer and 4 inner: count adds of 6 and one rescale of 7
+        (
+            Mean(outer=2, count=3, inner=4),
+            10 + 2 * (3 * 6 + 7),
+            {"vector_add_i32": 24, "requantise": 8, R: 24, W: 8},
+        ),
+        (
+            Mean(outer=2, count=3, inner=5),
+            10 + 2 * 2 * (3 * 6 + 7),
+            {"vector_add_i32": 30, "requantise": 10, R: 30, W: 10},
+        ),
+        (Rescale(size=8), 10 + 2 * 7, {"requantise": 8, R: 8, W: 8}),
+        (Rescale(size=9), 10 + 3 * 7, {"requantise": 9, R: 9, W: 9}),
+        # the table of 256 bytes at 4 per cycle, then the look-ups
+        (Lookup(size=8), 10 + 64 + 2 * 8, {"vector_lut": 8, R: 8 + 256, W: 8}),
+        (Lookup(size=9), 10 + 64 + 3 * 8, {"vector_lut": 9, R: 9 + 256, W: 9}),
+        # per row three passes and a reciprocal of 11
+        (
+            Softmax(rows=2, depth=8),
+            10 + 2 * (2 * PER_ROW + 11),
+            {"vector_max": 16, "vector_exp": 34, "vector_add_i32": 16, "requantise": 16, R: 48, W: 16},
+        ),
+        (
+            Softmax(rows=1, depth=9),
+            10 + 3 * PER_ROW + 11,
+            {"vector_max": 9, "vector_exp": 19, "vector_add_i32": 9, "requantise": 9, R: 27, W: 9},
+        ),
+    ],
+)
+def test_occupancy(instruction: Instruction, cycles: int, actions: dict[str, int]) -> None:
+    assert instruction.cost(CHIP) == Cost(cycles, actions)
