@@ -161,7 +161,8 @@ def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
             continue
         if not outputs:
             raise GraphError(f"{where}: has no output")
-        name = _unique(tensors[outputs[0]].name, names)
+        # Converters join the names of all that they fused with ";": the first one tells the layer.
+        name = _unique(tensors[outputs[0]].name.split(";")[0], names)
         where = f"layer {_quoted(name)} ({record.kind} version {record.version}, operator {number})"
         node = _node(name, where, record, tensors, options_class)
         nodes.append(node)
