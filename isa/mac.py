@@ -18,7 +18,16 @@ from npusim.isa.arithmetic import Rounding, requantise
 from npusim.isa.convolution import convolve, depthwise_convolve
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Cost, FieldSpec, Instruction, Region, Regions, Space, Unit, bits, dense
-from npusim.isa.mac_timing import ArrayShape, Occupancy, array_shape, output_stationary, weight_stationary
+from npusim.isa.mac_timing import (
+    ArrayShape,
+    Occupancy,
+    Split,
+    array_shape,
+    output_stationary,
+    output_stationary_split,
+    weight_stationary,
+    weight_stationary_split,
+)
 from npusim.isa.memory import Memory, Write
 from npusim.isa.program import HostCall
 
@@ -237,12 +246,25 @@ class Convolve(_Window):
             work = output_stationary(shape, pixels, inner, self.ofm_depth)
             updates = pixels * self.ofm_depth
         else:
-            beats = -(-min(inner, shape.rows) // shape.ifm_port)
-            work = weight_stationary(shape, pixels, inner, self.ofm_depth, beats)
+            work = weight_stationary(shape, pixels, inner, self.ofm_depth, self._beats(shape))
             updates = pixels * self.ofm_depth * -(-inner // shape.rows)
         column_folds = -(-self.ofm_depth // shape.columns)
         reads = pixels * inner * column_folds + self._weight_count() * work.pixel_blocks
         return Cost(work.total, self._actions(shape, work, macs, updates, reads), array_cycles=work.array)
+
+    def split(self, hardware: Hardware) -> Split:
+        """Where the cycles of `cost` go."""
+        shape = array_shape(hardware.mac_array)
+        pixels = self.ofm_height * self.ofm_width
+        inner = self.kernel_height * self.kernel_width * self.ifm_depth
+        if self.output_stationary:
+            return output_stationary_split(shape, pixels, inner, self.ofm_depth)
+        return weight_stationary_split(shape, pixels, inner, self.ofm_depth, self._beats(shape))
+
+    def _beats(self, shape: ArrayShape) -> int:
+        """Cycles that the feature-map port takes for one vector of operands."""
+        inner = self.kernel_height * self.kernel_width * self.ifm_depth
+        return -(-min(inner, shape.rows) // shape.ifm_port)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -285,11 +307,23 @@ class Depthwise(_Window):
         shape = array_shape(hardware.mac_array)
         pixels = self.ofm_height * self.ofm_width
         taps = self.kernel_height * self.kernel_width
-        fresh = self.kernel_height * min(self.stride_width, self.kernel_width)
-        beats = max(1, -(-fresh * min(shape.columns, self.ofm_depth) // shape.ifm_port))
-        work = weight_stationary(shape, pixels, taps, self.ofm_depth, beats)
+        work = weight_stationary(shape, pixels, taps, self.ofm_depth, self._beats(shape))
         outputs = pixels * self.ofm_depth
-        reads = outputs * fresh + self._weight_count() * work.pixel_blocks
+        reads = outputs * self._fresh() + self._weight_count() * work.pixel_blocks
         updates = outputs * -(-taps // shape.rows)
         actions = self._actions(shape, work, outputs * taps, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
+
+    def split(self, hardware: Hardware) -> Split:
+        """Where the cycles of `cost` go."""
+        shape = array_shape(hardware.mac_array)
+        pixels, taps = self.ofm_height * self.ofm_width, self.kernel_height * self.kernel_width
+        return weight_stationary_split(shape, pixels, taps, self.ofm_depth, self._beats(shape))
+
+    def _fresh(self) -> int:
+        """Values of a channel's window that the pixel before did not have."""
+        return self.kernel_height * min(self.stride_width, self.kernel_width)
+
+    def _beats(self, shape: ArrayShape) -> int:
+        """Cycles that the feature-map port takes for the new values of a pixel's windows."""
+        return max(1, -(-self._fresh() * min(shape.columns, self.ofm_depth) // shape.ifm_port))

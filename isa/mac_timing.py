@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from npusim.isa.hardware import MacArray
@@ -45,6 +46,23 @@ class Occupancy(NamedTuple):
     array: int
     folds: int
     pixel_blocks: int
+
+
+class Split(NamedTuple):
+    """Where the cycles of one instruction go; the parts are at least 0 and add up to `Occupancy.total`.
+
+    useful:       multiply-accumulates / multipliers, rounded up: every multiplier has work.
+    edge:         operands stream one vector per cycle, but rows, columns or pixels of the array are empty.
+    fill_drain:   weights load while nothing streams, results leave the pipeline.
+    port:         a vector of operands or a row of weights takes several cycles, as its port is narrower.
+    output_stage: the array waits for the output stage, and the last group passes through it.
+    """
+
+    useful: int
+    edge: int
+    fill_drain: int
+    port: int
+    output_stage: int
 
 
 def array_shape(array: MacArray) -> ArrayShape:
@@ -132,3 +150,33 @@ def output_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int)
     blocks = sum(count for _, count in pixel_parts)
     folds = blocks * sum(count for _, count in channel_parts)
     return Occupancy(_chain(groups, lead, drain), lead + folds * fold + drain, folds, blocks)
+
+
+@lru_cache(maxsize=65536)
+def weight_stationary_split(shape: ArrayShape, pixels: int, inner: int, channels: int, beats: int) -> Split:
+    """The parts of `weight_stationary` with the same arguments."""
+    vectors = pixels * -(-inner // shape.rows) * -(-channels // shape.columns)
+    wide = shape._replace(weight_port=shape.columns)
+    unhindered = weight_stationary(wide, pixels, inner, channels, 1)
+    work = weight_stationary(shape, pixels, inner, channels, beats)
+    return _split(shape, pixels * inner * channels, vectors, unhindered, work)
+
+
+@lru_cache(maxsize=65536)
+def output_stationary_split(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Split:
+    """The parts of `output_stationary` with the same arguments."""
+    wide = shape._replace(ifm_port=shape.rows, weight_port=shape.columns)
+    unhindered = output_stationary(wide, pixels, inner, channels)
+    work = output_stationary(shape, pixels, inner, channels)
+    return _split(shape, pixels * inner * channels, work.folds * inner, unhindered, work)
+
+
+def _split(shape: ArrayShape, macs: int, vectors: int, unhindered: Occupancy, work: Occupancy) -> Split:
+    """One hindrance after the other: full array, whole vectors, fill and drain, real ports, output stage.
+
+    Each adds what the closed form grows by. Without shadow registers the published formulas leave out one
+    cycle, so the array of a single multiplier could be one faster than its own stream: never below it here.
+    """
+    full = -(-macs // (shape.rows * shape.columns))
+    steps = list(accumulate((full, vectors, unhindered.array, work.array, work.total), max))
+    return Split(full, *(after - before for before, after in pairwise(steps)))
