@@ -545,9 +545,9 @@ def test_real_programs_load_fast(shared: Path) -> None:
     data = container.dumps(program)
     best = float("inf")
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         loaded = container.loads(data)
-        best = min(best, time.perf_counter() - begin)
+        best = min(best, time.process_time() - begin)
     require_equal(loaded, program)
     assert best < 0.15
 

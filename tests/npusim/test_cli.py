@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -468,12 +469,14 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_help_is_fast() -> None:
-    def seconds() -> float:
-        begin = time.perf_counter()
+    def cpu_seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert process("--help").returncode == 0
-        return time.perf_counter() - begin
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(seconds() for _ in range(5)) < 0.6  # 0.16 on a quiet computer; the aim is 0.3
+    # 0.16 on a quiet computer, the aim is 0.3; processor time, because tests share the computer with others.
+    assert min(cpu_seconds() for _ in range(5)) < 0.6
 
 
 def test_run_imports_only_what_it_uses(digits: Path) -> None:

@@ -93,7 +93,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 def outcome(data: bytes) -> str:
     """How reading ends: "graph" or "error". Anything but an error of ours, on one line, is raised."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         tflite.parse(data, "damaged")
     except NpusimError as fault:
@@ -102,7 +102,7 @@ def outcome(data: bytes) -> str:
         assert 0 < len(text) < LONGEST_MESSAGE, text
         return "error"
     finally:
-        assert time.perf_counter() - started < LONGEST_SECONDS
+        assert time.process_time() - started < LONGEST_SECONDS
     return "graph"
 
 
@@ -205,12 +205,12 @@ def test_rows_that_share_one_long_vector() -> None:
     build.operators *= many
     file = build.file([x], [y])
     assert len(file) < 40_000
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(
         FormatError, match=r"^operator \d+: overlaps other parts of the file, which is damaged$"
     ):
         tflite.parse(file, "hurt")
-    assert time.perf_counter() - started < LONGEST_SECONDS
+    assert time.process_time() - started < LONGEST_SECONDS
 
 
 def test_rows_beyond_counting() -> None:
@@ -231,9 +231,9 @@ def test_thousands_of_nodes_with_one_name() -> None:
         build.operator("RELU", [i], [i + 1])
         build.operators[-1].fields["OpcodeIndex"] = 0
     build.codes = build.codes[:1]
-    started = time.perf_counter()
+    started = time.process_time()
     graph = tflite.parse(build.file([0], [many - 1]), "long")
-    assert time.perf_counter() - started < LONGEST_SECONDS
+    assert time.process_time() - started < LONGEST_SECONDS
     assert graph.nodes[-1].name == f"same_{many - 2}"
 
 
