@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Before numpy is imported: several test processes share the cores already.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def shared_folder() -> Path | None:
