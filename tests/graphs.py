@@ -367,6 +367,7 @@ def evaluate(graph: Graph, inputs: Sequence[Array]) -> dict[int, Array]:
 # Random graphs.
 
 _MOST_ELEMENTS = 12_000
+_MOST_WEIGHTS = 40_000
 
 
 class _Growth:
@@ -433,7 +434,10 @@ class _Growth:
         dilations = (max(1, self.pick(-2, 3)), max(1, self.pick(-2, 3)))
         padding = self.sides(source, kernel, strides, dilations)
         multiplier, channels = max(1, self.pick(-2, 3)), self.pick(1, 40)
-        depth = self.sketch.shape(source)[3] * multiplier if depthwise else channels
+        taken = self.sketch.shape(source)[3]
+        depth = taken * multiplier if depthwise else channels
+        if not depthwise and prod(kernel) * taken * channels > _MOST_WEIGHTS:
+            return ()
         if not self.fits(source, kernel, strides, dilations, padding, depth):
             return ()
         common: dict[str, Any] = {
@@ -450,7 +454,7 @@ class _Growth:
 
     def fully_connected(self) -> Sequence[int]:
         source = self.choose(self.live)
-        if prod(self.sketch.shape(source)[1:]) > 4000:
+        if prod(self.sketch.shape(source)[1:]) * 40 > _MOST_WEIGHTS:
             return ()
         return (
             self.sketch.fully_connected(
