@@ -79,12 +79,16 @@ def run_fresh(command: Sequence[str]) -> Sample:
     """Run a command in a process of its own, from start to exit.
 
     Raises BenchmarkError with the end of what it printed when it fails. The peak counts the memory of this
-    process at the moment of the start, so this package imports nothing large before it measures.
+    process at the moment of the start, so this package imports nothing large before it measures. Python may keep
+    its bytecode: pip compiles what it installs, a checkout is compiled by its first run.
     """
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryFile() as output:
         begin = time.perf_counter()
         try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+            )
         except OSError as fault:
             raise BenchmarkError(f"{command[0]}: {fault.strerror}") from fault
         _, status, usage = os.wait4(process.pid, 0)
