@@ -139,10 +139,14 @@ def codec(annotation: Any) -> Codec:
 @cache
 def field_codec(kind: type, name: str) -> Codec:
     """The codec of one field of a dataclass."""
-    annotation = get_type_hints(kind)[name]
     if (kind, name) in SIGNED_FIELDS:
         return _tuple_codec(Codec(_write_integer, _read_signed))
-    return codec(annotation)
+    return codec(_annotations(kind)[name])
+
+
+@cache
+def _annotations(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _dataclass_codec(kind: type) -> Codec:

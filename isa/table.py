@@ -51,7 +51,7 @@ def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
     code = np.ascontiguousarray(code, np.uint8).reshape(-1, WORD_BYTES)
     decoded: list[Instruction] = [_NOTHING] * len(code)
     lanes = code.view("<u8")
-    for opcode in np.unique(code[:, 0]).tolist():
+    for opcode in sorted(set(code[:, 0].tolist())):
         positions = np.flatnonzero(code[:, 0] == opcode)
         rows = decode_rows(BY_OPCODE[opcode], lanes[positions]) if opcode in BY_OPCODE else None
         if rows is None:
