@@ -16,7 +16,7 @@ from npusim.kernels.move_lowering import join
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, move, quantization
 from npusim.kernels.operator import Alias, Call, Operator
 from npusim.kernels.rescale import sound_scales
-from npusim.kernels.vector_lowering import table_work
+from npusim.kernels.vector_lowering import dense_row_bytes, table_work
 from npusim.kernels.work import Lowering, Move, Rows, Work
 
 
@@ -100,7 +100,7 @@ def _few_rescaled_rows(call: Call) -> bool:
 
 
 def _lower(call: Call, hardware: Hardware) -> Lowering:
-    """A copy per input; an input of another scale is looked up row by row instead."""
+    """A copy per input; an input of another scale is looked up instead, a contiguous piece at a time."""
     axis, offset = call.attributes["axis"], 0
     parts: list[Move | Work] = []
     for position in range(len(call.inputs)):
@@ -108,10 +108,10 @@ def _lower(call: Call, hardware: Hardware) -> Lowering:
         if entries is None:
             parts.append(join(call, position, offset))
         else:
-            pitch = prod(call.outputs[0].shape[axis:])
-            for row in range(prod(call.outputs[0].shape[:axis])):
-                source = Rows(("in", position), 1, row_bytes, row * row_bytes)
-                target = Rows(("out", 0), 1, row_bytes, row * pitch + offset)
+            pitch, inner = prod(call.outputs[0].shape[axis:]), dense_row_bytes(row_bytes)
+            for piece in range(prod(call.outputs[0].shape[:axis])):
+                source = Rows(("in", position), row_bytes // inner, inner, piece * row_bytes)
+                target = Rows(("out", 0), row_bytes // inner, inner, piece * pitch + offset)
                 parts.append(table_work(source, target, entries))
         offset += row_bytes
     return tuple(parts)
