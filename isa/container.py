@@ -86,7 +86,7 @@ _TABLE_BYTES = _HEAD.size + len(SECTIONS) * _ROW.size
 
 
 def save(program: Program, path: str | Path) -> None:
-    """Write a program; the file appears complete or stays what it was.
+    """Write a program; the file appears complete or stays what it was. A device or pipe is written directly.
 
     Raises ProgramError for a program that could not be loaded again, or a path that cannot be written.
     """
@@ -94,6 +94,9 @@ def save(program: Program, path: str | Path) -> None:
     target = Path(path).resolve()
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+            return
         try:
             partial.write_bytes(data)
             partial.replace(target)

@@ -192,6 +192,15 @@ def test_saving_replaces_a_file_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["p.npu"]
 
 
+def test_devices_and_links_stay_what_they_are(tmp_path: Path) -> None:
+    container.save(PROGRAM, "/dev/null")
+    assert Path("/dev/null").is_char_device()
+    (tmp_path / "link.npu").symlink_to(tmp_path / "p.npu")
+    container.save(PROGRAM, tmp_path / "link.npu")
+    assert (tmp_path / "link.npu").is_symlink()
+    assert (tmp_path / "p.npu").read_bytes() == DATA
+
+
 def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match=r"nowhere/p\.npu: cannot be written: No such file or directory$"):
         container.save(PROGRAM, tmp_path / "nowhere" / "p.npu")
