@@ -123,7 +123,8 @@ def _schedule(
     for _ in range(_ATTEMPTS):
         chains = plan_chains(residents, hardware)
         inside = residents.roots.union(*(chain.links for chain in chains.values()))
-        layout = DramLayout(residents.graph, residents.storages, residents.forest, inside, hardware)
+        together = [chain.items for chain in chains.values()]
+        layout = DramLayout(residents.graph, residents.storages, residents.forest, inside, together, hardware)
         host_calls = _host_calls(uses, residents, layout)
         builder = SlotBuilder(residents, layout, host_calls, chains, hardware)
         try:

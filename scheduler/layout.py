@@ -17,7 +17,10 @@ _UNLIMITED = 1 << 60
 
 
 class DramLayout:
-    """Addresses in DRAM. Activations get theirs at once, constants as they are added, the code comes last."""
+    """Addresses in DRAM. Activations get theirs at once, constants as they are added, the code comes last.
+
+    `together` are items that run at the same time, first to last: what one of them touches lives through all.
+    """
 
     def __init__(
         self,
@@ -25,6 +28,7 @@ class DramLayout:
         storages: Mapping[int, Storage],
         forest: Aliases,
         resident: set[int],
+        together: Sequence[tuple[int, ...]],
         hardware: Hardware,
     ) -> None:
         self._graph = graph
@@ -34,6 +38,8 @@ class DramLayout:
         self._chunks: dict[object, int] = {}
         self._constants: list[bytes] = []
         self._constant_bytes = 0
+        begins = {item: items[0] for items in together for item in items}
+        ends = {item: items[-1] for items in together for item in items}
         arena = Allocator(_UNLIMITED)
         wanted = [
             (root, each)
@@ -46,7 +52,9 @@ class DramLayout:
         for root, each in sorted(wanted, key=lambda pair: (-pair[1].size_bytes, pair[0])):
             size = aligned(each.size_bytes, self._alignment)
             kept = root in graph.inputs or root in graph.outputs
-            first, last = (-1, _UNLIMITED) if kept else (each.first, each.last)
+            first, last = begins.get(each.first, each.first), ends.get(each.last, each.last)
+            if kept:
+                first, last = -1, _UNLIMITED
             address = arena.place(size, first, last)
             assert address is not None
             self._addresses[root] = address
