@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from npusim.performance import performance_info
 from npusim.result import (
     DramBytes,
     LayerResult,
-    LowerBound,
     Power,
     RunCycles,
     RunEnergy,
@@ -29,6 +28,9 @@ from npusim.result import (
     WallTimes,
 )
 from npusim.trace import Execution
+
+if TYPE_CHECKING:
+    from npusim.losses import Accounts
 
 # Which units cause the energy of a component; of components that are not listed, all units of the layer.
 _CAUSES: Mapping[str, tuple[Unit, ...]] = {
@@ -73,12 +75,10 @@ def measure(program: Program, execution: Execution, wall_s: WallTimes | None = N
         ),
         macs=sum(layer.workload.macs for layer in program.layers),
         mac_utilization=_share(on_array, total * hardware.macs_per_cycle),
-        lower_bound=_lower_bound(program, execution),
         dram_bytes=DramBytes(
             execution.dram_read_bytes, execution.dram_write_bytes, execution.instruction_bytes
         ),
         scratchpad_peak_bytes=int(timeline.scratchpad_use(program, execution.trace).sizes.max()),
-        layers=_layers(program, execution, host),
         wall_s=wall_s or WallTimes(),
         program=program,
         execution=execution,
@@ -96,8 +96,9 @@ def _host_work(program: Program, execution: Execution) -> _HostWork:
     return _HostWork(positions, np.array(energies, np.float64), tuple(call.reason for call in calls))
 
 
-def _layers(program: Program, execution: Execution, host: _HostWork) -> tuple[LayerResult, ...]:
-    hardware, count = program.hardware, len(program.layers)
+def layer_results(program: Program, execution: Execution, accounts: Accounts) -> tuple[LayerResult, ...]:
+    """The numbers of every layer; the definitions are at the fields of `LayerResult`."""
+    hardware, count, host = program.hardware, len(program.layers), _host_work(program, execution)
     cycles = timeline.layer_cycles(program, execution.trace, execution.cycles).tolist()
     spans = timeline.layer_spans(program, execution.trace)
     instructions = np.bincount(program.layer_of, minlength=count)
@@ -106,7 +107,7 @@ def _layers(program: Program, execution: Execution, host: _HostWork) -> tuple[La
     host_uj = np.bincount(program.layer_of[host.positions], host.energy_uj, count)
     reasons = dict(zip(program.layer_of[host.positions].tolist(), host.reasons, strict=True))
     results = []
-    for i, layer in enumerate(program.layers):
+    for i, (layer, account) in enumerate(zip(program.layers, accounts.layers, strict=True)):
         actions = execution.layer_actions[i]
         front_end = front_end_pj * _share(int(instructions[i]), program.instructions)
         caused_uj = (dynamic_pj(actions, hardware) + front_end) * 1e-6 + float(host_uj[i])
@@ -125,26 +126,12 @@ def _layers(program: Program, execution: Execution, host: _HostWork) -> tuple[La
                 start_cycle=span[0] if span else None,
                 end_cycle=span[1] if span else None,
                 reason=reasons.get(i, ""),
+                lower_bound_cycles=account.bound.cycles,
+                bound_by=account.bound.bound_by,
+                lost_cycles=account.lost,
             )
         )
     return tuple(results)
-
-
-def _lower_bound(program: Program, execution: Execution) -> LowerBound:
-    hardware, trace = program.hardware, execution.trace
-    on_npu = [layer for layer in program.layers if layer.unit not in ("host", "none")]
-    macs = sum(layer.workload.macs for layer in on_npu if layer.unit == "mac")
-    elements = sum(layer.workload.elements for layer in on_npu if layer.unit == "vector")
-    # Layers may share constants, and the image holds those of the host too: the smaller count is safe.
-    weights = min(sum(layer.workload.weight_bytes for layer in on_npu), len(program.constants))
-    ends = sum(place.type.size_bytes for place in (*program.inputs, *program.outputs)) if on_npu else 0
-    host = trace.unit == Unit.HOST
-    return LowerBound(
-        mac=-(-macs // hardware.macs_per_cycle),
-        vector=-(-elements // hardware.vector.lanes),
-        dram=ceil((weights + ends) / hardware.dram_bytes_per_cycle),
-        host=int((trace.ended[host] - trace.started[host]).sum()),
-    )
 
 
 def _power(program: Program, execution: Execution, host: _HostWork, energy_uj: float) -> Power:

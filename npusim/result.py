@@ -6,7 +6,8 @@ Numbers are defined where they are held, below; `npusim.measure` computes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from npusim.isa.errors import NpusimError
@@ -19,7 +20,9 @@ from npusim.trace import Execution
 if TYPE_CHECKING:
     import pandas
 
+    from npusim.bounds import LowerBound
     from npusim.energy import Energy
+    from npusim.losses import Accounts
     from npusim.performance import PerformanceInfo
 
 SCHEMA_VERSION = 1
@@ -82,32 +85,6 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class LowerBound:
-    """Cycles that no schedule can beat on this hardware, the largest of four, each as if it were alone.
-
-    mac:    multiply-accumulates of the layers on the MAC array / its multipliers.
-    vector: elements of the layers on the vector unit / its lanes.
-    dram:   weights, network inputs and outputs, each moved once / peak bandwidth.
-    host:   cycles that the host works, which nothing on the NPU shortens.
-    """
-
-    mac: int
-    vector: int
-    dram: int
-    host: int
-
-    @property
-    def cycles(self) -> int:
-        """The largest of the four."""
-        return max(self.mac, self.vector, self.dram, self.host)
-
-    @property
-    def limit(self) -> str:
-        """Which of the four it is."""
-        return max(("mac", "vector", "dram", "host"), key=lambda name: getattr(self, name))
-
-
-@dataclass(frozen=True, slots=True)
 class DramBytes:
     """Bytes through the DRAM port in whole bursts: data read, data written, instructions fetched."""
 
@@ -139,6 +116,9 @@ class LayerResult:
     start_cycle, end_cycle: from the first start to the last end of its instructions, copies included: layers
                  overlap. None without instructions.
     reason:      why the host runs it; empty for the others.
+    lower_bound_cycles, bound_by: what its work needs at least, on which resource: "mac", "vector", "dram",
+                 "host", or "none" for an operator that needs nothing.
+    lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.losses.CAUSES`); gains are negative.
     """
 
     name: str
@@ -151,7 +131,23 @@ class LayerResult:
     energy_uj: float
     start_cycle: int | None
     end_cycle: int | None
-    reason: str = ""
+    reason: str
+    lower_bound_cycles: int
+    bound_by: str
+    lost_cycles: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The layer in the JSON."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return plain | {"lost_cycles": dict(self.lost_cycles)}
+
+    def to_row(self) -> dict[str, Any]:
+        """The layer in a table: a column for every cause of losses, "lost_" and its name."""
+        from npusim.losses import CAUSES
+
+        row = self.to_dict()
+        lost = row.pop("lost_cycles")
+        return row | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +170,8 @@ class RunResult:
     performance_info: PerformanceInfo
     macs: int
     mac_utilization: float
-    lower_bound: LowerBound
     dram_bytes: DramBytes
     scratchpad_peak_bytes: int
-    layers: tuple[LayerResult, ...]
     wall_s: WallTimes
     program: Program
     execution: Execution
@@ -191,6 +185,30 @@ class RunResult:
     def hardware(self) -> Hardware:
         """The hardware it ran on."""
         return self.program.hardware
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """Bound and losses of the network and its layers, found when first asked for: sweeps do without."""
+        from npusim.losses import accounts
+
+        return accounts(self.program, self.execution)
+
+    @property
+    def lower_bound(self) -> LowerBound:
+        """Cycles that no schedule can beat on this hardware, by resource."""
+        return self.accounts.network.bound
+
+    @property
+    def lost_cycles(self) -> Mapping[str, int]:
+        """Cycles beyond the lower bound, by cause (`npusim.losses.CAUSES`); they add up to the difference."""
+        return self.accounts.network.lost
+
+    @cached_property
+    def layers(self) -> tuple[LayerResult, ...]:
+        """The operators of the model, in its order."""
+        from npusim.measure import layer_results
+
+        return layer_results(self.program, self.execution, self.accounts)
 
     @property
     def inferences_per_s(self) -> float:
@@ -214,12 +232,14 @@ class RunResult:
             "macs": self.macs,
             "mac_utilization": self.mac_utilization,
             "lower_bound_cycles": self.lower_bound.cycles,
-            "lower_bound_limit": self.lower_bound.limit,
+            "lower_bound_limit": self.lower_bound.bound_by,
+            "bound_by": self.lower_bound.bound_by,
+            "lost_cycles": dict(self.lost_cycles),
             "dram_bytes": asdict(self.dram_bytes),
             "scratchpad_peak_bytes": self.scratchpad_peak_bytes,
             "instructions": self.program.instructions,
             "performance_info": asdict(self.performance_info),
-            "layers": [asdict(layer) for layer in self.layers],
+            "layers": [layer.to_dict() for layer in self.layers],
             "wall_s": asdict(self.wall_s),
         }
 
@@ -231,5 +251,5 @@ class RunResult:
             raise NpusimError(
                 "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
             ) from fault
-        table = pandas.DataFrame([asdict(layer) for layer in self.layers])
+        table = pandas.DataFrame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})

@@ -76,22 +76,32 @@ def _working_unit(program: Program, trace: Trace) -> NDArray[np.int8]:
     return np.where(advances, trace.unit, np.int8(-1))
 
 
-def layer_cycles(program: Program, trace: Trace, total: int) -> Times:
-    """Cycles of each layer, int64 [layers]; they add up to `total`.
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Whose cycles they are. Stretch i lasts from bounds[i] to bounds[i + 1] (int64, the first is 0).
 
-    Every cycle belongs to one layer: that of the instruction at work, MAC array before vector unit before
-    host before copies when several are; in a stall, that of the next one to start, for which everybody
-    waits; after the last one (results on their way to DRAM), that of the last one.
+    instruction: int64, the owner of each stretch, -1 if no instruction of the run advances a layer.
+    at_work:     bool, the owner is between its start and its end; else it is the next to start, or the last.
     """
-    if not program.layers:
-        return np.zeros(0, np.int64)
+
+    bounds: Times
+    instruction: NDArray[np.int64]
+    at_work: NDArray[np.bool_]
+
+
+def owners(program: Program, trace: Trace, total: int) -> Owners:
+    """The instruction that each cycle of a run of `total` cycles belongs to.
+
+    It is the one at work, MAC array before vector unit before host before copies when several are; in a stall,
+    the next one to start, for which everybody waits; after the last one, that one.
+    """
     working = _working_unit(program, trace)
     active = np.flatnonzero(working >= 0)
-    if not len(active):
-        return np.array([total] + [0] * (len(program.layers) - 1), np.int64)
     bounds = np.unique(np.concatenate((trace.started[active], trace.ended[active], [0, total])))
     begins = bounds[:-1]
-
+    owner, at_work = np.full(len(begins), -1, np.int64), np.zeros(len(begins), bool)
+    if not len(active):
+        return Owners(bounds, owner, at_work)
     in_order = active[np.argsort(trace.started[active], kind="stable")]
     upcoming = np.searchsorted(trace.started[in_order], begins, side="left")
     owner = in_order[np.minimum(upcoming, len(in_order) - 1)]
@@ -99,10 +109,24 @@ def layer_cycles(program: Program, trace: Trace, total: int) -> Times:
         mine = in_order[working[in_order] == unit]
         if len(mine):
             running = mine[np.maximum(np.searchsorted(trace.started[mine], begins, side="right") - 1, 0)]
-            at_work = (trace.started[running] <= begins) & (begins < trace.ended[running])
-            owner = np.where(at_work, running, owner)
-    layers = program.layer_of[owner].astype(np.int64)
-    return np.bincount(layers, np.diff(bounds), len(program.layers)).astype(np.int64)
+            busy = (trace.started[running] <= begins) & (begins < trace.ended[running])
+            owner = np.where(busy, running, owner)
+            at_work |= busy
+    return Owners(bounds, owner, at_work)
+
+
+def layer_cycles(program: Program, trace: Trace, total: int) -> Times:
+    """Cycles of each layer, int64 [layers]; they add up to `total`.
+
+    Every cycle belongs to the layer of its owner (`owners`): that of the instruction at work, in a stall that
+    of the next one to start, after the last one (results on their way to DRAM) that of the last one. If none
+    advances, all belong to the first layer.
+    """
+    if not program.layers:
+        return np.zeros(0, np.int64)
+    found = owners(program, trace, total)
+    layers = np.where(found.instruction >= 0, program.layer_of[found.instruction].astype(np.int64), 0)
+    return np.bincount(layers, np.diff(found.bounds), len(program.layers)).astype(np.int64)
 
 
 def layer_spans(program: Program, trace: Trace) -> list[tuple[int, int] | None]:

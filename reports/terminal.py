@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HOTTEST_LAYERS = 10
 MOST_HOST_ROWS = 10
+MOST_CAUSES = 8
 NARROWEST, WIDEST = 60, 110
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -39,6 +40,32 @@ _LIMITS = {
     "vector": "the lanes of the vector unit",
     "dram": "DRAM bandwidth",
     "host": "the operators on the host",
+    "none": "nothing",
+}
+_BOUND_NAMES = {"mac": "MAC", "vector": "vector", "dram": "DRAM", "host": "host", "none": "-"}
+CAUSE_NAMES = {
+    "edge_tiles": "edge tiles",
+    "fill_drain": "fill and drain",
+    "port": "array ports",
+    "output_stage": "output stage",
+    "vector_overhead": "vector start-up",
+    "dram_traffic": "extra DRAM bytes",
+    "dram_overhead": "DRAM row misses",
+    "mac": "MAC array",
+    "vector": "vector unit",
+    "host": "host",
+    "moves": "copies",
+    "stall_weights": "wait: weights",
+    "stall_feature_map": "wait: feature map",
+    "stall_dram_contention": "wait: DRAM turn",
+    "stall_dma": "wait: DMA latency",
+    "stall_queue": "wait: full queue",
+    "stall_front_end": "wait: front end",
+    "instruction_fetch": "code fetch",
+    "start_up": "start-up",
+    "tail": "tail",
+    "prefetched": "prefetched",
+    "overlapped": "overlapped",
 }
 
 
@@ -59,7 +86,8 @@ def summary(result: RunResult, width: int, ascii_only: bool = False) -> Renderab
         _answer(result),
         *_titled("Busy, share of all cycles", _busy(result, bars)),
         *_titled("Memory", _memory(result)),
-        *_titled(_hottest_title(result), _hottest(result, width, ascii_only)),
+        *_titled("Where the cycles went", _cycles(result, _Bars(max(width - 48, 10), ascii_only))),
+        *_titled(_hottest_title(result), _hottest(result, width)),
         *_titled("Energy, by component", _energy(result, _Bars(max(width - 46, 10), ascii_only))),
         *_host(result, width),
         *_footer(result),
@@ -141,7 +169,7 @@ def _answer(result: RunResult) -> RenderableType:
             (
                 "Lower bound",
                 show.time(bound_ms),
-                f"set by {_LIMITS[bound.limit]}; {show.percent(reached)} of the latency",
+                f"set by {_LIMITS[bound.bound_by]}; {show.percent(reached)} of the latency",
             ),
             ("execTime", show.ratio(ratios.execTime), f"PerformanceInfo: time, NPU / {cpu}"),
             ("powerUsage", show.ratio(ratios.powerUsage), "PerformanceInfo: energy, NPU / CPU"),
@@ -213,38 +241,65 @@ def _hottest_title(result: RunResult) -> str:
     return f"Hottest layers, {shown} of {len(result.layers)}"
 
 
-def _hottest(result: RunResult, width: int, ascii_only: bool) -> RenderableType:
+def _hottest(result: RunResult, width: int) -> RenderableType:
+    """The longest layers; a wider terminal shows more of each."""
     hottest = _by_cycles(result.layers)[:HOTTEST_LAYERS]
-    bar_width = 8 + max(0, (width - 80) // 3)
-    bars = _Bars(bar_width, ascii_only)
-    longest = hottest[0].cycles if hottest else 1
-    op_width = max([len(layer.op) for layer in hottest] + [8])
-    op_width = min(op_width, 18)
-    rows = [
-        (
-            layer,
-            show.whole(layer.cycles),
-            show.percent(layer.cycles / result.cycles if result.cycles else 0.0),
-            show.percent(layer.utilization) if layer.unit == "mac" else _UNIT_NAMES[layer.unit],
-        )
-        for layer in hottest
+    total = result.cycles or 1
+    columns: list[tuple[str, Literal["left", "right"], list[Text]]] = [
+        ("cycles", "right", [Text(show.whole(layer.cycles)) for layer in hottest]),
+        ("share", "right", [Text(show.percent(layer.cycles / total)) for layer in hottest]),
+        ("bound by", "left", [Text(_BOUND_NAMES[layer.bound_by]) for layer in hottest]),
+        ("largest loss", "left", [Text(_largest_loss(layer)) for layer in hottest]),
     ]
-    number_width = max([len(row[1]) for row in rows] + [6])
-    name_width = max(10, width - (2 + op_width + number_width + 7 + 9 + bar_width + 5))
+    if width >= 80:
+        columns.insert(0, ("operator", "left", [Text(show.shortened(each.op, 18)) for each in hottest]))
+    if width >= 90:
+        columns.insert(3, ("MAC util.", "right", [Text(_mac_share(layer)) for layer in hottest]))
+    used = sum(max(len(head), *(cell.cell_len for cell in cells), 0) + 1 for head, _, cells in columns)
+    names = [
+        Text("  " + show.shortened(main_name(layer.name), max(8, width - used - 2))) for layer in hottest
+    ]
+    columns.insert(0, ("  layer", "left", names))
     grid = Table.grid(padding=(0, 1))
-    for justify in ("left", "left", "right", "right", "right", "left"):
+    for _, justify, _ in columns:
         grid.add_column(justify=justify, no_wrap=True)
-    head = ("  layer", "operator", "cycles", "share", "MAC util.", "")
-    grid.add_row(*(Text(word, style="dim") for word in head))
-    for layer, cycles, share, busy in rows:
+    grid.add_row(*(Text(head, style="dim") for head, _, _ in columns))
+    for row in zip(*(cells for _, _, cells in columns), strict=True):
+        grid.add_row(*row)
+    return grid
+
+
+def _mac_share(layer: LayerResult) -> str:
+    return show.percent(layer.utilization) if layer.unit == "mac" else _UNIT_NAMES[layer.unit]
+
+
+def _largest_loss(layer: LayerResult) -> str:
+    """The cause of most lost cycles, as a share of the layer; none for one at or below its bound."""
+    if layer.cycles <= layer.lower_bound_cycles:
+        return CAUSE_NAMES["prefetched"] if "prefetched" in layer.lost_cycles else "-"
+    cause, lost = max(layer.lost_cycles.items(), key=lambda item: item[1], default=("", 0))
+    return f"{CAUSE_NAMES[cause]} {lost / layer.cycles * 100:.0f} %" if lost > 0 else "-"
+
+
+def _cycles(result: RunResult, bars: _Bars) -> RenderableType:
+    """The bound and what was lost to what; the rows add up to the total."""
+    bound, lost = result.lower_bound, sorted(result.lost_cycles.items(), key=lambda item: -abs(item[1]))
+    few, rest = lost[:MOST_CAUSES], lost[MOST_CAUSES:]
+    if len(rest) == 1:
+        few, rest = lost, []
+    rows = [(f"lower bound, {_BOUND_NAMES[bound.bound_by]}", bound.cycles, "cyan")]
+    rows += [(CAUSE_NAMES[cause], cycles, "yellow") for cause, cycles in few]
+    if rest:
+        rows.append((show.plural(len(rest), "other cause"), sum(cycles for _, cycles in rest), "yellow"))
+    grid = _bar_grid(numbers=2)
+    for name, cycles, style in rows:
+        share = cycles / result.cycles if result.cycles else 0.0
         grid.add_row(
-            Text("  " + show.shortened(main_name(layer.name), name_width)),
-            Text(show.shortened(layer.op, op_width)),
-            Text(cycles),
-            Text(share),
-            Text(busy),
-            bars(layer.cycles / longest),
+            Text(f"  {name}"), Text(show.whole(cycles)), Text(show.percent(share)), bars(share, style)
         )
+    grid.add_row(
+        Text("  total", style="bold"), Text(show.whole(result.cycles), style="bold"), Text(""), Text("")
+    )
     return grid
 
 

@@ -9,30 +9,48 @@ import numpy as np
 
 from npusim.isa.control import Barrier, Call
 from npusim.isa.dma import Copy
-from npusim.isa.hardware import Hardware
-from npusim.isa.instruction import Unit
+from npusim.isa.hardware import Dram, Hardware
+from npusim.isa.instruction import Instruction, Space, Unit
 from npusim.isa.mac import Convolve
 from npusim.isa.program import Buffer, HostCall, Layer, Placement, Program
 from npusim.isa.table import encode_all
 from npusim.isa.tensor import Array, Quantization, TensorType
-from npusim.isa.vector import Lookup
+from npusim.isa.vector import Rescale
 from npusim.isa.workload import Workload
 from npusim.trace import INSTRUCTION_FETCH, Execution, Trace, Transfer
 
-ROWS = {Unit.MAC: Convolve, Unit.VECTOR: Lookup, Unit.HOST: Call, Unit.FRONT_END: Barrier}
+BENCH = Hardware(name="bench", dram=Dram(bandwidth_gb_per_s=8.0))
+"""128 multipliers at 500 MHz, and a DRAM that gives 16 bytes per cycle."""
+
+# Two pixels of 8 channels, dot products of 36: 36 + 22 + 2 cycles on the bench, 576 multiply-accumulates.
+CONVOLVE = Convolve(
+    ifm_height=1, ifm_width=2, ifm_depth=36, ofm_height=1, ofm_width=2, ofm_depth=8, kernel_height=1,
+    kernel_width=1, stride_height=1, stride_width=1, output_stationary=1,
+)  # fmt: skip
+# 8 + 96 / 8 cycles.
+RESCALE = Rescale(size=96)
+LOAD_WEIGHTS = Copy(source_space=Space.DRAM, size=288)
+STORE_SCORES = Copy(target_space=Space.DRAM, target=768, size=10)
+WORK: Mapping[Unit, Instruction] = {
+    Unit.MAC: CONVOLVE, Unit.VECTOR: RESCALE, Unit.HOST: Call(), Unit.FRONT_END: Barrier(),
+}  # fmt: skip
 
 IMAGE = TensorType("int8", (1, 4, 4, 1), Quantization((0.5,), (-1,)))
 SCORES = TensorType("int8", (1, 10), Quantization((1 / 256,), (-128,)))
 
 
 class Step(NamedTuple):
-    """One instruction that ran: its unit, the layer it works for, and when; who it waited for."""
+    """One instruction that ran: its unit, the layer it works for, and when; who it waited for.
+
+    Without an instruction it is one of `WORK`, or a copy inside the scratchpad.
+    """
 
     unit: Unit
     layer: int
     started: int
     ended: int
     blocked_by: int = -1
+    instruction: Instruction | None = None
 
 
 CONVOLUTION = Layer("conv", "conv_2d", "mac", Workload("gemm", macs=6400, weight_bytes=288, inner_k=9))
@@ -44,14 +62,14 @@ LAYERS = (CONVOLUTION, RELU, CROP, VIEW, SORT)
 
 BUFFERS = (Buffer("weights", 0, 1024, 0, 1), Buffer("features", 1024, 2048, 1, 4))
 STEPS = (
-    Step(Unit.DMA0, 0, 0, 40),
+    Step(Unit.DMA0, 0, 0, 40, instruction=LOAD_WEIGHTS),
     Step(Unit.MAC, 0, 40, 100, Unit.DMA0),
     Step(Unit.DMA1, 1, 60, 90),
     Step(Unit.VECTOR, 1, 100, 120, Unit.MAC),
     Step(Unit.DMA0, 2, 125, 140, Unit.VECTOR),
     Step(Unit.FRONT_END, 4, 140, 140, Unit.DMA0),
     Step(Unit.HOST, 4, 150, 190),
-    Step(Unit.DMA0, 4, 190, 200, Unit.HOST),
+    Step(Unit.DMA0, 4, 190, 200, Unit.HOST, STORE_SCORES),
 )
 """A run of 200 cycles through all kinds of layers."""
 
@@ -68,12 +86,12 @@ LAYER_ACTIONS: tuple[Mapping[str, int], ...] = (
 def program(
     layers: Sequence[Layer] = LAYERS, steps: Sequence[Step] = STEPS, hardware: Hardware | None = None
 ) -> Program:
-    """A program whose instructions have all their fields zero: enough for reports, not for a machine."""
-    code = encode_all([ROWS.get(step.unit, Copy)() for step in steps])
+    """A program whose instructions have few of their fields: enough for reports, not for a machine."""
+    code = encode_all([step.instruction or WORK.get(step.unit, Copy(size=16)) for step in steps])
     call = HostCall("sort [bold]", "arg_max", {}, (), (), SORT.workload, "axis is not the last")
     return Program(
         name="tiny",
-        hardware=hardware or Hardware(name="bench"),
+        hardware=hardware or BENCH,
         code=code,
         constants=bytes(300),
         dram_size_bytes=4096,

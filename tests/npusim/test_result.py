@@ -14,12 +14,13 @@ import pytest
 
 import npusim
 from npusim import timeline
+from npusim.bounds import LowerBound
 from npusim.energy import dynamic_pj, floor_mw
 from npusim.isa.cpu import host_energy_uj
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Unit
 from npusim.measure import measure
-from npusim.result import LowerBound, RunResult, WallTimes
+from npusim.result import RunResult, WallTimes
 
 from .fake_run import LAYERS, STEPS, execution, program
 
@@ -35,6 +36,8 @@ KEYS = {
     "macs": None,
     "mac_utilization": None,
     "lower_bound_cycles": None,
+    "bound_by": None,
+    "lost_cycles": {"start_up", "edge_tiles", "tail"},
     "dram_bytes": {"read", "write", "instructions"},
     "scratchpad_peak_bytes": None,
     "instructions": None,
@@ -42,7 +45,10 @@ KEYS = {
     "layers": None,
     "wall_s": {"load", "compile", "simulate"},
 }
-LAYER_KEYS = {"name", "op", "unit", "cycles", "macs", "utilization", "bytes", "energy_uj"}
+LAYER_KEYS = {
+    "name", "op", "unit", "cycles", "macs", "utilization", "bytes", "energy_uj", "lower_bound_cycles", "bound_by",
+    "lost_cycles",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +119,13 @@ def test_a_free_layer_costs_nothing(result: RunResult) -> None:
     assert (layer.start_cycle, layer.end_cycle) == (None, None)
 
 
-def test_lower_bound(result: RunResult) -> None:
-    # 6400 MACs / 128; 160 elements / 8 lanes; 288 weights + 16 in + 10 out at 1 byte per cycle; 40 host cycles
-    assert result.lower_bound == LowerBound(mac=50, vector=20, dram=314, host=40)
-    assert (result.lower_bound.cycles, result.lower_bound.limit) == (314, "dram")
+def test_lower_bound_and_losses(result: RunResult) -> None:
+    assert result.lower_bound == LowerBound(mac=5, vector=12, dram=19, host=40)
+    assert (result.lower_bound.cycles, result.lower_bound.bound_by) == (40, "host")
+    plain = result.to_dict()
+    assert (plain["lower_bound_cycles"], plain["bound_by"]) == (40, "host")
+    for whole in (plain | {"cycles": plain["cycles"]["total"]}, *plain["layers"]):
+        assert whole["lower_bound_cycles"] + sum(whole["lost_cycles"].values()) == whole["cycles"]
 
 
 def test_average_power_is_energy_over_time(result: RunResult) -> None:
@@ -146,6 +155,7 @@ def test_energy_of_a_layer_without_instructions_is_not_lost() -> None:
 def test_a_run_of_nothing() -> None:
     numbers = measure(program(steps=()), execution(steps=()))
     assert (numbers.cycles, numbers.mac_utilization, numbers.inferences_per_s) == (0, 0.0, 0.0)
+    assert (numbers.lower_bound.cycles, numbers.lower_bound.bound_by) == (0, "none")
     json.dumps(numbers.to_dict(), allow_nan=False)
 
 
@@ -165,6 +175,7 @@ def test_pandas_table(result: RunResult) -> None:
     table = result.to_pandas()
     assert table["cycles"].tolist() == [100, 20, 20, 0, 60]
     assert str(table["start_cycle"].dtype) == "Int64"
+    assert table["lost_moves"].tolist() == [0, 0, 15, 0, 0]
 
 
 def test_without_pandas_the_extra_is_named(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +192,11 @@ def test_without_pandas_the_extra_is_named(result: RunResult, monkeypatch: pytes
     assert (
         str(caught.value) == "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
     )
+
+
+def test_a_result_with_layers_can_be_sent_to_another_process(result: RunResult) -> None:
+    assert result.layers
+    assert pickle.loads(pickle.dumps(result)).layers == result.layers
 
 
 def test_measuring_two_thousand_instructions_is_cheap() -> None:

@@ -50,6 +50,9 @@ def test_csv_has_a_row_per_layer(result: RunResult) -> None:
     assert [row["name"] for row in rows] == [layer.name for layer in LAYERS]
     assert (rows[0]["cycles"], rows[0]["macs"], rows[3]["start_cycle"]) == ("100", "6400", "")
     assert sum(float(row["energy_uj"]) for row in rows) == pytest.approx(result.energy_uj)
+    for row in rows:
+        lost = sum(int(value) for name, value in row.items() if name.startswith("lost_"))
+        assert int(row["lower_bound_cycles"]) + lost == int(row["cycles"])
 
 
 def test_tracks_are_named_and_sorted(events: Events) -> None:

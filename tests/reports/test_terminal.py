@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from npusim.losses import CAUSES
 from npusim.measure import measure
 from npusim.reports import quantities, terminal
 from npusim.result import RunResult, WallTimes
@@ -22,16 +23,21 @@ def result() -> RunResult:
 
 SAID = [
     "tiny on bench",
-    "128 MACs/cycle at 500 MHz, scratchpad 2 MiB, DRAM 0.5 GB/s, 28 nm",
+    "128 MACs/cycle at 500 MHz, scratchpad 2 MiB, DRAM 8 GB/s, 28 nm",
     "Latency             400 ns  200 cycles; 2 500 000 inferences/s",
     "MAC utilization     25.0 %  32 of 128 MACs/cycle; 6.4 k MACs",
-    "set by DRAM bandwidth; 157.0 % of the latency",
+    "set by the operators on the host; 20.0 % of the",
     "PerformanceInfo: time, NPU / cortex-m7",
     "stalled          40.0 %",
     "320 B read, 32 B written, 576 B code",
     "Scratchpad peak      3 KiB  of 2 MiB",
     "Hottest layers, 4 of 5",
-    "conv        conv_2d          100 50.0 %    50.0 %",
+    "lower bound, host          40    20.0 %",
+    "start-up                   40    20.0 %",
+    "total                     200",
+    "conv        conv_2d          100 50.0 % DRAM     edge tiles 31 %",
+    "relu        relu              20 10.0 % vector   vector start-up 40 %",
+    "concat      concatenation     20 10.0 % -        copies 75 %",
     "On the host, 1 of 5 layers",
     "30.0 %  arg_max, sort [bold]: axis is not the last",
     "Took load 0.10 s, compile 0.20 s, simulate 0.30 s.",
@@ -55,6 +61,29 @@ def test_summary_in_ascii(result: RunResult) -> None:
     Console(file=file, width=80).print(terminal.summary(result, 80, ascii_only=True))
     assert file.getvalue().isascii()
     assert "####" in file.getvalue()
+
+
+def test_a_wide_summary_says_how_busy_the_array_is(result: RunResult) -> None:
+    assert "conv        conv_2d          100 50.0 %    50.0 % DRAM     edge tiles 31 %" in terminal.render(
+        result, 100
+    )
+
+
+@pytest.mark.parametrize(("most", "last_row"), [(8, "output stage"), (3, "6 other causes")])
+def test_where_the_cycles_went_adds_up(
+    result: RunResult, most: int, last_row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "MOST_CAUSES", most)
+    lines = terminal.render(result).splitlines()
+    first = lines.index("Where the cycles went") + 1
+    last = next(i for i, line in enumerate(lines) if line.startswith("  total"))
+    assert sum(int(line[22:33].replace(" ", "")) for line in lines[first:last]) == 200
+    assert last_row in lines[last - 1]
+
+
+def test_every_cause_has_words() -> None:
+    assert set(terminal.CAUSE_NAMES) == set(CAUSES)
+    assert max(len(words) for words in terminal.CAUSE_NAMES.values()) <= 17
 
 
 def test_timing_only_is_said() -> None:
