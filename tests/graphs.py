@@ -373,10 +373,33 @@ _MOST_WEIGHTS = 40_000
 class _Growth:
     """A random graph while it grows: each step adds one node to the tensors there are."""
 
-    def __init__(self, pick: Pick) -> None:
+    def __init__(self, pick: Pick, large: bool) -> None:
         self.pick = pick
+        self.large = large  # large images of few channels, or small ones of many
         self.sketch = Sketch("random", ("int8", "uint8")[pick(0, 1)], pick(0, 2**20))
         self.live: list[int] = []
+        self.most_channels = 6 if large else 40
+
+    def add_input(self, batch: int) -> None:
+        """One more image."""
+        pick = self.pick
+        shape = (
+            (pick(8, 40), pick(4, 40), pick(1, 6)) if self.large else (pick(1, 20), pick(1, 20), pick(1, 24))
+        )
+        self.live.append(self.sketch.input(batch, *shape))
+
+    def step(self, steps: Sequence[Any]) -> list[int]:
+        """Do one of some steps; the tensors it gives."""
+        chosen = self.choose(steps)
+        if chosen in _Growth.ON_IMAGES and not self.images():
+            return []
+        return [each for each in chosen(self) if self.sketch.type_of(each).elements]
+
+    def graph(self) -> Graph:
+        """What has grown, with at least one node."""
+        if not self.sketch.nodes:
+            self.sketch.quantize(self.live[0])
+        return self.sketch.graph()
 
     def choose(self, options: Sequence[Any]) -> Any:
         return options[self.pick(0, len(options) - 1)]
@@ -433,7 +456,7 @@ class _Growth:
         strides = (self.pick(1, 3), self.pick(1, 3))
         dilations = (max(1, self.pick(-2, 3)), max(1, self.pick(-2, 3)))
         padding = self.sides(source, kernel, strides, dilations)
-        multiplier, channels = max(1, self.pick(-2, 3)), self.pick(1, 40)
+        multiplier, channels = max(1, self.pick(-2, 3)), self.pick(1, self.most_channels)
         taken = self.sketch.shape(source)[3]
         depth = taken * multiplier if depthwise else channels
         if not depthwise and prod(kernel) * taken * channels > _MOST_WEIGHTS:
@@ -569,25 +592,66 @@ class _Growth:
         target = (self.pick(1, height + 3), self.pick(1, width + 3))
         return () if n * prod(target) * depth > _MOST_ELEMENTS else (self.sketch.resize(source, *target),)
 
+    def block(self) -> Sequence[int]:
+        """Up to four layers that keep height and width, and often a sum with what went in."""
+        source = current = self.choose(self.images())
+        n, height, width, depth = self.sketch.shape(source)
+        if self.sketch.type_of(source).dtype != self.sketch.dtype or height * width < 4:
+            return ()
+        kernel = (self.pick(1, 3), self.pick(1, 3))
+        padding = same_padding(height, kernel[0], 1), same_padding(width, kernel[1], 1)
+        widest = min(_MOST_ELEMENTS // (n * height * width), _MOST_WEIGHTS // (9 * depth))
+        common: dict[str, Any] = {"padding": padding, "activation": self.activation()}
+        made = []
+        for layer in range(self.pick(1, 4)):
+            kind = self.pick(0, 3)
+            if kind == 0:
+                current = self.sketch.depthwise(current, kernel, **common)
+            elif kind == 1:
+                current = self.sketch.pool("average_pool_2d", current, kernel, **common)
+            else:
+                taken = self.sketch.shape(current)[3]
+                channels = max(1, min(self.pick(1, self.most_channels), widest)) if layer == 0 else taken
+                if taken * channels * prod(kernel) > _MOST_WEIGHTS:
+                    break
+                current = self.sketch.conv(current, channels, kernel, **common)
+            made.append(current)
+        kind = self.pick(0, 2)
+        if kind and made:
+            if self.sketch.shape(current) != self.sketch.shape(source):
+                current = self.sketch.conv(current, depth, (1, 1))
+            pair = (source, current) if kind == 1 else (current, source)
+            made.append(self.sketch.add(*pair))
+        return made[-1:] if self.pick(0, 2) else made
+
     STEPS = (
-        conv, conv, conv, depthwise, depthwise, binary, binary, pool, fully_connected, mean, elementwise,
-        concat, split, pad, reshape, resize,
+        conv, conv, conv, depthwise, depthwise, block, block, block, block, binary, binary, pool, fully_connected,
+        mean, elementwise, concat, split, pad, reshape, resize,
     )  # fmt: skip
+    IN_ROWS = (block, block, block, depthwise, conv, pool, elementwise)
+    ON_IMAGES = (conv, depthwise, block, pool, resize)
 
 
-def random_graph(pick: Pick, most_nodes: int = 7) -> Graph:
-    """A graph of one to `most_nodes` nodes (a few less where a drawn node is not legal) over one or two images."""
-    growth = _Growth(pick)
-    batch = max(1, pick(-2, 2))
+def random_graph(pick: Pick, most_steps: int = 7) -> Graph:
+    """A graph over one or two images; each of one to `most_steps` steps adds a node or a block of a few.
+
+    Steps that would not be legal add nothing.
+    """
+    growth = _Growth(pick, large=bool(pick(0, 1)))
+    batch = 1 if growth.large else max(1, pick(-2, 2))
     for _ in range(1 + (pick(0, 3) == 0)):
-        shape = (batch, pick(1, 20), pick(1, 20), pick(1, 24))
-        growth.live.append(growth.sketch.input(*shape))
-    for _ in range(pick(1, most_nodes)):
-        step: Any = growth.choose(growth.STEPS)
-        if step in (growth.STEPS[0], growth.STEPS[3], _Growth.pool, _Growth.resize) and not growth.images():
-            continue
-        growth.live += [each for each in step(growth) if growth.sketch.type_of(each).elements]
-    if not growth.sketch.nodes:
-        growth.sketch.quantize(growth.live[0])
-    graph = growth.sketch.graph()
+        growth.add_input(batch)
+    for _ in range(pick(1, most_steps)):
+        growth.live += growth.step(_Growth.STEPS)
+    graph = growth.graph()
     return with_all_outputs(graph) if pick(0, 2) == 0 else graph
+
+
+def deep_graph(pick: Pick, most_steps: int = 5) -> Graph:
+    """Layer after layer over one large image: what a scheduler may run band by band."""
+    growth = _Growth(pick, large=True)
+    growth.add_input(1)
+    for _ in range(pick(2, most_steps)):
+        made = growth.step(_Growth.IN_ROWS)
+        growth.live = [*growth.live, *made][-1:]
+    return growth.graph()

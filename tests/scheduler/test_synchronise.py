@@ -185,7 +185,7 @@ def test_no_races(network: Callable[[], Graph], size_kib: int, channels: int) ->
 @pytest.mark.parametrize("seed", range(40))
 def test_no_races_in_random_networks(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    graph = random_graph(lambda low, high: int(rng.integers(low, high + 1)), most_nodes=10)
+    graph = random_graph(lambda low, high: int(rng.integers(low, high + 1)), most_steps=8)
     program = compile_graph(graph, small(64, 2 + seed % 3))
     assert races(program) == set()
     assert unwritten_reads(program) == []
