@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -275,6 +276,12 @@ def test_the_array_of_mobilenet_is_bound_by_its_macs() -> None:
     bound = accounts(program, execution).network.bound
     # 300 774 272 MACs on 128 multipliers: the compiler computes none twice.
     assert bound.mac == 2_349_799
+
+
+def test_the_page_defines_every_cause() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "losses.md").read_text()
+    table = [line for line in page.partition("| cause |")[2].splitlines() if line.startswith("| `")]
+    assert table == [f"| `{cause}` | {definition} |" for cause, definition in CAUSES.items()]
 
 
 def test_accounting_is_cheap() -> None:
