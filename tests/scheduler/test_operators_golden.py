@@ -1,0 +1,100 @@
+"""Single operators, byte by byte: TFLite models of one operator against the outputs of the LiteRT reference kernels.
+
+Each model is read, compiled and run on the machine: on the preset edge-128, and on the same with 4 KiB of
+scratchpad, where few fit without being cut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npusim.api import host_functions
+from npusim.formats import tflite
+from npusim.isa.errors import CompileError
+from npusim.isa.hardware_file import change, hardware
+from npusim.isa.tensor import Array
+from npusim.kernels.graph import Graph
+from npusim.machine import execute
+from npusim.scheduler import compile_graph
+
+CASES = 40
+"""Cases of an operator and a type."""
+
+ON_HOST = {
+    "ADD": 0,
+    "ARG_MAX": CASES,
+    "AVERAGE_POOL_2D": 0,
+    "CONCATENATION": 0,
+    "CONV_2D": 0,
+    "DEPTHWISE_CONV_2D": 0,
+    "DEQUANTIZE": CASES,
+    "FULLY_CONNECTED": 0,
+    "HARD_SWISH": 0,
+    "LEAKY_RELU": 0,
+    "LOGISTIC": 0,
+    "MAXIMUM": 0,
+    "MAX_POOL_2D": 0,
+    "MEAN": 6,  # over dimensions that are not adjacent
+    "MINIMUM": 0,
+    "MUL": 0,
+    "PAD": 0,
+    "PADV2": 0,
+    "QUANTIZE": 18,  # of float32
+    "RELU": 0,
+    "RELU6": 0,
+    "RESIZE_BILINEAR": CASES,
+    "RESIZE_NEAREST_NEIGHBOR": CASES,
+    "SLICE": 0,
+    "SOFTMAX": 0,
+    "STRIDED_SLICE": 0,
+    "SUB": 0,
+    "TANH": 0,
+    "TRANSPOSE": 0,
+}
+"""The operators that npusim has, and how many cases of each the host runs: all others run on the NPU."""
+
+REFUSED = {"ADD": 2, "FULLY_CONNECTED": 4, "MAXIMUM": 2, "MEAN": 1, "MINIMUM": 2, "MUL": 2, "SUB": 2}
+"""How many cases may not fit 4 KiB at all."""
+
+
+def cases(shared: Path, name: str) -> Iterator[tuple[str, Graph, list[Array], list[Array]]]:
+    """(name, graph, inputs, expected outputs) of every case of an operator and type."""
+    stem = shared / "ops_litert_ref" / name
+    with np.load(f"{stem}.npz") as arrays:
+        for entry in json.loads(Path(f"{stem}.json").read_text())["cases"]:
+            tensors = entry["tensors"]
+            graph = tflite.parse(arrays[f"c{entry['case']}_model"].tobytes(), f"{name}[{entry['case']}]")
+            inputs = [arrays[tensors[i]["key"]] for i in entry["inputs"] if tensors[i]["role"] == "input"]
+            yield graph.name, graph, inputs, [arrays[tensors[i]["key"]] for i in entry["outputs"]]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("operator", ON_HOST)
+def test_machine_gives_the_bytes_of_litert(shared: Path, operator: str, dtype: str) -> None:
+    preset = hardware("edge-128")
+    tight = change(preset, {"scratchpad.size_kib": 4, "scratchpad.banks": 1})
+    count = on_host = refused = 0
+    for name, graph, inputs, expected in cases(shared, f"{operator}.{dtype}"):
+        count += 1
+        for chosen in (preset, tight):
+            try:
+                program = compile_graph(graph, chosen)
+            except CompileError:
+                if chosen is preset:
+                    raise
+                refused += 1
+                continue
+            on_host += len(program.host_calls) if chosen is preset else 0
+            outputs = execute(program, inputs, host_functions=host_functions(program)).outputs
+            assert outputs is not None
+            for found, wanted in zip(outputs, expected, strict=True):
+                assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), name
+                assert found.tobytes() == wanted.tobytes(), f"{name} with {chosen.scratchpad.size_kib} KiB"
+    assert count == CASES
+    assert on_host == ON_HOST[operator]
+    assert refused <= REFUSED.get(operator, 0)
