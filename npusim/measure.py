@@ -78,7 +78,7 @@ def measure(program: Program, execution: Execution, wall_s: WallTimes | None = N
         dram_bytes=DramBytes(
             execution.dram_read_bytes, execution.dram_write_bytes, execution.instruction_bytes
         ),
-        scratchpad_peak_bytes=int(timeline.scratchpad_use(program, execution.trace).sizes.max()),
+        scratchpad_peak_bytes=program.scratchpad_peak_bytes,
         wall_s=wall_s or WallTimes(),
         program=program,
         execution=execution,

@@ -158,7 +158,7 @@ class RunResult:
     latency_ms: cycles / clock.
     macs:       multiply-accumulates of the network, whoever computes them.
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
-    scratchpad_peak_bytes: most bytes of the scratchpad that hold something at the same time.
+    scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
     program, execution: what ran and its timeline, for reports.
     """
 

@@ -151,14 +151,19 @@ class Occupancy:
 
 
 def scratchpad_use(program: Program, trace: Trace) -> Occupancy:
-    """Bytes of the scratchpad in use: each buffer from the start of its first instruction to its last's end."""
+    """Bytes of the scratchpad in use: each buffer from the start of its first instruction to its last's end.
+
+    A buffer may move in where the rows of another one are read already while its last rows are not, so the sum
+    of whole buffers is limited to the size of the scratchpad.
+    """
     sizes = np.array([buffer.size_bytes for buffer in program.buffers], np.int64)
     first = np.array([buffer.first_instruction for buffer in program.buffers], np.int64)
     last = np.array([buffer.last_instruction for buffer in program.buffers], np.int64)
     changed_at = np.concatenate(([0], trace.started[first], trace.ended[last]))
     cycles, position = np.unique(changed_at, return_inverse=True)
     changes = np.bincount(position, np.concatenate(([0], sizes, -sizes)), len(cycles))
-    return Occupancy(cycles, np.cumsum(changes).astype(np.int64))
+    use = np.minimum(np.cumsum(changes).astype(np.int64), program.hardware.scratchpad_bytes)
+    return Occupancy(cycles, use)
 
 
 def window_cycles(total: int) -> int:
