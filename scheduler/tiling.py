@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import WORD_BYTES
@@ -143,7 +144,7 @@ class TileSearch:
             elif residency.loaded[position]:
                 traffic += band_bytes(work, position, 0, work.rows)
         if not residency.output:
-            traffic += output_bytes(work, work.rows, work.channels)
+            traffic += sum(count * self._stored(size, cut.channel_step) for size, count in channels)
         traffic += tiles * 2 * WORD_BYTES
         transfer = traffic / hardware.dram_bytes_per_cycle
         # Transfers of the first tile hide behind the layer before, mostly; computation of the last one only
@@ -165,6 +166,19 @@ class TileSearch:
             return self._band(position, row_step, 0)
         ends = self._band(position, row_step, 0) + self._band(position, row_step, row_tiles - 1)
         return ends + (row_tiles - 2) * self._band(position, row_step, row_tiles // 2)
+
+    def _stored(self, channels: int, step: int) -> float:
+        """DRAM bytes of storing some channels of all pixels: whole bursts, shared only by pixels side by side.
+
+        Runs of `channels` bytes begin at multiples of g = gcd(pixel, step, burst) in their bursts, evenly, and
+        so touch (channels + burst - g) / burst of them.
+        """
+        work, burst = self._work, self._hardware.dram.burst_bytes
+        pixels = output_bytes(work, work.rows, 1)
+        if channels == work.channels:
+            return pixels * channels
+        grid = gcd(work.channels, step, burst)
+        return pixels * min(channels + burst - grid, work.channels)
 
     def smallest_buffers(self) -> int:
         """Bytes of scratchpad below which no cut fits."""
