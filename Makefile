@@ -7,7 +7,7 @@ FOLDERS := npusim npusim/formats npusim/models isa isa/presets kernels scheduler
 # Two workers: most machines that run this have at least two cores.
 JOBS ?= 2
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs bench rtl clean
 
 demo: $(VENV)/run
 	$(BIN)/npusim demo
@@ -27,6 +27,10 @@ docs: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[bench]'
 	$(BIN)/python -m benchmarks
+
+# All of the register-transfer referee; needs Verilator and a C++ compiler (apt-get install verilator g++).
+rtl: $(VENV)/dev
+	NPUSIM_RTL=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/rtl
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -22,7 +22,10 @@ from npusim.isa.mac_timing import (
     ArrayShape,
     Occupancy,
     Split,
+    Window,
     array_shape,
+    depthwise,
+    depthwise_split,
     output_stationary,
     output_stationary_split,
     weight_stationary,
@@ -246,10 +249,9 @@ class Convolve(_Window):
             work = output_stationary(shape, pixels, inner, self.ofm_depth)
             updates = pixels * self.ofm_depth
         else:
-            work = weight_stationary(shape, pixels, inner, self.ofm_depth, self._beats(shape))
+            work = weight_stationary(shape, pixels, inner, self.ofm_depth)
             updates = pixels * self.ofm_depth * -(-inner // shape.rows)
-        column_folds = -(-self.ofm_depth // shape.columns)
-        reads = pixels * inner * column_folds + self._weight_count() * work.pixel_blocks
+        reads = work.fetched + self._weight_count() * work.pixel_blocks
         return Cost(work.total, self._actions(shape, work, macs, updates, reads), array_cycles=work.array)
 
     def split(self, hardware: Hardware) -> Split:
@@ -259,12 +261,7 @@ class Convolve(_Window):
         inner = self.kernel_height * self.kernel_width * self.ifm_depth
         if self.output_stationary:
             return output_stationary_split(shape, pixels, inner, self.ofm_depth)
-        return weight_stationary_split(shape, pixels, inner, self.ofm_depth, self._beats(shape))
-
-    def _beats(self, shape: ArrayShape) -> int:
-        """Cycles that the feature-map port takes for one vector of operands."""
-        inner = self.kernel_height * self.kernel_width * self.ifm_depth
-        return -(-min(inner, shape.rows) // shape.ifm_port)
+        return weight_stationary_split(shape, pixels, inner, self.ofm_depth)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -298,32 +295,26 @@ class Depthwise(_Window):
         return self._finish(memory, accumulators)
 
     def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
-        """Weight stationary with rows as taps; the window moves on by `stride_width` columns per pixel.
-
-        Per pixel and column group the feature-map port brings in the new part of the window,
-        kernel_height * min(stride_width, kernel_width) values for each channel; the rest stays in the
-        array's registers.
-        """
+        """`mac_timing.depthwise` of the tile: weight stationary with kernel taps as rows, channels as columns."""
         shape = array_shape(hardware.mac_array)
-        pixels = self.ofm_height * self.ofm_width
+        work = depthwise(shape, self._timing_window(), self.ofm_depth)
         taps = self.kernel_height * self.kernel_width
-        work = weight_stationary(shape, pixels, taps, self.ofm_depth, self._beats(shape))
-        outputs = pixels * self.ofm_depth
-        reads = outputs * self._fresh() + self._weight_count() * work.pixel_blocks
+        outputs = self.ofm_height * self.ofm_width * self.ofm_depth
+        reads = work.fetched + self._weight_count() * work.pixel_blocks
         updates = outputs * -(-taps // shape.rows)
         actions = self._actions(shape, work, outputs * taps, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
 
     def split(self, hardware: Hardware) -> Split:
         """Where the cycles of `cost` go."""
-        shape = array_shape(hardware.mac_array)
-        pixels, taps = self.ofm_height * self.ofm_width, self.kernel_height * self.kernel_width
-        return weight_stationary_split(shape, pixels, taps, self.ofm_depth, self._beats(shape))
+        return depthwise_split(array_shape(hardware.mac_array), self._timing_window(), self.ofm_depth)
 
-    def _fresh(self) -> int:
-        """Values of a channel's window that the pixel before did not have."""
-        return self.kernel_height * min(self.stride_width, self.kernel_width)
-
-    def _beats(self, shape: ArrayShape) -> int:
-        """Cycles that the feature-map port takes for the new values of a pixel's windows."""
-        return max(1, -(-self._fresh() * min(shape.columns, self.ofm_depth) // shape.ifm_port))
+    def _timing_window(self) -> Window:
+        return Window(
+            self.ofm_height,
+            self.ofm_width,
+            self.kernel_height,
+            self.kernel_width,
+            self.stride_width,
+            self.dilation_width,
+        )

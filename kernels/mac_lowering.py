@@ -180,9 +180,8 @@ def _dataflow(hardware: Hardware, pixels: int, inner: int, channels: int) -> int
     if array.dataflow != "both":
         return int(array.dataflow == "output_stationary")
     shape = array_shape(array)
-    beats = -(-min(inner, shape.rows) // shape.ifm_port)
     resting_outputs = output_stationary(shape, pixels, inner, channels)
-    resting_weights = weight_stationary(shape, pixels, inner, channels, beats)
+    resting_weights = weight_stationary(shape, pixels, inner, channels)
     return int(resting_outputs.total < resting_weights.total)
 
 

@@ -183,12 +183,12 @@ def cost_of(chip: Hardware, pixels: int, inner: int, channels: int, **fields: An
         (10, 8, 4, 4 + 2 * 10 + 6 + 10, 4 + 2 * 10 + 6),
         # one channel more than columns: a second group, whose 10 output cycles hide behind the stream but for the last
         (10, 4, 5, 4 + 10 + 10 + 6 + 10, 4 + 10 + 10 + 6),
-        # fewer pixels than the load takes: the load shows
+        # fewer pixels than the load takes: the load shows, but for the last fold, behind which nothing is loaded
         (4, 5, 4, 4 + 2 * 4 + 6 + 4, 4 + 2 * 4 + 6),
-        (3, 5, 4, 4 + 2 * 4 + 6 + 3, 4 + 2 * 4 + 6),
+        (3, 5, 4, 4 + 4 + 3 + 6 + 3, 4 + 4 + 3 + 6),
         # 32 accumulators per column: the 33rd pixel is a block of its own, whose output waits for that of the first
         (32, 4, 4, 4 + 32 + 6 + 32, 4 + 32 + 6),
-        (33, 4, 4, 4 + 32 + 6 + 32 + 1, 4 + 32 + 4 + 6),
+        (33, 4, 4, 4 + 32 + 6 + 32 + 1, 4 + 32 + 1 + 6),
     ],
 )
 def test_weight_stationary_with_shadow_weights(
@@ -200,10 +200,10 @@ def test_weight_stationary_with_shadow_weights(
 @pytest.mark.parametrize(
     ("pixels", "inner", "channels", "total", "array"),
     [
-        # every fold loads 4, streams, drains 6; the last cycle of the last does not count
-        (10, 4, 4, 4 + 10 + 6 - 1 + 10, 4 + 10 + 6 - 1),
-        (10, 5, 4, 2 * 20 - 1 + 10, 2 * 20 - 1),
-        (11, 4, 4, 4 + 11 + 6 - 1 + 11, 4 + 11 + 6 - 1),
+        # every fold loads 4, streams, drains 6; array cycles leave out the last one
+        (10, 4, 4, 4 + 10 + 6 + 10, 4 + 10 + 6 - 1),
+        (10, 5, 4, 2 * 20 + 10, 2 * 20 - 1),
+        (11, 4, 4, 4 + 11 + 6 + 11, 4 + 11 + 6 - 1),
     ],
 )
 def test_weight_stationary_without_shadow_weights(
@@ -221,12 +221,12 @@ def test_weight_stationary_without_shadow_weights(
         # one pixel more than rows, one channel more than columns: a second group each
         (CHIP, 5, 10, 4, 2 * 10 + 6 + 1, 2 * 10 + 6),
         (CHIP, 4, 10, 5, 2 * 10 + 6 + 4, 2 * 10 + 6),
-        # a dot product shorter than the 4 cycles that moving the results out takes
+        # a dot product shorter than the 4 cycles that moving out the results of the group before takes
         (CHIP, 5, 4, 4, 2 * 4 + 6 + 1, 2 * 4 + 6),
-        (CHIP, 5, 3, 4, 2 * 4 + 6 + 1, 2 * 4 + 6),
+        (CHIP, 5, 3, 4, 3 + 4 + 6 + 1, 3 + 4 + 6),
         # without shadow registers each group fills and drains
-        (PLAIN, 4, 10, 4, 16 - 1 + 4, 16 - 1),
-        (PLAIN, 5, 10, 4, 2 * 16 - 1 + 1, 2 * 16 - 1),
+        (PLAIN, 4, 10, 4, 16 + 4, 16 - 1),
+        (PLAIN, 5, 10, 4, 2 * 16 + 1, 2 * 16 - 1),
     ],
 )
 def test_output_stationary(
@@ -245,7 +245,7 @@ def test_output_stationary(
         ),  # a vector of 4 operands in two beats
         ({"mac_array.weight_bytes_per_cycle": 3}, {}, 8 + 10 + 6 + 10),  # a row of 4 weights in two beats
         ({"mac_array.output_lanes": 3}, {}, 4 + 10 + 6 + 2 * 10),  # 4 channels in two cycles
-        ({"mac_array.ifm_bytes_per_cycle": 3}, {"output_stationary": 1}, 3 * 8 + 6 + 2),
+        ({"mac_array.ifm_bytes_per_cycle": 3}, {"output_stationary": 1}, 2 * 8 + 4 + 6 + 2),  # 4 and 2 pixels
         ({"mac_array.weight_bytes_per_cycle": 3}, {"output_stationary": 1}, 3 * 8 + 6 + 2),
     ],
 )
@@ -288,13 +288,17 @@ DEPTHWISE = Depthwise(**window((4, 12, 4), (2, 10, 4), (3, 3)))
 @pytest.mark.parametrize(
     ("fields", "port", "total"),
     [
-        # 20 pixels, 9 taps on 4 rows: 3 folds. Each pixel brings 3 * 1 new values for 4 channels: 12 bytes.
-        ({}, 12, 4 + 3 * 20 + 6 + 20),
-        ({}, 11, 4 + 3 * 40 + 6 + 20),
-        ({}, 4, 4 + 3 * 60 + 6 + 20),
-        # a stride of 2 brings 3 * 2 new values, one of 5 the whole window and no more
-        ({"stride_width": 2}, 12, 4 + 3 * 40 + 6 + 20),
-        ({"stride_width": 5}, 12, 4 + 3 * 60 + 6 + 20),
+        # 20 pixels in 2 rows, 9 taps on 4 rows: folds of 4, 4 and 1 taps. A window moves on by one column; what it
+        # held moves over but for the last column of each kernel row in the fold: 2, 2 and 1 taps are new, 8, 8
+        # and 4 bytes for 4 channels. The first window of each row comes in whole: 16, 16 and 4 bytes.
+        ({}, 16, 4 + 3 * 20 + 6 + 20),
+        ({}, 15, 4 + 2 * (20 + 2) + 20 + 6 + 20),
+        ({}, 8, 4 + 2 * (20 + 2) + 20 + 6 + 20),
+        ({}, 7, 4 + 2 * (40 + 2) + 20 + 6 + 20),
+        # a stride of 2 leaves 3, 4 and 1 new taps, one of 5 all of them, and so does a dilated kernel
+        ({"stride_width": 2}, 12, 4 + (20 + 2) + 2 * 20 + 20 + 6 + 20),
+        ({"stride_width": 5}, 12, 4 + 2 * 2 * 20 + 20 + 6 + 20),
+        ({"dilation_width": 2}, 12, 4 + 2 * 2 * 20 + 20 + 6 + 20),
     ],
 )
 def test_depthwise(fields: dict[str, Any], port: int, total: int) -> None:
@@ -303,7 +307,9 @@ def test_depthwise(fields: dict[str, Any], port: int, total: int) -> None:
 
 
 def test_actions_of_a_depthwise_convolution() -> None:
-    """2 * 10 pixels of 4 channels of 9 taps; every fresh value once, weights once, parameters 4 * 4 + 5."""
+    """2 * 10 pixels of 4 channels of 9 taps; 2 whole windows, 5 new taps for the other 18 pixels (in the folds of 4,
+    4 and 1 taps: 2, 2 and 1), weights once, parameters 4 * 4 + 5.
+    """
     cost = DEPTHWISE.cost(CHIP)
     macs, array = 80 * 9, cost.array_cycles
     assert dict(cost.actions) == {
@@ -312,6 +318,6 @@ def test_actions_of_a_depthwise_convolution() -> None:
         "pe_idle": array * 16 - macs,
         "accumulator_update": 80 * 3,
         "requantise": 80,
-        "scratchpad_read_byte": 80 * 3 + 36 + 21,
+        "scratchpad_read_byte": 4 * (2 * 9 + 18 * 5) + 36 + 21,
         "scratchpad_write_byte": 80,
     }

@@ -37,7 +37,7 @@ def plain_array(rows: int, columns: int) -> ArrayShape:
 
 def array_cycles(array: ArrayShape, dataflow: str, m: int, n: int, k: int) -> int:
     if dataflow == "ws":
-        return weight_stationary(array, m, k, n, beats=1).array
+        return weight_stationary(array, m, k, n).array
     return output_stationary(array, m, k, n).array
 
 

@@ -1,0 +1,183 @@
+"""Random legal MAC instructions with the scratchpad that they work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.hardware import Hardware, MacArray
+from npusim.isa.mac import CODES, Convolve, Depthwise
+
+from .mac_referee import SCRATCHPAD_BYTES, Shape
+
+MAX_MACS = 30_000
+"""Of one instruction: what keeps a batch of thousands short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One instruction, the array it runs on, and the memory before."""
+
+    instruction: Convolve | Depthwise
+    hardware: Hardware
+    scratchpad: NDArray[np.uint8]
+
+
+def draw_hardware(rng: np.random.Generator, shape: Shape) -> Hardware:
+    """An array of this shape with random ports, lanes, accumulators and weight registers."""
+    kib = [k for k in (1, 2, 4, 8) if k * 128 // shape.columns <= shape.accumulators]
+
+    def up_to(limit: int) -> int:
+        powers = [1 << k for k in range(limit.bit_length())]
+        return int(rng.choice(powers) if rng.random() < 0.7 else rng.integers(1, limit + 1))
+
+    array = MacArray(
+        rows=shape.rows,
+        columns=shape.columns,
+        shadow_weights=bool(rng.random() < 0.6),
+        accumulator_kib=int(rng.choice(kib)),
+        ifm_bytes_per_cycle=up_to(shape.ifm_port),
+        weight_bytes_per_cycle=up_to(shape.weight_port),
+        output_lanes=up_to(shape.lanes),
+    )
+    return Hardware(name="rtl", mac_array=array)
+
+
+class _Allocator:
+    """Places regions one behind the other with gaps of random length."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.next = int(rng.integers(0, 64))
+
+    def place(self, size_bytes: int) -> int:
+        address = self.next
+        self.next += size_bytes + int(self.rng.integers(0, 20))
+        return address
+
+
+def _size(rng: np.random.Generator, typical: int, largest: int) -> int:
+    """A size that is often 1, near `typical`, or anything up to `largest`."""
+    kind = rng.random()
+    if kind < 0.15:
+        return 1
+    if kind < 0.45:
+        return max(1, typical + int(rng.integers(-1, 2)))
+    return int(rng.integers(1, largest + 1))
+
+
+def _window(rng: np.random.Generator) -> dict[str, int]:
+    """Kernel, strides, dilations, padding and output size, with a feature map that the windows mostly cover."""
+    fields: dict[str, int] = {}
+    pointwise = rng.random() < 0.25
+    for axis in ("height", "width"):
+        kernel = 1 if pointwise else int(rng.choice([1, 2, 3, 3, 4, 5, 7]))
+        stride = int(rng.choice([1, 1, 1, 2, 3]))
+        dilation = 1 if rng.random() < 0.75 else int(rng.integers(1, 4))
+        outputs = _size(rng, 4, 14)
+        pad = int(rng.integers(0, (kernel - 1) * dilation + 1))
+        visited = (outputs - 1) * stride + (kernel - 1) * dilation + 1
+        fields[f"kernel_{axis}"] = kernel
+        fields[f"stride_{axis}"] = stride
+        fields[f"dilation_{axis}"] = dilation
+        fields[f"ofm_{axis}"] = outputs
+        fields["pad_top" if axis == "height" else "pad_left"] = pad
+        fields[f"ifm_{axis}"] = max(1, visited - pad - int(rng.integers(-2, kernel)))
+    return fields
+
+
+def _codes(rng: np.random.Generator) -> dict[str, int]:
+    """Types, zero points, clamp, rounding."""
+    signed, weights_signed = (int(x) for x in rng.integers(0, 2, 2))
+    code_low, code_high = CODES[signed]
+    low, high = code_low, code_high
+    if rng.random() < 0.3:
+        low, high = sorted(int(x) for x in rng.integers(code_low, code_high + 1, 2))
+    return {
+        "signed": signed,
+        "weights_signed": weights_signed,
+        "ifm_zero": int(rng.integers(code_low, code_high + 1)),
+        "weight_zero": int(rng.integers(CODES[weights_signed][0], CODES[weights_signed][1] + 1)),
+        "ofm_zero": int(rng.integers(code_low, code_high + 1)),
+        "low": low,
+        "high": high,
+        "rounding": int(rng.integers(0, 2)),
+        "per_channel": int(rng.integers(0, 2)),
+    }
+
+
+def _parameters(rng: np.random.Generator, channels: int, inner: int, per_channel: int) -> bytes:
+    """Biases, multipliers, shifts; mostly such that results spread over the codes, sometimes extreme."""
+    scales = channels if per_channel else 1
+    bias = rng.integers(-(1 << 14), 1 << 14, channels)
+    multiplier = rng.integers(1 << 30, 1 << 31, scales)
+    shift = -int(np.log2(inner)) // 2 - 6 + rng.integers(-2, 3, scales)
+    if rng.random() < 0.1:
+        bias = rng.integers(-(1 << 31), 1 << 31, channels)
+        shift = rng.integers(-31, 31, scales)
+        multiplier[rng.random(scales) < 0.2] = 0
+    return bias.astype("<i4").tobytes() + multiplier.astype("<i4").tobytes() + shift.astype(np.int8).tobytes()
+
+
+def draw_case(rng: np.random.Generator, shape: Shape, kind: str) -> Case:
+    """`kind`: weight_stationary, output_stationary or depthwise."""
+    while True:
+        case = _attempt(rng, shape, kind)
+        if case is not None:
+            return case
+
+
+def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
+    """One draw; None if it is too large."""
+    window = _window(rng)
+    ofm_pixels = window["ofm_height"] * window["ofm_width"]
+    taps = window["kernel_height"] * window["kernel_width"]
+    if kind == "depthwise":
+        ifm_depth = _size(rng, shape.columns, 3 * shape.columns)
+        ofm_depth = ifm_depth * int(rng.choice([1, 1, 1, 2, 3]))
+        inner, weight_bytes = taps, taps * ofm_depth
+    else:
+        ifm_depth = _size(rng, shape.rows, 3 * shape.rows)
+        ofm_depth = _size(rng, shape.columns, 3 * shape.columns)
+        inner = taps * ifm_depth
+        weight_bytes = inner * ofm_depth
+    if ofm_pixels * inner * ofm_depth > MAX_MACS:
+        return None
+    codes = _codes(rng)
+    parameters = _parameters(rng, ofm_depth, inner, codes["per_channel"])
+    ifm_pixel = ifm_depth + int(rng.choice([0, 0, 3]))
+    ifm_row = window["ifm_width"] * ifm_pixel + int(rng.choice([0, 0, 5]))
+    ofm_pixel = ofm_depth + int(rng.choice([0, 0, 3]))
+    ofm_row = window["ofm_width"] * ofm_pixel + int(rng.choice([0, 0, 5]))
+    memory = _Allocator(rng)
+    fields = {
+        "ifm": memory.place(window["ifm_height"] * ifm_row),
+        "weights": memory.place(weight_bytes),
+        "parameters": memory.place(len(parameters)),
+        "ofm": memory.place(window["ofm_height"] * ofm_row),
+        "ifm_row_stride": ifm_row,
+        "ifm_pixel_stride": ifm_pixel,
+        "ofm_row_stride": ofm_row,
+        "ofm_pixel_stride": ofm_pixel,
+        "ifm_depth": ifm_depth,
+        "ofm_depth": ofm_depth,
+        **window,
+        **codes,
+    }
+    if memory.next > SCRATCHPAD_BYTES:
+        return None
+    instruction: Convolve | Depthwise
+    if kind == "depthwise":
+        instruction = Depthwise(**fields)
+    else:
+        instruction = Convolve(**fields, output_stationary=int(kind == "output_stationary"))
+    hardware = draw_hardware(rng, shape)
+    faults = instruction.faults() + instruction.misfits(hardware)
+    if faults:
+        raise AssertionError(f"the generator drew an illegal instruction: {faults}")
+    scratchpad = rng.integers(0, 256, SCRATCHPAD_BYTES, np.uint8)
+    start = instruction.parameters
+    scratchpad[start : start + len(parameters)] = np.frombuffer(parameters, np.uint8)
+    return Case(instruction, hardware, scratchpad)

@@ -1,0 +1,85 @@
+// Types that the units share. Widths follow isa/mac.py: operands are codes less their zero point.
+`timescale 1ns / 1ps
+
+package npu_types;
+  localparam int ADDRESS_BITS = 28;
+
+  typedef logic [ADDRESS_BITS-1:0] address_t;
+  typedef logic [7:0] code_t;
+  typedef logic signed [8:0] operand_t;
+  typedef logic signed [31:0] sum_t;
+  typedef logic [31:0] count_t;
+  typedef logic signed [31:0] coordinate_t;
+
+  // Pins that make one array behave as a smaller configuration of itself.
+  typedef struct packed {
+    logic   shadow;             // second weight register per multiplier
+    count_t half_accumulators;  // accumulators per column and half
+    count_t ifm_port;           // bytes per cycle
+    count_t weight_port;        // bytes per cycle
+    count_t lanes;              // outputs per cycle
+  } straps_t;
+
+  // A fold: the operands of `rows` values of the dot product (or, output stationary, `rows` pixels) by `columns`
+  // channels. A group is the run of folds that ends with finished accumulators in one half.
+  typedef struct packed {
+    logic   opens_block;  // first fold of a block of pixels
+    logic   opens_group;
+    logic   closes_group;
+    logic   closes_all;   // last fold of the instruction
+    count_t rows;
+    count_t columns;
+    count_t pixels;
+    count_t channel;      // of the first column
+    count_t inner;        // index in the dot product of the first row
+  } fold_t;
+
+  // What travels through the array with an operand: to the right, one element per cycle.
+  typedef struct packed {
+    logic     valid;
+    logic     swap;         // take over the weights of the shadow register
+    logic     first;        // output stationary: start a sum
+    logic     last;         // output stationary: the sum is complete
+    logic     half;         // half of the accumulators that results go to
+    logic     closes_fold;
+    logic     closes_group;
+    logic     closes_all;
+    operand_t operand;
+  } wave_t;
+
+  // What travels down a column: a weight, and the row that keeps it.
+  typedef struct packed {
+    logic        valid;
+    logic [15:0] row;
+    operand_t    value;
+  } weight_t;
+
+  // Weight stationary: where a column puts the sum that leaves its last row.
+  typedef struct packed {
+    logic        valid;
+    logic        overwrite;
+    logic        half;
+    logic [15:0] pixel;
+  } store_t;
+
+  // What the output stage needs to know of a group.
+  typedef struct packed {
+    count_t pixels;
+    count_t columns;
+    count_t channel;
+    count_t row;     // output row and column of the first pixel
+    count_t column;
+  } group_t;
+
+  // Where an output pixel, or a kernel tap, is.
+  typedef struct packed {
+    coordinate_t row;
+    coordinate_t column;
+  } place_t;
+
+  // A value of the dot product: a kernel tap and a channel of the feature map.
+  typedef struct packed {
+    place_t      tap;
+    coordinate_t channel;
+  } inner_t;
+endpackage

@@ -1,0 +1,118 @@
+"""The SystemVerilog units as shared libraries: built by Verilator once per configuration, driven through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from . import words
+
+HERE = Path(__file__).parent
+SOURCES = HERE / "sv"
+LIBRARIES = HERE.parents[1] / "build" / "rtl"
+NEEDED = ("verilator", "g++")
+WARNINGS = ("-Wall", "-Wno-WIDTH", "-Wno-UNUSED", "-Wno-DECLFILENAME")
+RUNTIME = ("verilated", "verilated_threads")
+_COMPILE = ("g++", "-std=c++17", "-O1", "-fPIC", "-pthread")
+
+
+class BuildError(Exception):
+    """Verilator or the compiler refused the sources."""
+
+
+def missing_tool() -> str | None:
+    """The first tool that is needed and not installed."""
+    return next((tool for tool in NEEDED if shutil.which(tool) is None), None)
+
+
+def _sources() -> list[Path]:
+    """All SystemVerilog files, the package of types first."""
+    types = SOURCES / "npu_types.sv"
+    return [types, *sorted(path for path in SOURCES.glob("*.sv") if path != types)]
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    return subprocess.run(["verilator", "--version"], capture_output=True, text=True, check=True).stdout
+
+
+@lru_cache(maxsize=1)
+def _fingerprint() -> str:
+    """Of everything that a library is built from."""
+    parts = [_version(), words.package(), Path(__file__).read_text()]
+    parts += [path.read_text() for path in (*_sources(), *sorted(HERE.glob("*.cpp")))]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def library(top: str, parameters: Mapping[str, int]) -> ctypes.CDLL:
+    """The module `top` with the given parameters and the C interface of `<top>.cpp`.
+
+    Built on first use and kept under build/rtl. Raises BuildError with the tools' output.
+    """
+    name = "-".join([top, *(f"{key.lower()}{value}" for key, value in parameters.items()), _fingerprint()])
+    path = LIBRARIES / f"{name}.so"
+    LIBRARIES.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=LIBRARIES) as folder:
+                os.replace(_build(top, parameters, Path(folder)), path)
+    return ctypes.CDLL(str(path))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Test processes that want the same file build it once."""
+    with path.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(top: str, parameters: Mapping[str, int], folder: Path) -> Path:
+    package = folder / "isa_words.sv"
+    package.write_text(words.package())
+    types, *units = _sources()
+    sources = [str(path) for path in (types, package, *units)]
+    chosen = [f"-G{key}={value}" for key, value in parameters.items()]
+    verilator = ["verilator", "--cc", "-O3", "--output-split", "0", *WARNINGS]
+    _run([*verilator, "--top-module", top, *chosen, "--Mdir", str(folder), *sources])
+    # One C++ file: most of the time of the small ones goes into Verilator's headers.
+    parts = [HERE / f"{top}.cpp", *sorted(folder.glob("*.cpp"))]
+    unit = folder / "all.cpp"
+    unit.write_text("".join(f'#include "{part}"\n' for part in parts))
+    result = folder / "library.so"
+    _run([*_COMPILE, f"-I{folder}", *_includes(), "-shared", str(unit), str(_runtime()), "-o", str(result)])
+    return result
+
+
+def _includes() -> list[str]:
+    root = _run(["verilator", "--getenv", "VERILATOR_ROOT"]).strip()
+    return [f"-I{root}/include", f"-I{root}/include/vltstd"]
+
+
+def _runtime() -> Path:
+    """Verilator's own C++, compiled once."""
+    path = LIBRARIES / f"verilated-{_fingerprint()}.o"
+    with _locked(path):
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=LIBRARIES) as folder:
+                unit, built = Path(folder, "runtime.cpp"), Path(folder, "runtime.o")
+                unit.write_text("".join(f'#include "{name}.cpp"\n' for name in RUNTIME))
+                _run([*_COMPILE, *_includes(), "-c", str(unit), "-o", str(built)])
+                os.replace(built, path)
+    return path
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"{command[0]} failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+    return done.stdout
