@@ -185,10 +185,10 @@ class TileSearch:
         work = self._work
         step = min(work.channel_step, work.channels) if work.channel_step else work.channels
         return min(
-            self.buffer_bytes(Cut(row_step, channel_step, outside, False))
+            self.buffer_bytes(Cut(row_step, channel_step, outside, keep))
             for row_step in (1, work.rows)
             for channel_step in (step, work.channels)
-            for outside in (True, False)
+            for outside, keep in ((True, False), (False, True), (False, False))
         )
 
     def best(self, budget_bytes: int) -> tuple[float, Cut] | None:
