@@ -18,7 +18,7 @@ from npusim.scheduler.packed import share
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 
 _PATIENCE = 3
-"""Cuts get finer along the search; after this many without gain only overhead grows."""
+"""Channels get fewer along the cuts of one row step; after this many without gain only overhead grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,22 +199,18 @@ class TileSearch:
 
     def _search(self, budget_bytes: int) -> tuple[float, Cut] | None:
         best: tuple[float, Cut] | None = None
-        idle_groups = 0
         for group in cuts(self._work, self._residency):
-            improved, worse = False, 0
+            worse = 0
             for cut in group:
                 if self.buffer_bytes(cut) > budget_bytes:
                     continue
                 cycles = self.cycles(cut)
                 if best is None or cycles < best[0]:
-                    best, improved, worse = (cycles, cut), True, 0
+                    best, worse = (cycles, cut), 0
                     continue
                 worse += 1
                 if worse >= _PATIENCE:
                     break
-            idle_groups = 0 if improved or best is None else idle_groups + 1
-            if idle_groups >= _PATIENCE:
-                break
         return best
 
 
