@@ -25,7 +25,7 @@ class FrontEnd(Section):
     """Fetches encoded instructions from DRAM, decodes them, dispatches in program order to unit queues."""
 
     queue_depth: Positive = Field(
-        default=8, le=1024, description="instructions that wait in front of each unit"
+        default=16, le=1024, description="instructions that wait in front of each unit"
     )
     fetch_instructions: Positive = Field(
         default=4, le=256, description="instructions fetched by one DRAM request"

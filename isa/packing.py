@@ -34,9 +34,9 @@ def pack(weights: NDArray[Any], zero_point: int) -> bytes:
     """The packed form of int8 or uint8 weights, in C order."""
     codes = np.ascontiguousarray(weights).ravel().view(np.uint8)
     count, signed = len(codes), weights.dtype == np.int8
-    groups = np.full(-(-count // GROUP) * GROUP, zero_point & 0xFF, np.uint8)
-    groups[:count] = codes
-    groups = groups.reshape(-1, GROUP)
+    filled = np.full(-(-count // GROUP) * GROUP, zero_point & 0xFF, np.uint8)
+    filled[:count] = codes
+    groups: Bytes = filled.reshape(-1, GROUP)
     folded = _folds(zero_point, signed).take(groups)
     sums = np.add.reduce(folded, axis=1, dtype=np.int64)
     modes, quotients = _choose_modes(folded, sums)

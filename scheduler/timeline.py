@@ -144,18 +144,27 @@ def arrange(slots: Sequence[Slot], loads: list[Load], resident: Allocator, hardw
     `resident` already holds what stays in the scratchpad over many slots. Raises DoesNotFit.
     """
     timeline = Timeline()
-    bytes_per_cycle = hardware.dram.bandwidth_gb_per_s * 1000 / hardware.clock_mhz
-    latency = hardware.dram.latency_ns * hardware.clock_mhz / 1000 + hardware.dma.setup_cycles
+    dram = hardware.dram
+    row_cycles = dram.row_bytes / hardware.dram_bytes_per_cycle + hardware.cycles_of_ns(dram.row_miss_ns)
+    cycles_per_byte = row_cycles / dram.row_bytes
+    latency = hardware.cycles_of_ns(dram.latency_ns) + hardware.dma.setup_cycles
+    # Loads that wait in the queue of their channel must leave room, or they hold up the front end and with it
+    # the computations behind them.
+    most_waiting = max(1, hardware.front_end.queue_depth - 2)
     loads = sorted(loads, key=lambda load: load.needed_slot)
     ready: dict[int, float] = {}
-    now = dma_free = 0.0
+    begins: list[float] = []
+    # A load behind a slot is dispatched when that slot is, which at the latest is when it starts.
+    now = dma_free = dispatched = 0.0
     position = 0
     for index, slot in enumerate(slots):
         while position < len(loads):
             load = loads[position]
             forced = load.needed_slot <= index
             until = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
-            if not forced and (dma_free >= until or load.earliest_slot > index):
+            waiting = sum(begin > now for begin in begins[-most_waiting:])
+            early = dma_free >= until or load.earliest_slot > index or waiting >= most_waiting
+            if not forced and early:
                 break
             if not _place(load.buffer, index, resident):
                 if forced:
@@ -164,9 +173,11 @@ def arrange(slots: Sequence[Slot], loads: list[Load], resident: Allocator, hardw
             position += 1
             if load.size_bytes:
                 _issue(timeline, load)
-                dma_free = max(dma_free, now) + load.size_bytes / bytes_per_cycle + hardware.dma.setup_cycles
+                begins.append(max(dma_free, dispatched))
+                dma_free = begins[-1] + load.size_bytes * cycles_per_byte + hardware.dma.setup_cycles
                 ready[id(load.buffer)] = dma_free + latency
-        now = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
+        dispatched = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)])
+        now = dispatched + slot.cycles
         timeline.add(slot.emit(), slot.layer, slot.buffers)
         if slot.after is not None:
             for copy in slot.after():

@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.isa",
         "npusim.trace",
         "npusim.timeline",
+        "npusim.losses",
         "npusim.energy",
         "npusim.result",
         "npusim.performance",
