@@ -1,0 +1,109 @@
+"""Models that do not fit: the message names the operator, the bytes it needs and the bytes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from npusim.isa.errors import CompileError, GraphError
+from npusim.isa.hardware import Hardware, Scratchpad
+from npusim.isa.hardware_file import hardware
+from npusim.kernels.graph import Graph
+from npusim.scheduler import compile_graph
+
+from ..graphs import Sketch
+
+
+def tiny(size_kib: int) -> Hardware:
+    """edge-128 with a scratchpad as small as a hardware file could not make it."""
+    return hardware("edge-128").model_copy(
+        update={"name": "tiny", "scratchpad": Scratchpad(size_kib=size_kib, banks=1)}
+    )
+
+
+def convolution() -> Graph:
+    sketch = Sketch("net")
+    sketch.conv(sketch.input(1, 8, 40, 64), 16)
+    return sketch.graph()
+
+
+def matrix() -> Graph:
+    sketch = Sketch("net")
+    sketch.fully_connected(sketch.input(1, 300), 16)
+    return sketch.graph()
+
+
+def depthwise() -> Graph:
+    sketch = Sketch("net")
+    sketch.depthwise(sketch.input(1, 9, 9, 50), multiplier=2, per_channel=True)
+    return sketch.graph()
+
+
+def softmax() -> Graph:
+    sketch = Sketch("net")
+    sketch.softmax(sketch.input(3, 700))
+    return sketch.graph()
+
+
+@pytest.mark.parametrize(
+    ("network", "operator", "needs"),
+    [
+        # Two tiles of 8 output channels: weights 8 * 9 * 64, 8 biases, one multiplier and shift: 4645, aligned 4656.
+        # Two bands of 3 rows of 40 * 64, two tiles of one output row of 38 pixels of 8 channels: 304.
+        (convolution, "conv_2d", 2 * 4656 + 2 * 7680 + 2 * 304),
+        # All 16 units at once, so that no second tile needs buffers: 16 rows of 300 weights, 16 biases, multiplier
+        # and shift: 4869, aligned 4880; the input 304, the results 16.
+        (matrix, "fully_connected", 4880 + 304 + 16),
+        # All 100 channels at once: 9 taps and 9 bytes of parameters each; two bands of 3 rows of 9 * 50, two output
+        # rows of 7 * 100.
+        (depthwise, "depthwise_conv_2d", 1808 + 2 * 1360 + 2 * 704),
+        # A row in and a row out, two of each.
+        (softmax, "softmax", 2 * 704 + 2 * 704),
+    ],
+)
+def test_what_does_not_fit_is_named(network: Callable[[], Graph], operator: str, needs: int) -> None:
+    size_kib = needs // 1024
+    with pytest.raises(CompileError) as caught:
+        compile_graph(network(), tiny(size_kib))
+    assert str(caught.value) == (
+        f'net: {operator} "n0" needs {needs} bytes of scratchpad for its smallest tile, '
+        f"tiny has {size_kib * 1024}; enlarge scratchpad.size_kib"
+    )
+    # One KiB more is enough.
+    assert compile_graph(network(), tiny(size_kib + 1)).scratchpad_peak_bytes <= (size_kib + 1) * 1024
+
+
+def test_the_operator_that_needs_most_is_named() -> None:
+    sketch = Sketch("net")
+    wide = sketch.conv(sketch.input(1, 8, 8, 8), 64, (1, 1))
+    sketch.conv(wide, 8, (5, 5))
+    with pytest.raises(CompileError, match=r'^net: conv_2d "n1" needs \d+ bytes'):
+        compile_graph(sketch.graph(), tiny(8))
+
+
+def test_moves_and_residents_make_room_for_each_other() -> None:
+    # Two maps of 2 KiB are joined into one of 4 KiB: not all three fit 6 KiB at once, though each layer does.
+    sketch = Sketch("net")
+    x = sketch.conv(sketch.input(1, 16, 16, 8), 8, (1, 1))
+    y = sketch.pool("max_pool_2d", x, (1, 1))
+    sketch.conv(sketch.concat([x, y], 3), 4, (1, 1))
+    for size_kib in range(5, 13):
+        program = compile_graph(sketch.graph(), tiny(size_kib))
+        assert program.scratchpad_peak_bytes <= size_kib * 1024
+
+
+def test_a_broken_rule_names_operator_and_layer() -> None:
+    sketch = Sketch("net")
+    tensor = sketch.input(1, 8, 8, 4)
+    sketch.node("softmax", (tensor,), sketch.type_of(tensor), beta=1.0)
+    with pytest.raises(GraphError, match=r'^net: softmax "n0".*: an 8-bit output has the scale 1/256'):
+        compile_graph(sketch.graph(), hardware("edge-128"))
+
+
+def test_an_unknown_operator_names_the_layer() -> None:
+    sketch = Sketch("net")
+    tensor = sketch.input(1, 8)
+    sketch.node("conv_2", (tensor,), sketch.type_of(tensor))
+    with pytest.raises(GraphError, match=r'"n0".*conv_2.*conv_2d'):
+        compile_graph(sketch.graph(), hardware("edge-128"))
