@@ -166,7 +166,7 @@ def arrange(slots: Sequence[Slot], loads: list[Load], resident: Allocator, hardw
             early = dma_free >= until or load.earliest_slot > index or waiting >= most_waiting
             if not forced and early:
                 break
-            if not _place(load.buffer, index, resident):
+            if not _place(load, index, resident):
                 if forced:
                     raise DoesNotFit(slot.item)
                 break
@@ -187,12 +187,20 @@ def arrange(slots: Sequence[Slot], loads: list[Load], resident: Allocator, hardw
     return timeline
 
 
-def _place(buffer: Buffer, slot: int, memory: Allocator) -> bool:
+def _place(load: Load, slot: int, memory: Allocator) -> bool:
+    buffer = load.buffer
     if buffer.placed:
         return True
-    address = memory.place(buffer.size_bytes, slot, buffer.last_slot, from_top=True)
+    address = None
+    if not load.size_bytes and buffer.last_slot == load.needed_slot:
+        # Results that go to DRAM: those of the slot before are on their way, leave them their bytes if there is
+        # room elsewhere.
+        address = memory.find(buffer.size_bytes, slot - 1, buffer.last_slot, from_top=True)
+    if address is None:
+        address = memory.find(buffer.size_bytes, slot, buffer.last_slot, from_top=True)
     if address is None:
         return False
+    memory.take(address, buffer.size_bytes, slot, buffer.last_slot)
     buffer.address, buffer.first_slot, buffer.placed = address, slot, True
     return True
 
