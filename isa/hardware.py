@@ -166,7 +166,7 @@ class Hardware(Section):
 
     name: str = Field(min_length=1, max_length=64, description="shown in every report")
     description: str = Field(default="", max_length=1000, description="one line on what it stands for")
-    clock_mhz: Rate = Field(default=500.0, le=10_000, description="clock of the NPU")
+    clock_mhz: Annotated[float, Field(gt=0, le=10_000)] = Field(default=500.0, description="clock of the NPU")
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
     dram: Dram = Dram()

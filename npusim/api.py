@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,15 +106,23 @@ def simulate(
     arrays: list[Array] | None = None
     if not timing_only:
         arrays = values.draw(program.inputs, seed) if inputs is None else values.bind(program.inputs, inputs)
-    execution = execute(
-        program,
-        arrays,
-        host_functions=host_functions(program),
-        data=not timing_only,
-        progress=progress,
-    )
+    with _one_blas_thread() if arrays is not None else nullcontext():
+        execution = execute(
+            program,
+            arrays,
+            host_functions=host_functions(program),
+            data=not timing_only,
+            progress=progress,
+        )
     result = measure(program, execution)
     return replace(result, wall_s=WallTimes(simulate=time.perf_counter() - begin))
+
+
+def _one_blas_thread() -> AbstractContextManager[object]:
+    """Tiles are small matrix products: threads that spin between them cost more than they gain."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, "blas")
 
 
 def run(

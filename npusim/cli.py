@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from io import TextIOWrapper
@@ -168,8 +167,6 @@ cli_catalogue.register(app)
 
 def main() -> None:
     """The entry point of `npusim`."""
-    # Tiles are small matrix products: threads that spin between them cost more than they gain.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

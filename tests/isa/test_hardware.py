@@ -129,7 +129,7 @@ def test_five_faults_are_all_listed(tmp_path: Path) -> None:
     )
     assert message(file) == (
         "chip.toml: 5 faults: "
-        "clock_mhz: -5 is not a number above 0 to 1000000; "
+        "clock_mhz: -5 is not a number above 0 to 10000; "
         "dram.row_bytes: 1000 is not a power of two, such as 512 or 1024; "
         "scratchpad.bank: unknown key, did you mean banks?; "
         'scratchpad.size_kib: "big" is not a whole number from 1 to 262144; '
@@ -139,10 +139,10 @@ def test_five_faults_are_all_listed(tmp_path: Path) -> None:
 
 FAULTS = (
     # key of the file, value, what is said after "chip.toml: 1 fault: "
-    ("clock_mhz", "0", "clock_mhz: 0 is not a number above 0 to 1000000"),
-    ("clock_mhz", "nan", "clock_mhz: NaN is not a number above 0 to 1000000"),
-    ("clock_mhz", "inf", "clock_mhz: Infinity is not a number above 0 to 1000000"),
-    ("clock_mhz", '"fast"', 'clock_mhz: "fast" is not a number above 0 to 1000000'),
+    ("clock_mhz", "0", "clock_mhz: 0 is not a number above 0 to 10000"),
+    ("clock_mhz", "nan", "clock_mhz: NaN is not a number above 0 to 10000"),
+    ("clock_mhz", "inf", "clock_mhz: Infinity is not a number above 0 to 10000"),
+    ("clock_mhz", '"fast"', 'clock_mhz: "fast" is not a number above 0 to 10000'),
     ("dma.channels", "2.5", "dma.channels: 2.5 is not a whole number from 1 to 4"),
     ("dma.channels", "true", "dma.channels: true is not a whole number from 1 to 4"),
     ("mac_array.shadow_weights", "1", "mac_array.shadow_weights: 1 is not true or false"),
@@ -230,7 +230,7 @@ def test_circle_of_two_files(tmp_path: Path) -> None:
 def test_a_fault_of_the_base_names_the_base(tmp_path: Path) -> None:
     written(tmp_path, "clock_mhz = 0", "base.toml")
     top = written(tmp_path, 'extends = "base.toml"')
-    assert message(top) == "base.toml: 1 fault: clock_mhz: 0 is not a number above 0 to 1000000"
+    assert message(top) == "base.toml: 1 fault: clock_mhz: 0 is not a number above 0 to 10000"
 
 
 @pytest.mark.parametrize(
