@@ -24,4 +24,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=elementwise,
     lower=lower_add,
+    unit="vector",
 )

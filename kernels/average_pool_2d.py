@@ -36,4 +36,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=pooling.workload,
     lower=lower_average_pool,
+    unit="vector",
 )

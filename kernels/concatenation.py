@@ -133,5 +133,6 @@ OPERATOR = Operator(
     reference=_reference,
     workload=_workload,
     lower=_lower,
+    unit="dma",
     alias=_alias,
 )

@@ -41,4 +41,5 @@ OPERATOR = Operator(
     workload=_workload,
     border=convolution.border,
     lower=lower_convolution,
+    unit="mac",
 )

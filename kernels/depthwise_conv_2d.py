@@ -48,4 +48,5 @@ OPERATOR = Operator(
     workload=_workload,
     border=convolution.border,
     lower=lower_depthwise,
+    unit="mac",
 )

@@ -77,4 +77,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=_workload,
     lower=lower_matrix_product,
+    unit="mac",
 )

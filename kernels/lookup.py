@@ -96,4 +96,5 @@ def unary_operator(name: str, table: Table, real: RealFunction, *own_rules: Rule
         reference=reference,
         workload=elementwise,
         lower=lambda call, hardware: lower_table(call, table(call)),
+        unit="vector",
     )

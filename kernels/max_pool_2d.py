@@ -38,4 +38,5 @@ OPERATOR = Operator(
     workload=pooling.workload,
     border=_border,
     lower=lower_max_pool,
+    unit="vector",
 )

@@ -85,4 +85,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=_workload,
     lower=lower_mean,
+    unit="vector",
 )

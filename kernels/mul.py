@@ -36,4 +36,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=elementwise,
     lower=lower_mul,
+    unit="vector",
 )

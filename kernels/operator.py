@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from npusim.isa.tensor import Array, TensorType
 from npusim.isa.workload import Workload
@@ -52,6 +52,7 @@ class Operator:
     reference: (call, values) -> outputs in numpy; bit-exact for integers.
     workload:  the amount of work of a call.
     lower:     how the NPU computes it; None if only the host can.
+    unit:      which unit of the NPU that is: "mac", "vector" or "dma".
     alias:     for operators that move nothing when their operands share memory.
     border:    for windows over images: the code that they read outside the first input.
     """
@@ -62,5 +63,6 @@ class Operator:
     reference: Callable[[Call, Sequence[Array | None]], list[Array]]
     workload: Callable[[Call], Workload]
     lower: Callable[[Call, Hardware], Lowering] | None = None
+    unit: Literal["mac", "vector", "dma"] | None = None
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
     border: Callable[[Call], int] | None = None

@@ -62,4 +62,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=move,
     lower=_lower,
+    unit="dma",
 )

@@ -61,4 +61,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=elementwise,
     lower=lower_quantize,
+    unit="vector",
 )

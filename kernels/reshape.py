@@ -33,5 +33,6 @@ OPERATOR = Operator(
     reference=reference,
     workload=free,
     lower=lower_copy,
+    unit="dma",
     alias=alias,
 )

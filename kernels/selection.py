@@ -32,6 +32,7 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
         reference=reference,
         workload=elementwise,
         lower=lambda call, hardware: lower_selection(call, name),
+        unit="vector",
     )
 
 

@@ -15,4 +15,5 @@ OPERATOR = Operator(
     reference=reference,
     workload=move,
     lower=lower_slice,
+    unit="dma",
 )

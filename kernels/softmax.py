@@ -140,4 +140,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=elementwise,
     lower=_lower,
+    unit="vector",
 )

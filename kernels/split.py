@@ -58,5 +58,6 @@ OPERATOR = Operator(
     reference=_reference,
     workload=move,
     lower=lower_split,
+    unit="dma",
     alias=_alias,
 )

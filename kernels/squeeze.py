@@ -21,5 +21,6 @@ OPERATOR = Operator(
     reference=reshape.reference,
     workload=free,
     lower=lower_copy,
+    unit="dma",
     alias=reshape.alias,
 )

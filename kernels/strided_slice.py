@@ -54,4 +54,5 @@ OPERATOR = Operator(
     reference=reference,
     workload=move,
     lower=lower_slice,
+    unit="dma",
 )

@@ -35,4 +35,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=move,
     lower=lower_transpose,
+    unit="dma",
 )

@@ -151,16 +151,9 @@ def _condition(rule: str) -> str:
     return rule.removeprefix("runs on the host: ").removeprefix("on the NPU ")
 
 
-# The rooms of the lowerings say which unit they are for.
-_UNIT_OF_LOWERING = {
-    "npusim.kernels.mac_lowering": "MAC array",
-    "npusim.kernels.vector_lowering": "vector unit",
-    "npusim.kernels.move_lowering": "DMA",
-}
+_UNIT_NAMES = {"mac": "MAC array", "vector": "vector unit", "dma": "DMA"}
 
 
 def _runs_on(entry: Operator) -> str:
     """The unit that computes an operator."""
-    if entry.lower is not None:
-        return _UNIT_OF_LOWERING.get(entry.lower.__module__, "NPU")
-    return "nothing moves" if entry.alias is not None else "host"
+    return "host" if entry.unit is None else _UNIT_NAMES[entry.unit]

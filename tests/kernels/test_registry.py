@@ -51,3 +51,8 @@ def test_call_of_collects_types_and_constants_by_position() -> None:
     assert call.outputs == (x,)
     assert dict(call.constants) == {2: data}
     assert call.attributes == {"activation": "none"}
+
+
+def test_what_the_npu_computes_names_its_unit() -> None:
+    for entry in OPERATORS:
+        assert (entry.lower is None) == (entry.unit is None), entry.name
