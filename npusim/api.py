@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npusim.isa.errors import CompileError, FormatError, NpusimError
+from npusim.isa.errors import CompileError, FormatError, NpusimError, ProgramError
 from npusim.isa.hardware import Hardware
 from npusim.isa.nearest import nearest
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from npusim.inputs import Inputs
     from npusim.isa.memory import HostFunction
-    from npusim.isa.program import Program
+    from npusim.isa.program import HostCall, Program
     from npusim.isa.tensor import Array, TensorType
     from npusim.kernels.graph import Graph
     from npusim.result import RunResult
@@ -200,10 +200,32 @@ def _is_program(file: Path) -> bool:
 
 
 def host_functions(program: Program) -> Mapping[str, HostFunction]:
-    """What computes the operators that the program leaves to the host: their numpy references."""
+    """What computes the operators that the program leaves to the host: their numpy references.
+
+    Raises NpusimError for an operator that is unknown or whose rules the call breaks: program files are not trusted.
+    """
     from npusim.kernels import operator
 
+    for call in program.host_calls:
+        _check_host_call(program, call)
     return {name: _host_function(operator(name)) for name in {call.op for call in program.host_calls}}
+
+
+def _check_host_call(program: Program, call: HostCall) -> None:
+    from npusim.kernels import operator
+    from npusim.kernels.operator import Call
+
+    entry = operator(call.op)
+    inputs = tuple(None if place is None else place.type for place in call.inputs)
+    use = Call(call.attributes, inputs, tuple(place.type for place in call.outputs), {})
+    where = f'{program.name}: host call "{call.name}" ({call.op})'
+    for rule in entry.rules:
+        try:
+            kept = rule(use)
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            raise ProgramError(f"{where}: attributes or operands that it cannot have: {error}") from None
+        if not kept:
+            raise ProgramError(f"{where}: breaks a rule: {' '.join((rule.__doc__ or '').split())}")
 
 
 def _host_function(entry: Any) -> HostFunction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +75,13 @@ def test_names_of_the_package() -> None:
     assert all(getattr(npusim, name) is not None for name in npusim.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         getattr(npusim, "nothing")  # noqa: B009
+
+
+def test_host_calls_of_a_program_keep_the_rules_of_their_operators(shared: Path) -> None:
+    program = npusim.compile(npusim.load(shared / "models" / "edgetpu_ssd_mnv1_head.tflite"))
+    (call,) = program.host_calls
+    broken = replace(program, host_calls=(replace(call, attributes={**call.attributes, "num_classes": -1}),))
+    with pytest.raises(
+        npusim.NpusimError, match=r'host call ".*" \(detection_post_process\): breaks a rule: '
+    ):
+        npusim.simulate(broken, timing_only=True)
