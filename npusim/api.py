@@ -122,7 +122,8 @@ def _one_blas_thread() -> AbstractContextManager[object]:
     """Tiles are small matrix products: threads that spin between them cost more than they gain."""
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(1, "blas")
+    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
+    return limits
 
 
 def run(
