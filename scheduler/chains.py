@@ -95,7 +95,7 @@ def _links_from(residents: Residents, first: int) -> Iterator[int]:
             return
         root, offset = forest.root(operand_tensor(graph, item.node, item.body.output.operand))
         storage = residents.storages[root]
-        private = (storage.first, storage.last, storage.last_write) == (index, index + 1, index)
+        private = (storage.first, storage.last, storage.writes) == (index, index + 1, [index])
         if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
             return
         inputs = [

@@ -123,7 +123,8 @@ class SlotBuilder:
             each = storages[root]
             first = plans[max(each.first, 0)].first
             if each.from_dram:
-                first = max(self._written(each), plans[self._first_work_use(root)].first - _LEAD_SLOTS)
+                reader = self._first_work_use(root)
+                first = max(self._written(each, reader), plans[reader].first - _LEAD_SLOTS)
             last = plans[min(each.last, len(plans) - 1)].last
             address = self.memory.place(each.size_bytes, first, max(last, first))
             buffer = Buffer(each.name, each.size_bytes, first, max(last, first), address or 0, True)
@@ -132,9 +133,10 @@ class SlotBuilder:
             self._resident_buffers[root] = buffer
             self.buffers.append(buffer)
 
-    def _written(self, storage: Storage) -> int:
-        """The first slot at which the content of a storage is complete."""
-        return self._plans[storage.last_write].last + 1 if storage.last_write >= 0 else 0
+    def _written(self, storage: Storage, reader: int) -> int:
+        """The first slot at which the content of a storage is complete for an item that reads it."""
+        writes = [index for index in storage.writes if index < reader]
+        return self._plans[writes[-1]].last + 1 if writes else 0
 
     def _first_work_use(self, root: int) -> int:
         for index, item in enumerate(self.residents.items):
@@ -173,7 +175,9 @@ class SlotBuilder:
     def _work_slots(self, index: int, item: Item, work: Work, plan: _Plan) -> list[Slot]:
         name = self.graph.nodes[item.node].name
         constants = self._constant_buffers(item, work, plan)
-        inputs = [self._input_buffers(item, work, position, plan) for position in range(len(work.inputs))]
+        inputs = [
+            self._input_buffers(index, item, work, position, plan) for position in range(len(work.inputs))
+        ]
         root, _ = self.residents.forest.root(operand_tensor(self.graph, item.node, work.output.operand))
         linked = root in self._links
         output = Place(None, 0, -1) if linked else self._place(item, work.output.operand)
@@ -256,7 +260,7 @@ class SlotBuilder:
         return Load(buffer, slot, 0, item.node, self.layout.chunk(key, content), 0, len(content))
 
     def _input_buffers(
-        self, item: Item, work: Work, position: int, plan: _Plan
+        self, index: int, item: Item, work: Work, position: int, plan: _Plan
     ) -> list[tuple[Buffer | None, int]]:
         """For each tile: the buffer with its rows of an input, and the offset of the first row needed in it."""
         rows, needed = work.inputs[position]
@@ -273,7 +277,7 @@ class SlotBuilder:
                 for t, slot in zip(plan.tiles, plan.slots, strict=True)
             ]
         name = f"{self.graph.nodes[item.node].name}: input band"
-        earliest = self._written(self.residents.storages[root])
+        earliest = self._written(self.residents.storages[root], index)
         found: list[tuple[Buffer | None, int]] = []
         before: tuple[int, int] | None = None
         for tile, slot in zip(plan.tiles, plan.slots, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from npusim.isa.tensor import Array
 from npusim.kernels.graph import Graph
@@ -31,7 +31,8 @@ class Storage:
     """Memory that one or more tensors share.
 
     first, last: items between which the content is live (first = -1: from the start).
-    last_write:  the last item that writes it.
+    writes:      the items that write it, in order.
+    first_read:  the first work that reads it.
     from_dram:   content is written in DRAM (model inputs, constants, host outputs).
     to_dram:     content is read in DRAM (model outputs, host inputs).
     from_npu, in_npu: written, written or read, by works on the scratchpad.
@@ -45,13 +46,18 @@ class Storage:
     to_dram: bool = False
     from_npu: bool = False
     in_npu: bool = False
-    last_write: int = -1
     data: Array | None = None
+    writes: list[int] = field(default_factory=list)
+    first_read: int | None = None
 
     @property
     def may_be_resident(self) -> bool:
-        """Worth a place in the scratchpad: works touch it, and it has one origin."""
-        return self.in_npu and not (self.from_dram and self.from_npu)
+        """Worth a place in the scratchpad: works touch it, and it has one origin.
+
+        What comes from DRAM is loaded once, front to back: it must be there as a whole when the first work reads.
+        """
+        late = self.first_read is not None and bool(self.writes) and self.writes[-1] > self.first_read
+        return self.in_npu and not (self.from_dram and (self.from_npu or late))
 
 
 class Aliases:
@@ -136,15 +142,17 @@ def share_in_place(graph: Graph, forest: Aliases, items: Sequence[Item]) -> None
         if not isinstance(item.body, Work):
             continue
         output = operand_tensor(graph, item.node, item.body.output.operand)
+        sources = [operand_tensor(graph, item.node, rows.operand) for rows, _ in item.body.inputs]
+        roots = [forest.root(source)[0] for source in sources]
         for position in item.body.overwrites:
-            source = operand_tensor(graph, item.node, item.body.inputs[position][0].operand)
-            root, offset = forest.root(source)
+            root, offset = forest.root(sources[position])
             same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes
             alone = output not in forest.parent and writers.get(output) == 1
             if (
                 root in kept
                 or output in kept
                 or last_read[root] != index
+                or roots.count(root) > 1  # a later tile may still read what this one would overwrite
                 or offset
                 or not same_size
                 or not alone
@@ -196,6 +204,8 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
             found.first = min(found.first, index)
             found.in_npu |= work
             found.to_dram |= host
+            if work and found.first_read is None:
+                found.first_read = index
         for tensor in writes:
             found = storage(tensor)
             found.first = min(found.first, index)
@@ -203,7 +213,7 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
             found.in_npu |= work
             found.from_npu |= work or isinstance(item.body, Move)
             found.from_dram |= host
-            found.last_write = index
+            found.writes.append(index)
     for tensor in graph.outputs:
         storage(tensor).to_dram = True
         storage(tensor).last = end
