@@ -14,6 +14,7 @@ from npusim.kernels.geometry import (
     Pair,
     image_ranks,
     limited,
+    maps_on_npu,
     padding_on_npu,
     window_attributes,
     window_shape,
@@ -92,6 +93,7 @@ NPU_RULES: tuple[Rule, ...] = (
     limited(("strides",), 31),
     limited(("dilations",), 63),
     padding_on_npu,
+    maps_on_npu,
     _rows_on_npu,
 )
 

@@ -38,6 +38,11 @@ def _output_shape(call: Call) -> bool:
     )
 
 
+def _vectors_on_npu(call: Call) -> bool:
+    """on the NPU there are at most 65535 vectors"""
+    return input_type(call).elements // input_type(call, WEIGHTS).shape[1] <= 65535
+
+
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     weights: Any = input_value(values, WEIGHTS)
     vectors: Any = input_value(values).reshape(-1, weights.shape[1])
@@ -73,7 +78,7 @@ OPERATOR = Operator(
         weighted_sum.bias_per_channel,
         known_activation,
     ),
-    npu_rules=(weighted_sum.quantized_maps, weighted_sum.constant_weights),
+    npu_rules=(weighted_sum.quantized_maps, weighted_sum.constant_weights, _vectors_on_npu),
     reference=_reference,
     workload=_workload,
     lower=lower_matrix_product,

@@ -60,3 +60,8 @@ def limited(names: Sequence[str], most: int) -> Rule:
 def padding_on_npu(call: Call) -> bool:
     """on the NPU padding is 0..255 on each side"""
     return all(side <= 255 for pair in call.attributes["padding"] for side in pair)
+
+
+def maps_on_npu(call: Call) -> bool:
+    """on the NPU feature maps are at most 65535 high and wide"""
+    return max(*input_type(call).shape[1:3], *call.outputs[0].shape[1:3]) <= 65535

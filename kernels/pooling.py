@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from npusim.isa.workload import Workload
 from npusim.kernels import rules
 from npusim.kernels.activation import known_activation
-from npusim.kernels.geometry import image_ranks, limited, padding_on_npu, window_attributes, window_shape
+from npusim.kernels.geometry import (
+    image_ranks,
+    limited,
+    maps_on_npu,
+    padding_on_npu,
+    window_attributes,
+    window_shape,
+)
 from npusim.kernels.operands import elementwise, input_type, quantization
 from npusim.kernels.operator import Call, Rule
 from npusim.kernels.rescale import sound_scales
@@ -58,6 +65,7 @@ NPU_RULES: tuple[Rule, ...] = (
     limited(("filter",), 255),
     limited(("strides",), 31),
     padding_on_npu,
+    maps_on_npu,
 )
 
 

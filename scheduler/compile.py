@@ -18,6 +18,7 @@ from npusim.kernels.operator import Alias, Call, Operator
 from npusim.kernels.work import Move, Work
 from npusim.scheduler.chains import plan_chains
 from npusim.scheduler.layout import DramLayout, host_placements
+from npusim.scheduler.moves import pieces
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.slots import SlotBuilder
 from npusim.scheduler.storage import HostStep, Item, find_storages, join_aliases, share_in_place
@@ -49,6 +50,9 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
     residents.fit()
     layout, host_calls, builder, timeline = _schedule(uses, residents, hardware)
     synchronise(timeline.instructions, host_calls)
+    inputs, outputs = (
+        tuple(layout.placement(tensor) for tensor in ends) for ends in (graph.inputs, graph.outputs)
+    )
     constants, dram_size_bytes, code_address = layout.finish(len(timeline.instructions))
     return Program(
         name=graph.name,
@@ -57,8 +61,8 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
         constants=constants,
         dram_size_bytes=dram_size_bytes,
         code_address=code_address,
-        inputs=tuple(layout.placement(tensor) for tensor in graph.inputs),
-        outputs=tuple(layout.placement(tensor) for tensor in graph.outputs),
+        inputs=inputs,
+        outputs=outputs,
         layers=_layers(graph, uses, timeline),
         layer_of=np.array(timeline.layers, np.uint32),
         host_calls=host_calls,
@@ -94,7 +98,8 @@ def _text(docstring: str | None) -> str:
 def _lower(each: Operator, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
     reason = host_reason(each, call)
     if reason is None and each.lower is not None:
-        return each.lower(call, hardware)
+        bodies = each.lower(call, hardware)
+        return [part for body in bodies for part in (pieces(body) if isinstance(body, Move) else (body,))]
     return (HostStep(reason or ""),)
 
 
