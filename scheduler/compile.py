@@ -21,7 +21,7 @@ from npusim.scheduler.layout import DramLayout, host_placements
 from npusim.scheduler.moves import pieces
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.slots import SlotBuilder
-from npusim.scheduler.storage import HostStep, Item, find_storages, join_aliases, share_in_place
+from npusim.scheduler.storage import Aliases, HostStep, Item, find_storages, join_aliases, share_in_place
 from npusim.scheduler.synchronise import synchronise
 from npusim.scheduler.timeline import DoesNotFit, Timeline, arrange
 
@@ -44,10 +44,7 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
         if node not in free
         for body in _lower(each, call, hardware)
     ]
-    share_in_place(graph, forest, items)
-    storages = find_storages(graph, forest, items)
-    residents = Residents(graph, items, storages, forest, hardware)
-    residents.fit()
+    residents = _fit(graph, forest, items, hardware)
     layout, host_calls, builder, timeline = _schedule(uses, residents, hardware)
     synchronise(timeline.instructions, host_calls)
     inputs, outputs = (
@@ -119,6 +116,22 @@ def _aliases(uses: Sequence[tuple[Operator, Call]]) -> dict[int, tuple[Alias, ..
         if parts:
             found[node] = parts
     return found
+
+
+def _fit(graph: Graph, forest: Aliases, items: Sequence[Item], hardware: Hardware) -> Residents:
+    """What stays in the scratchpad. Results take the place of inputs there only: in DRAM room is cheap, and bytes
+    that are written while they are read tie layers together.
+    """
+    shared = share_in_place(graph, forest, items)
+    residents = Residents(graph, items, find_storages(graph, forest, items), forest, hardware)
+    residents.fit()
+    evicted = [output for output in shared if forest.root(output)[0] not in residents.roots]
+    if evicted:
+        for output in evicted:
+            del forest.parent[output]
+        residents = Residents(graph, items, find_storages(graph, forest, items), forest, hardware)
+        residents.fit()
+    return residents
 
 
 def _schedule(

@@ -118,11 +118,12 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
     return forest, free
 
 
-def share_in_place(graph: Graph, forest: Aliases, items: Sequence[Item]) -> None:
-    """Let an output take over the memory of an input that nobody needs any more.
+def share_in_place(graph: Graph, forest: Aliases, items: Sequence[Item]) -> list[int]:
+    """Let an output take over the memory of an input that nobody needs any more; returns those that do.
 
     Only memory that works alone write and read in the scratchpad: bytes in DRAM keep their meaning.
     """
+    shared: list[int] = []
     fixed = {*graph.inputs, *graph.outputs, *graph.variables}
     fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
     last_read: dict[int, int] = {}
@@ -160,7 +161,9 @@ def share_in_place(graph: Graph, forest: Aliases, items: Sequence[Item]) -> None
                 continue
             forest.parent[output] = (root, 0)
             last_read[root] = max(last_read[root], last_read.get(output, index))
+            shared.append(output)
             break
+    return shared
 
 
 def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:

@@ -205,7 +205,10 @@ def adversary(slow: Unit, late_reads: bool) -> Iterator[None]:
     def slowed(cost: Any) -> Any:
         def changed(self: Instruction, *arguments: Any) -> Cost:
             found: Cost = cost(self, *arguments)
-            return found._replace(cycles=found.cycles * 1000) if self.unit is slow else found
+            if self.unit is not slow:
+                return found
+            more = found.cycles * 999
+            return found._replace(cycles=found.cycles + more, setup_cycles=found.setup_cycles + more)
 
         return changed
 
