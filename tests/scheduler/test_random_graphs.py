@@ -24,8 +24,9 @@ from npusim.machine import execute
 from npusim.scheduler import compile_graph
 
 from ..examples import examples
-from ..graphs import Pick, deep_graph, evaluate, random_graph, random_inputs
+from ..graphs import evaluate, random_inputs
 from ..races import races
+from ..random_graphs import Pick, deep_graph, random_graph
 
 EDGE = hardware("edge-128")
 

@@ -30,8 +30,9 @@ from npusim.machine import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.synchronise import overlap, synchronise
 
-from ..graphs import Sketch, random_graph, random_inputs, with_all_outputs
+from ..graphs import Sketch, random_inputs, with_all_outputs
 from ..races import bytes_of, races, unwritten_reads
+from ..random_graphs import random_graph
 
 
 def small(size_kib: int, channels: int, **changes: Any) -> Hardware:

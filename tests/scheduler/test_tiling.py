@@ -16,7 +16,8 @@ from npusim.machine import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.tiling import Cut, Residency, TileSearch, band_bytes, cuts
 
-from ..graphs import Sketch, random_graph
+from ..graphs import Sketch
+from ..random_graphs import random_graph
 
 EDGE = hardware("edge-128")
 
