@@ -24,6 +24,7 @@ from npusim.machine import execute
 from npusim.scheduler import compile_graph
 
 from ..graphs import with_all_outputs
+from ..races import races, unwritten_reads
 
 SMALL_KIB = {
     "coral_deeplabv3_mnv2_dm05_pascal_quant": 192,
@@ -159,3 +160,11 @@ def test_interpreter_and_timing(shared: Path, name: str) -> None:
         assert other.trace.transfers == timed.trace.transfers
         np.testing.assert_array_equal(other.trace.started, timed.trace.started)
         np.testing.assert_array_equal(other.trace.ended, timed.trace.ended)
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["edge-128", "small"])
+@pytest.mark.parametrize("name", STORED)
+def test_no_races(shared: Path, name: str, small: bool) -> None:
+    program = compile_graph(model(shared, name), edge(SMALL_KIB[name] if small else None))
+    assert races(program) == set()
+    assert unwritten_reads(program) == []
