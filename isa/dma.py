@@ -115,15 +115,15 @@ class Copy(_Transfer):
         return [(target, source.copy())]
 
     def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
-        """Setup, then the scratchpad port moves `port_bytes_per_cycle`, one contiguous run after the other.
+        """Setup, then beats of up to `port_bytes_per_cycle` bytes that are contiguous in source and destination.
 
-        A run occupies whole port beats: ceil(run / port bytes). DRAM time is added by the machine, which
-        streams the DRAM regions through the shared port while the scratchpad side runs.
+        A run of n such bytes takes ceil(n / port bytes) beats. DRAM time is added by the machine, which
+        streams the DRAM regions through the shared port while the scratchpad side runs; a copy within the DRAM
+        has no such side.
         """
         port = hardware.dma.port_bytes_per_cycle
         actions: dict[str, int] = {}
         dram: list[tuple[Region, bool]] = []
-        beats = 0
         reads, writes = self.regions()
         for region, write in [(r, False) for r in reads] + [(w, True) for w in writes]:
             size = region.size_bytes
@@ -132,12 +132,27 @@ class Copy(_Transfer):
             else:
                 name = "scratchpad_write_byte" if write else "scratchpad_read_byte"
                 actions[name] = actions.get(name, 0) + size
-                runs = size // region.counts[-1]
-                beats = max(beats, runs * -(-region.counts[-1] // port))
+        run = 0 if len(dram) == 2 else self._run_bytes()
+        beats = writes[0].size_bytes // run * -(-run // port) if run else 0
         if dram:
             actions["noc_byte"] = sum(region.size_bytes for region, _ in dram)
         setup = hardware.dma.setup_cycles
-        return Cost(setup + beats, actions, setup, tuple(dram))
+        return Cost(setup + beats, actions, setup, tuple(dram), run_bytes=run if dram else 0)
+
+    def _run_bytes(self) -> int:
+        """Bytes that are contiguous in the source (unless filling) and in the destination."""
+        run = self.size
+        for count, source, target in (
+            (self.count2 + 1, self.source_stride2, self.target_stride2),
+            (self.count1 + 1, self.source_stride1, self.target_stride1),
+            (self.count0 + 1, self.source_stride0, self.target_stride0),
+        ):
+            if count == 1:
+                continue
+            if target != run or not (self.fill or source == run):
+                break
+            run *= count
+        return run
 
 
 @dataclass(slots=True, kw_only=True)

@@ -109,6 +109,7 @@ class Cost(NamedTuple):
     setup_cycles: cycles before the first DRAM request (part of `cycles`).
     dram:     DRAM regions that the instruction streams, with True for writes.
     array_cycles: for the MAC array, the cycles in which the array itself is occupied.
+    run_bytes: for a copy between the memories, bytes of one run that is contiguous in both; 0 if there is none.
     """
 
     cycles: int
@@ -116,6 +117,7 @@ class Cost(NamedTuple):
     setup_cycles: int = 0
     dram: tuple[tuple[Region, bool], ...] = ()
     array_cycles: int = 0
+    run_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 A transfer is cut into *grants*: up to `grant_bytes` within one DRAM row. Instruction fetch goes first, DMA
 channels take turns, one grant each. A grant pays the row miss when the row it needs is not the open one, then
 its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided when a grant ends, among
-all who asked up to and including that cycle. While only one requester is active its grants are served in one
-event; a newcomer takes over at the next grant boundary, exactly as if each had been an event.
+all who asked up to and including that cycle; of those who asked in the same cycle the lower channel goes first.
+While only one requester is active its grants are served in one event; a newcomer takes over at the next grant
+boundary, exactly as if each had been an event.
 """
 
 from __future__ import annotations
@@ -35,6 +36,20 @@ class Grants(NamedTuple):
     bursts: list[int]
 
 
+class Pace(NamedTuple):
+    """What the other side of a transfer asks of its grants; see `npusim.pacing`. One entry per grant.
+
+    not_before: cycle before which a grant does not end, as its data comes too late; None without such.
+    landing:    cycles from the beginning of a grant's first burst until the other side can have finished; or None.
+    """
+
+    not_before: list[int] | None = None
+    landing: list[int] | None = None
+
+
+UNPACED = Pace()
+
+
 class DramTiming(NamedTuple):
     """The port's parameters in cycles of the NPU clock."""
 
@@ -62,7 +77,7 @@ def dram_timing(hardware: Hardware) -> DramTiming:
     )
 
 
-def _runs(region: Region) -> NDArray[np.int64]:
+def run_starts(region: Region) -> NDArray[np.int64]:
     """Start addresses of the contiguous runs of a region, in transfer order."""
     starts = np.array([region.address], np.int64)
     for count, stride in zip(region.counts, region.strides, strict=False):
@@ -74,7 +89,7 @@ def cut(region: Region, timing: DramTiming) -> Grants:
     """The grants of a region. A burst that two consecutive runs share is transferred once."""
     if not region.strides:
         return _cut_dense(region, timing)
-    starts = _runs(region)
+    starts = run_starts(region)
     first = starts // timing.burst_bytes
     last = (starts + region.counts[-1] - 1) // timing.burst_bytes
     if len(first) > 1:
@@ -112,10 +127,17 @@ def _cut_dense(region: Region, timing: DramTiming) -> Grants:
 class _Request:
     """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it."""
 
-    __slots__ = ("account", "bursts", "done", "next", "requester", "rows", "write")
+    __slots__ = ("account", "bursts", "came", "done", "landed", "next", "pace", "requester", "rows", "write")
 
     def __init__(
-        self, requester: str, grants: Grants, write: bool, account: dict[str, int], done: simpy.Event
+        self,
+        requester: str,
+        grants: Grants,
+        write: bool,
+        account: dict[str, int],
+        done: simpy.Event,
+        pace: Pace,
+        came: int,
     ) -> None:
         self.requester = requester
         self.rows, self.bursts = grants
@@ -123,6 +145,9 @@ class _Request:
         self.account = account
         self.next = 0
         self.done = done
+        self.pace = pace
+        self.came = came
+        self.landed = 0
 
 
 class _Settled(simpy.Event):
@@ -137,7 +162,7 @@ class _Settled(simpy.Event):
 
 
 class DramPort:
-    """The port as a SimPy process. `access` gives an event that fires when the last byte has passed."""
+    """The port as a SimPy process."""
 
     def __init__(self, env: simpy.Environment, hardware: Hardware) -> None:
         self.env = env
@@ -148,27 +173,53 @@ class DramPort:
         self._arrival = env.event()
         env.process(self._serve())
 
-    def access(self, requester: str, region: Region, write: bool, account: dict[str, int]) -> simpy.Event:
-        """Queue a transfer. Its bytes (whole bursts) and row activations are added to `account`."""
-        request = _Request(requester, cut(region, self.timing), write, account, self.env.event())
+    def access(
+        self,
+        requester: str,
+        region: Region,
+        write: bool,
+        account: dict[str, int],
+        pace: Pace = UNPACED,
+    ) -> simpy.Event:
+        """Queue a transfer. Its bytes (whole bursts) and row activations are added to `account`.
+
+        The event fires when the last byte has passed; its value is the cycle in which, by `pace.landing`, the
+        other side can have finished.
+        """
+        now = int(self.env.now)
+        request = _Request(requester, cut(region, self.timing), write, account, self.env.event(), pace, now)
         if requester == INSTRUCTION_FETCH:
+            request.came = -1
             self._active.appendleft(request)
         else:
-            self._active.append(request)
+            self._line_up(request)
         if not self._arrival.triggered:
             self._arrival.succeed()
         return request.done
 
+    def _line_up(self, request: _Request) -> None:
+        """To the end of the line, but before higher channels that came in the same cycle."""
+        place = len(self._active)
+        while place > 0:
+            before = self._active[place - 1]
+            if (before.came, before.requester) <= (request.came, request.requester):
+                break
+            place -= 1
+        self._active.insert(place, request)
+
     def _ends(self, request: _Request, stop: int) -> list[int]:
         """When each grant from the next one up to `stop` ends, in cycles from now."""
         ends, total, open_row = [], 0, self._open_row
-        for row, bursts in zip(
-            request.rows[request.next : stop], request.bursts[request.next : stop], strict=True
-        ):
+        not_before = request.pace.not_before
+        now = int(self.env.now)
+        for grant in range(request.next, stop):
+            row = request.rows[grant]
             if row != open_row:
                 total += self.timing.miss_cycles
                 open_row = row
-            total += ceil(bursts * self.timing.burst_cycles - 1e-9)
+            total += ceil(request.bursts[grant] * self.timing.burst_cycles - 1e-9)
+            if not_before is not None:
+                total = max(total, not_before[grant] - now)
             ends.append(total)
         return ends
 
@@ -188,8 +239,12 @@ class DramPort:
                 stop = yield from self._serve_alone(request)
             self._account(request, start, stop)
             if stop == len(request.rows):
-                request.done.succeed()
+                request.done.succeed(request.landed)
+                yield _Settled(env, 0)  # whoever asks because this transfer has ended is in time
+            elif request.requester == INSTRUCTION_FETCH:
+                self._active.appendleft(request)
             else:
+                request.came = -1
                 self._active.append(request)
 
     def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, int]:
@@ -215,6 +270,18 @@ class DramPort:
         account[name] = account.get(name, 0) + size
         misses = sum(row != before for row, before in zip(rows, [self._open_row, *rows], strict=False))
         account["dram_activate"] = account.get("dram_activate", 0) + misses
+        if request.pace.landing is not None:
+            self._land(request, request.pace.landing, start, stop)
         self._open_row = rows[-1]
         request.next = stop
         self.transfers.append(Transfer(request.requester, start, int(self.env.now), size, request.write))
+
+    def _land(self, request: _Request, landing: list[int], start: int, stop: int) -> None:
+        """Note when the other side can have finished with the grants up to `stop`, served from cycle `start`."""
+        open_row = self._open_row
+        for grant in range(request.next, stop):
+            if request.rows[grant] != open_row:
+                start += self.timing.miss_cycles
+                open_row = request.rows[grant]
+            request.landed = max(request.landed, start + landing[grant])
+            start += ceil(request.bursts[grant] * self.timing.burst_cycles - 1e-9)

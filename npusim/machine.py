@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from npusim.dram import DramPort
+from npusim.dram import UNPACED, DramPort, Pace
 from npusim.isa.errors import SimulationError
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import (
@@ -22,6 +22,7 @@ from npusim.isa.instruction import (
     WORD_BYTES,
     Cost,
     Instruction,
+    Region,
     Space,
     Unit,
     dense,
@@ -31,6 +32,7 @@ from npusim.isa.program import Program
 from npusim.isa.table import decode_all
 from npusim.isa.tensor import Array
 from npusim.isa.validate import validate
+from npusim.pacing import Beats, pace
 from npusim.trace import INSTRUCTION_FETCH, Execution, Trace
 
 Progress = Callable[[int, int], None]
@@ -212,19 +214,31 @@ class _Machine:
     def _stream(self, unit: Unit, cost: Cost, account: dict[str, int]) -> Generator[simpy.Event, Any, None]:
         """Set up, pass the DRAM port, and end no sooner than the scratchpad side does.
 
-        Data is cut through: reads reach their destination one DRAM latency after their last grant; a copy from
-        DRAM to DRAM reads everything before it writes.
+        Data is cut through, burst by burst: reads reach their destination one DRAM latency after their last grant
+        if the scratchpad side keeps up (`npusim.pacing`); a copy from DRAM to DRAM reads everything before it writes.
         """
         env = self.env
-        begin = env.now
+        begin = int(env.now)
         yield env.timeout(cost.setup_cycles)
         for region, write in cost.dram:
-            yield self.port.access(UNIT_NAMES[unit], region, write, account)
+            landed = yield self.port.access(
+                UNIT_NAMES[unit], region, write, account, self._pace(cost, region, write, begin)
+            )
             if not write:
-                yield env.timeout(self.port.timing.latency_cycles)
-        rest = begin + cost.cycles - env.now
+                yield env.timeout(max(self.port.timing.latency_cycles, landed - int(env.now)))
+        rest = 0 if cost.run_bytes else begin + cost.cycles - int(env.now)
         if rest > 0:
             yield env.timeout(rest)
+
+    def _pace(self, cost: Cost, region: Region, write: bool, begin: int) -> Pace:
+        """What the scratchpad side of a transfer that began in cycle `begin` asks of the DRAM side."""
+        if not cost.run_bytes:
+            return UNPACED
+        beats = Beats(cost.run_bytes, self.hardware.dma.port_bytes_per_cycle, cost.setup_cycles)
+        asked = pace(region, write, beats, self.port.timing)
+        if asked.not_before is None:
+            return asked
+        return Pace(not_before=[begin + cycles for cycles in asked.not_before])
 
     def _complete(self, unit: Unit) -> None:
         done = self.done[unit] = self.done[unit] + 1
@@ -279,7 +293,7 @@ class _Machine:
             self.started,
             self.ended,
             self.blocked_by,
-            np.array([cost.cycles for cost in self.costs], np.int64),
+            np.minimum([cost.cycles for cost in self.costs], self.ended - self.started),
             tuple(port.transfers),
         )
         data = self.accounts[:-1]

@@ -193,26 +193,24 @@ def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
     """The contract in its plainest form: no events, no stretches, one grant after the other."""
     timing = dram_timing(hardware)
     asks = {name: deque(each) for name, each in load.items()}
-    coming: list[tuple[int, int, str]] = []  # (cycle, order of announcement, requester)
+    coming: list[tuple[int, str]] = []  # (cycle, requester): the lower channel first
     queue: deque[tuple[str, deque[tuple[int, int]], bool]] = deque()
     served = Served([], {name: [] for name in load}, {})
-    now, open_row, announced = 0, -1, 0
+    now, open_row = 0, -1
 
     def count(name: str, number: int) -> None:
         served.counts[name] = served.counts.get(name, 0) + number
 
     def announce(name: str) -> None:
-        nonlocal announced
         if asks[name]:
-            coming.append((now + asks[name][0].gap, announced, name))
-            announced += 1
+            coming.append((now + asks[name][0].gap, name))
 
     def admit() -> None:
-        for entry in sorted(each for each in coming if each[0] <= now):
-            coming.remove(entry)
-            ask = asks[entry[2]].popleft()
+        for cycle, name in sorted(each for each in coming if each[0] <= now):
+            coming.remove((cycle, name))
+            ask = asks[name].popleft()
             grants = deque(zip(*cut(ask.region, timing), strict=True))
-            queue.insert(0 if entry[2] == INSTRUCTION_FETCH else len(queue), (entry[2], grants, ask.write))
+            queue.insert(0 if name == INSTRUCTION_FETCH else len(queue), (name, grants, ask.write))
 
     for name in load:
         announce(name)
@@ -228,14 +226,12 @@ def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
         count("dram_write_byte" if write else "dram_read_byte", bursts * timing.burst_bytes)
         open_row = row
         served.busy.append((name, start, now))
-        admit()
-        if grants:
-            queue.append((name, grants, write))
-        else:
+        if not grants:
             served.done[name].append(now)
             announce(name)
-            # Who asks again at once asks after the decision that the end of this grant brings, unless the
-            # port would stand still.
+        admit()
+        if grants:
+            queue.insert(0 if name == INSTRUCTION_FETCH else len(queue), (name, grants, write))
     served.busy = merged(served.busy)
     return served
 

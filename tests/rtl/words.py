@@ -34,8 +34,12 @@ def package() -> str:
         f"  localparam logic [7:0] CONVOLVE_OPCODE = {convolve.opcode};",
         f"  localparam logic [7:0] DEPTHWISE_OPCODE = {depthwise.opcode};",
         f"  localparam int WINDOW_OFFSET = {window[0].offset};",
+        f"  localparam logic [7:0] COPY_OPCODE = {rows['dma.copy'].opcode};",
+        f"  localparam logic [7:0] BARRIER_OPCODE = {rows['ctl.barrier'].opcode};",
+        f"  localparam int COPY_OFFSET = {rows['dma.copy'].specs[0].offset};",
         *(f"  localparam int CONVOLVE_{spec.name.upper()}_OFFSET = {spec.offset};" for spec in rest),
         _struct("window_t", window),
+        _struct("copy_t", rows["dma.copy"].specs),
         "endpackage",
     ]
     return "\n".join(parts) + "\n"

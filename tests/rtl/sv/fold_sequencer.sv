@@ -17,17 +17,17 @@ module fold_sequencer
     input  count_t all_channels,
     input  count_t all_inner,
     output logic   present,            // there is a fold
+    output logic   pending,            // the same without the instruction that starts
     output fold_t  fold
 );
   count_t pixels_left, channel, inner, block;
   count_t held_pixels_left, held_channel, held_inner;
-  logic held_present;
 
   // Output stationary, the rows of the array are the pixels.
   assign block = output_stationary && half_accumulators > ROWS ? ROWS : half_accumulators;
 
   // The first fold is there with the instruction.
-  assign present = start || held_present;
+  assign present = start || pending;
   assign pixels_left = start ? all_pixels : held_pixels_left;
   assign channel = start ? 0 : held_channel;
   assign inner = start ? 0 : held_inner;
@@ -50,9 +50,9 @@ module fold_sequencer
   end
 
   always_ff @(posedge clk) begin
-    if (reset) held_present <= 0;
+    if (reset) pending <= 0;
     else begin
-      held_present <= present && !(advance && fold.closes_all);
+      pending <= present && !(advance && fold.closes_all);
       held_pixels_left <= pixels_left;
       held_channel <= channel;
       held_inner <= inner;

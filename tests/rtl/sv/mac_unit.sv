@@ -36,25 +36,31 @@ module mac_unit
     output address_t [      LANES-1:0]       write_address,
     output code_t    [      LANES-1:0]       write_data
 );
-  // The instruction, decoded. Both opcodes have the window fields in the same place.
+  // The instruction that runs, and the one that starts in the next cycle: its first fold is needed one cycle early.
+  // Both opcodes have the window fields in the same place.
   logic [575:0] held;
-  window_t i;
-  logic depthwise, output_stationary;
-  count_t all_pixels, all_channels, all_inner;
+  window_t i, incoming;
+  logic depthwise, output_stationary, incoming_depthwise, next_output_stationary;
+  count_t all_inner, incoming_inner;
   always_ff @(posedge clk) if (start) held <= word;
+  function automatic count_t inner_values(window_t w, logic by_channel);
+    return 32'(w.kernel_height) * 32'(w.kernel_width) * (by_channel ? 1 : 32'(w.ifm_depth));
+  endfunction
   always_comb begin
-    automatic logic [575:0] current = start ? word : held;
-    i = window_t'(current[WINDOW_OFFSET+:$bits(window_t)]);
-    depthwise = current[7:0] == DEPTHWISE_OPCODE;
-    output_stationary = !depthwise && current[CONVOLVE_OUTPUT_STATIONARY_OFFSET];
-    all_pixels = 32'(i.ofm_height) * 32'(i.ofm_width);
-    all_channels = 32'(i.ofm_depth);
-    all_inner = 32'(i.kernel_height) * 32'(i.kernel_width) * (depthwise ? 1 : 32'(i.ifm_depth));
+    i = window_t'(held[WINDOW_OFFSET+:$bits(window_t)]);
+    depthwise = held[7:0] == DEPTHWISE_OPCODE;
+    output_stationary = !depthwise && held[CONVOLVE_OUTPUT_STATIONARY_OFFSET];
+    all_inner = inner_values(i, depthwise);
+    incoming = start ? window_t'(word[WINDOW_OFFSET+:$bits(window_t)]) : i;
+    incoming_depthwise = start ? word[7:0] == DEPTHWISE_OPCODE : depthwise;
+    next_output_stationary = start ? !incoming_depthwise && word[CONVOLVE_OUTPUT_STATIONARY_OFFSET]
+                                   : output_stationary;
+    incoming_inner = inner_values(incoming, incoming_depthwise);
   end
 
   // Control.
   logic busy, loaded, draining, fill_half, group_half, waits_for_half;
-  logic present, load_start, load_active, load_complete, load_finishing;
+  logic present, pending, load_start, load_active, load_complete, load_finishing;
   logic feed_active, feed_opening, feed_complete, feed_first, feed_last, feed_finishing;
   logic fold_start, vector_taken, row_taken, last_allowed, half_empty, weights_ready, feeder_ready;
   logic fold_left, group_left, all_left, output_working, output_finishing, output_half, push;
@@ -71,14 +77,14 @@ module mac_unit
   endfunction
 
   // The fold starts in the next cycle, its first sum arrives ROWS - 1 cycles after its first vector.
-  assign half_empty = output_stationary || !next_fold.opens_group ||
+  assign half_empty = next_output_stationary || !next_fold.opens_group ||
       empties_within(fill_half, count_t'(ROWS) + 1);
-  assign weights_ready = output_stationary || loaded || load_finishing;
+  assign weights_ready = next_output_stationary || loaded || load_finishing;
   assign feeder_ready = straps.shadow ? !feed_active || feed_finishing : fold_left || (!feed_active && !draining);
   assign fold_start = present && weights_ready && feeder_ready && half_empty;
   // The weights of the next fold come as soon as this one takes its own over; without shadow registers, when the
   // array is empty.
-  assign load_start = output_stationary ? fold_start
+  assign load_start = next_output_stationary ? fold_start
       : start || (straps.shadow ? fold_start && !next_fold.closes_all : fold_left && present);
   assign waits_for_half = (present && weights_ready && feeder_ready && !half_empty) ||
       (output_stationary && feed_complete && load_complete && feed_last && bus_busy == 0 && !vector_taken);
@@ -104,7 +110,7 @@ module mac_unit
       if (fold_start) loaded <= 0;
       else if (load_finishing && !output_stationary) loaded <= 1;
       draining <= (draining || feed_finishing) && !fold_left;
-      if (output_stationary ? push : fold_start && next_fold.opens_group) begin
+      if ((output_stationary && push) || (fold_start && !next_output_stationary && next_fold.opens_group)) begin
         fill_half  <= !fill_half;
         group_half <= fill_half;
       end
@@ -113,7 +119,7 @@ module mac_unit
     end
   end
 
-  assign done = busy && output_finishing && !present && !feed_active && 3'(owners[0]) + 3'(owners[1]) == 1;
+  assign done = busy && output_finishing && !pending && !feed_active && 3'(owners[0]) + 3'(owners[1]) == 1;
 
   // The array is done when the last group has left it.
   logic array_done;
@@ -131,12 +137,13 @@ module mac_unit
       .reset,
       .start,
       .advance          (fold_start),
-      .output_stationary,
+      .output_stationary(next_output_stationary),
       .half_accumulators(straps.half_accumulators),
-      .all_pixels,
-      .all_channels,
-      .all_inner,
+      .all_pixels       (32'(incoming.ofm_height) * 32'(incoming.ofm_width)),
+      .all_channels     (32'(incoming.ofm_depth)),
+      .all_inner        (incoming_inner),
       .present,
+      .pending,
       .fold             (next_fold)
   );
 
@@ -153,7 +160,7 @@ module mac_unit
       .output_stationary,
       .depthwise,
       .fold       (output_stationary ? fold : next_fold),
-      .all_channels,
+      .all_channels(32'(i.ofm_depth)),
       .all_inner,
       .port       (straps.weight_port),
       .base       (i.weights),

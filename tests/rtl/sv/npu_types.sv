@@ -62,6 +62,43 @@ package npu_types;
     logic [15:0] pixel;
   } store_t;
 
+  // Addresses of either memory.
+  typedef logic [35:0] wide_address_t;
+
+  // One requester's next burst.
+  typedef struct packed {
+    logic   valid;
+    count_t ready;          // bursts that can be transferred without a pause: 0, 1, more
+    count_t row;
+    logic   last_of_grant;
+    logic   last;
+  } request_t;
+
+  typedef struct packed {
+    count_t miss_cycles;
+    count_t numerator;    // cycles of a burst, as a fraction
+    count_t denominator;
+  } dram_straps_t;
+
+  typedef struct packed {
+    count_t setup_cycles;
+    count_t latency_cycles;
+    count_t port;
+    count_t slack;          // cycles that a burst may take through the scratchpad port
+    count_t burst_shift;    // log2 of the bytes of a burst
+    count_t row_shift;      // log2 of the bursts of a row, of a grant
+    count_t grant_shift;
+  } dma_straps_t;
+
+  typedef struct packed {
+    count_t queue_depth;
+    count_t fetch_instructions;
+    count_t decode_cycles;
+  } front_end_straps_t;
+
+  localparam int PRODUCERS = 7;
+  typedef logic [PRODUCERS-1:0][19:0] counts_t;
+
   // What the output stage needs to know of a group.
   typedef struct packed {
     count_t pixels;

@@ -1,0 +1,66 @@
+"""The model's side of a comparison: the same instructions and memories, executed by `npusim`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import Instruction, Space
+from npusim.isa.memory import Memory, commit
+from npusim.isa.program import Layer, Program
+from npusim.isa.table import decode_all, encode_all
+from npusim.isa.workload import Workload
+from npusim.machine import _Machine
+
+from .system_referee import Timeline
+
+Image = NDArray[np.uint8]
+
+
+class Scratchpad(Memory):
+    """A memory that is nothing but a scratchpad."""
+
+    def __init__(self, image: Image) -> None:
+        self.spaces = {Space.SCRATCHPAD: image}
+
+
+def executed(instruction: Instruction, scratchpad: Image) -> Image:
+    """The scratchpad after one instruction."""
+    image = scratchpad.copy()
+    commit(instruction.execute(Scratchpad(image)))
+    return image
+
+
+def program_of(
+    instructions: list[Instruction], hardware: Hardware, code_address: int, dram_bytes: int
+) -> Program:
+    """Instructions as a program of one layer without inputs or outputs."""
+    code = encode_all(instructions)
+    return Program(
+        name="rtl",
+        hardware=hardware,
+        code=code,
+        constants=b"",
+        dram_size_bytes=dram_bytes,
+        code_address=code_address,
+        inputs=(),
+        outputs=(),
+        layers=(Layer("layer", "identity", "none", Workload("move")),),
+        layer_of=np.zeros(len(code), np.uint32),
+    )
+
+
+def timeline(program: Program, scratchpad: Image, dram: Image) -> Timeline:
+    """The machine's times for every instruction of a program, and both memories after it."""
+    memory = Memory(program, {})
+    memory.spaces = {Space.SCRATCHPAD: scratchpad.copy(), Space.DRAM: dram.copy()}
+    machine = _Machine(program, decode_all(program.code), program.hardware, memory, None)
+    machine.run()
+    return Timeline(
+        machine.dispatched.tolist(),
+        machine.started.tolist(),
+        machine.ended.tolist(),
+        memory.spaces[Space.SCRATCHPAD],
+        memory.spaces[Space.DRAM],
+    )

@@ -1,0 +1,146 @@
+"""Random legal copies, and hardware to run them on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from npusim.isa.control import Barrier
+from npusim.isa.dma import Copy
+from npusim.isa.hardware import Dma, Dram, FrontEnd, Hardware, MacArray
+from npusim.isa.instruction import NO_WAITS, PRODUCERS, Instruction, Space
+
+from .system_referee import DMA_PORT
+
+CODE_ADDRESS = 192 * 1024
+"""Above the data in DRAM."""
+
+_MOST_BYTES = 3000
+_SPACE_BYTES = {Space.SCRATCHPAD: 1 << 16, Space.DRAM: CODE_ADDRESS}
+
+
+def draw_hardware(rng: np.random.Generator, array: MacArray) -> Hardware:
+    """A gigahertz machine with random memory timing; a burst takes at least a cycle."""
+
+    def one_of(*values: float) -> float:
+        return float(rng.choice(values))
+
+    burst_bytes = int(rng.choice([16, 32, 64]))
+    row_bytes = int(rng.choice([256, 1024, 2048]))
+    grant_bytes = int(rng.choice([64, 256, 512, 4096]))
+    return Hardware(
+        name="rtl",
+        clock_mhz=1000.0,
+        mac_array=array,
+        front_end=FrontEnd(
+            queue_depth=int(rng.integers(1, 17)),
+            fetch_instructions=int(rng.integers(1, 9)),
+            decode_cycles=int(rng.integers(1, 4)),
+        ),
+        dma=Dma(
+            channels=4,
+            setup_cycles=int(rng.integers(1, 40)),
+            port_bytes_per_cycle=int(rng.choice([1, 4, 8, 16, DMA_PORT])),
+        ),
+        dram=Dram(
+            bandwidth_gb_per_s=one_of(0.5, 1.0, 3.75, 8.0, 15.0),
+            latency_ns=float(rng.integers(1, 150)),
+            row_miss_ns=float(rng.integers(0, 30)),
+            row_bytes=row_bytes,
+            burst_bytes=burst_bytes,
+            grant_bytes=max(grant_bytes, burst_bytes),
+            outstanding_requests=int(rng.choice([4, 16, 64])),
+            size_mib=1024,
+        ),
+    )
+
+
+def _strides(rng: np.random.Generator, counts: list[int], size: int, repeats: bool) -> list[int]:
+    """Distances of the three outer dimensions, outermost first: nested with gaps, often without."""
+    strides = []
+    span = size
+    for count in reversed(counts):
+        gap = 0 if rng.random() < 0.5 else int(rng.integers(0, 70))
+        stride = span + gap
+        if repeats and rng.random() < 0.2:
+            stride = 0
+        strides.insert(0, stride)
+        span = max(span, (count - 1) * stride + span)
+    return strides
+
+
+def draw_copies(rng: np.random.Generator, number: int) -> list[Copy]:
+    """Copies between the memories or inside the scratchpad, and fills; none touches what another one writes."""
+    found: list[Copy] = []
+    while len(found) < number:
+        copy = _attempt(rng, (len(found), number))
+        if copy is not None:
+            found.append(copy)
+    return found
+
+
+def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
+    """A copy between the n-th of m equal parts of the lower and of the upper halves of the memories."""
+    counts = [1 if rng.random() < 0.5 else int(rng.integers(1, 9)) for _ in range(3)]
+    size = int(rng.integers(1, 40)) if rng.random() < 0.5 else int(rng.integers(1, 900))
+    fill = rng.random() < 0.15
+    source_space, target_space = (
+        (Space.SCRATCHPAD, Space.SCRATCHPAD),
+        (Space.DRAM, Space.SCRATCHPAD),
+        (Space.SCRATCHPAD, Space.DRAM),
+    )[int(rng.choice([0, 1, 1, 2, 2]))]
+    if fill:
+        source_space = Space.SCRATCHPAD
+    sources = _strides(rng, counts, size, repeats=not fill)
+    targets = _strides(rng, counts, size, repeats=False)
+    part, parts = slot
+    addresses = []
+    for space, strides in ((source_space, sources), (target_space, targets)):
+        span = size + sum((count - 1) * stride for count, stride in zip(counts, strides, strict=True))
+        half = _SPACE_BYTES[space] // 2
+        room = half // parts
+        if size * int(np.prod(counts)) > _MOST_BYTES or span > room:
+            return None
+        address = part * room + int(rng.integers(0, room - span + 1))
+        addresses.append(address + (half if addresses else 0))
+    return Copy(
+        channel=int(rng.integers(0, 4)),
+        fill=int(fill),
+        value=int(rng.integers(0, 256)),
+        source_space=source_space,
+        source=addresses[0],
+        target_space=target_space,
+        target=addresses[1],
+        count0=counts[0] - 1,
+        count1=counts[1] - 1,
+        count2=counts[2] - 1,
+        size=size,
+        source_stride0=sources[0],
+        source_stride1=sources[1],
+        source_stride2=sources[2],
+        target_stride0=targets[0],
+        target_stride1=targets[1],
+        target_stride2=targets[2],
+    )
+
+
+def add_waits(rng: np.random.Generator, instructions: list[Instruction]) -> list[Instruction]:
+    """The instructions with random waits for instructions before them, and barriers in between."""
+    issued = [0] * len(PRODUCERS)
+    found: list[Instruction] = []
+    for instruction in instructions:
+        if rng.random() < 0.1:
+            found.append(Barrier(waits=_waits(rng, issued)))
+        waits = _waits(rng, issued) if rng.random() < 0.6 else NO_WAITS
+        found.append(replace(instruction, waits=waits))
+        issued[instruction.unit] += 1
+    return found
+
+
+def _waits(rng: np.random.Generator, issued: list[int]) -> tuple[int, ...]:
+    """For each unit nothing, or some of what it has been given, often all."""
+    return tuple(
+        0 if rng.random() < 0.5 else count - int(rng.integers(0, 2)) * int(rng.integers(0, count + 1))
+        for count in issued
+    )

@@ -1,0 +1,232 @@
+// One DMA channel: a strided copy of up to four dimensions, or a fill.
+//
+// Data moves in beats of up to `port` bytes that are contiguous in source and target, one per cycle. Bursts from the
+// DRAM are handed over whole; a beat waits for the last burst that it needs. On the way out a burst is offered to the
+// DRAM port when all its beats have been read. The time that one burst may take through the port, `slack` cycles, is
+// part of what the engine waits anyway: reads of the scratchpad begin so much before the end of the setup, and a burst
+// from the DRAM is handed over so much before its latency ends.
+`timescale 1ns / 1ps
+
+module dma_engine
+  import npu_types::*;
+  import isa_words::*;
+#(
+    parameter int PORT = 16,
+    parameter int LATENCY = 1024,  // longest
+    parameter int SKIPS = 64       // runs within one burst that are passed over in a cycle
+) (
+    input  logic                           clk,
+    input  logic                           reset,
+    input  dma_straps_t                    straps,
+    input  logic                           start,
+    input  logic         [ 575:0]          word,
+    output logic                           done,
+    output request_t                       request,
+    input  logic                           burst_done,
+    output logic                           source_space,   // 1: DRAM
+    output wide_address_t                  source_address,
+    output logic                           target_space,
+    output wide_address_t                  target_address,
+    output logic         [PORT-1:0]        move,           // bytes of the beat
+    output logic                           fill,
+    output code_t                          value
+);
+  // Nested loops over contiguous runs of `run` bytes; loop 0 is the outermost.
+  typedef struct packed {
+    count_t run;
+    logic [2:0][31:0] count;
+    logic [2:0][31:0] source_stride;
+    logic [2:0][31:0] target_stride;
+  } loops_t;
+
+  typedef struct packed {
+    logic [2:0][31:0] index;
+    wide_address_t source;
+    wide_address_t target;
+  } position_t;
+
+  // The copy with its inner dimensions merged as long as they are contiguous on the sides that count.
+  function automatic loops_t merged(copy_t c, logic by_source, logic by_target);
+    loops_t result;
+    logic [2:0][31:0] counts;
+    logic open;
+    counts = '{32'(c.count2) + 1, 32'(c.count1) + 1, 32'(c.count0) + 1};
+    result.run = 32'(c.size);
+    result.source_stride = '{c.source_stride2, c.source_stride1, c.source_stride0};
+    result.target_stride = '{c.target_stride2, c.target_stride1, c.target_stride0};
+    open = 1;
+    for (int d = 2; d >= 0; d--) begin
+      result.count[d] = counts[d];
+      if (counts[d] != 1) begin
+        if (open && (!by_source || result.source_stride[d] == result.run) &&
+            (!by_target || result.target_stride[d] == result.run)) begin
+          result.run = result.run * counts[d];
+          result.count[d] = 1;
+        end else open = 0;
+      end
+    end
+    return result;
+  endfunction
+
+  // The next run; `carry` is set behind the last one.
+  function automatic position_t after(position_t at, loops_t loops, output logic carry);
+    position_t result;
+    result = at;
+    carry  = 1;
+    for (int d = 2; d >= 0; d--) begin
+      if (carry) begin
+        if (at.index[d] + 1 < loops.count[d]) begin
+          result.index[d] = at.index[d] + 1;
+          result.source = result.source + 36'(loops.source_stride[d]);
+          result.target = result.target + 36'(loops.target_stride[d]);
+          carry = 0;
+        end else begin
+          result.index[d] = 0;
+          result.source = result.source - 36'(at.index[d] * loops.source_stride[d]);
+          result.target = result.target - 36'(at.index[d] * loops.target_stride[d]);
+        end
+      end
+    end
+    return result;
+  endfunction
+
+  copy_t c;
+  logic reads_dram, writes_dram, uses_dram;
+  loops_t beat_loops, burst_loops;
+  always_ff @(posedge clk) if (start) c <= copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
+  always_comb begin
+    reads_dram = c.source_space && !c.fill;
+    writes_dram = c.target_space;
+    uses_dram = reads_dram || writes_dram;
+    beat_loops = merged(c, !c.fill, 1);
+    burst_loops = merged(c, reads_dram, writes_dram);
+  end
+  assign source_space = c.source_space;
+  assign target_space = c.target_space;
+  assign fill = c.fill;
+  assign value = c.value;
+
+  // Time since the start.
+  logic busy;
+  count_t clock_count, beats_from;
+  assign beats_from = !writes_dram || reads_dram ? straps.setup_cycles
+      : straps.setup_cycles > straps.slack ? straps.setup_cycles - straps.slack : 0;
+
+  // Beats. Bursts are numbered in the order in which they are first touched.
+  position_t beat_at, beat_next;
+  count_t beat_offset, beat_bytes, burst_number, touched_number;
+  logic beats_left, beat_goes, run_ends, last_run;
+  wide_address_t dram_byte, burst_of_first, burst_of_last, burst_touched, burst_of_next;
+  count_t arrived, complete;
+  always_comb begin
+    beat_bytes = beat_loops.run - beat_offset < straps.port ? beat_loops.run - beat_offset : straps.port;
+    run_ends = beat_offset + beat_bytes == beat_loops.run;
+    beat_next = after(beat_at, beat_loops, last_run);
+    dram_byte = (reads_dram ? beat_at.source : beat_at.target) + 36'(beat_offset);
+    burst_of_first = dram_byte >> straps.burst_shift;
+    burst_of_last = (dram_byte + 36'(beat_bytes) - 1) >> straps.burst_shift;
+    burst_of_next = (run_ends ? (reads_dram ? beat_next.source : beat_next.target)
+                              : dram_byte + 36'(beat_bytes)) >> straps.burst_shift;
+    touched_number = burst_number + 32'(burst_of_last - burst_of_first);
+    if (burst_number == 0 || burst_of_first != burst_touched) touched_number = touched_number + 1;
+    beat_goes = busy && beats_left && clock_count >= beats_from && (!reads_dram || arrived >= touched_number);
+    source_address = beat_at.source + 36'(beat_offset);
+    target_address = beat_at.target + 36'(beat_offset);
+    for (int p = 0; p < PORT; p++) move[p] = beat_goes && count_t'(p) < beat_bytes;
+  end
+
+  // Bursts asked for: the next run that does not end in the burst of the one before.
+  position_t burst_at, burst_next_at;
+  wide_address_t burst_now, burst_next, burst_end;
+  count_t transferred;
+  logic bursts_left, no_more;
+  function automatic wide_address_t first_burst(position_t at);
+    return (reads_dram ? at.source : at.target) >> straps.burst_shift;
+  endfunction
+  function automatic wide_address_t last_burst(position_t at);
+    return ((reads_dram ? at.source : at.target) + 36'(burst_loops.run) - 1) >> straps.burst_shift;
+  endfunction
+  always_comb begin
+    automatic logic carry = 0;
+    automatic logic found = 0;
+    burst_end = last_burst(burst_at);
+    burst_next_at = burst_at;
+    burst_next = burst_now + 1;
+    no_more = 0;
+    if (burst_now == burst_end) begin
+      for (int k = 0; k < SKIPS; k++) begin
+        if (!found && !no_more) begin
+          burst_next_at = after(burst_next_at, burst_loops, carry);
+          no_more = carry;
+          burst_next = first_burst(burst_next_at);
+          if (burst_next == burst_now) burst_next = burst_next + 1;
+          found = burst_next <= last_burst(burst_next_at);
+        end
+      end
+    end
+    request.valid = busy && uses_dram && bursts_left && clock_count >= straps.setup_cycles;
+    request.row = 32'(burst_now >> straps.row_shift);
+    request.last = no_more;
+    request.last_of_grant = no_more || (burst_next >> straps.grant_shift) != (burst_now >> straps.grant_shift);
+    request.ready = reads_dram ? 2 : complete - transferred;
+  end
+
+  // What comes back: a burst `latency - slack` cycles after its transfer, the end of the transfer after `latency`.
+  logic [LATENCY:0] coming, ending;
+  count_t handover;
+  logic lands, ended_now, ended;
+  assign handover = straps.latency_cycles > straps.slack ? straps.latency_cycles - straps.slack : 0;
+  assign lands = handover == 0 ? burst_done : coming[handover-1];
+  assign ended_now = straps.latency_cycles == 0 || writes_dram ? burst_done && request.last
+                                                               : ending[straps.latency_cycles-1];
+
+  assign done = busy && (!beats_left || (beat_goes && run_ends && last_run)) && (!uses_dram || ended || ended_now);
+
+  always_ff @(posedge clk) begin
+    coming <= {coming[LATENCY-1:0], burst_done && reads_dram};
+    ending <= {ending[LATENCY-1:0], burst_done && reads_dram && request.last};
+    if (reset) begin
+      busy   <= 0;
+      coming <= '0;
+      ending <= '0;
+    end else if (start) begin
+      automatic copy_t incoming = copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
+      busy <= 1;
+      clock_count <= 0;
+      beats_left <= 1;
+      bursts_left <= 1;
+      beat_at <= '{index: '0, source: incoming.source, target: incoming.target};
+      burst_at <= '{index: '0, source: incoming.source, target: incoming.target};
+      burst_now <= (incoming.source_space && !incoming.fill ? incoming.source : incoming.target) >>
+          straps.burst_shift;
+      beat_offset <= 0;
+      burst_number <= 0;
+      arrived <= 0;
+      complete <= 0;
+      transferred <= 0;
+      ended <= 0;
+    end else if (busy) begin
+      clock_count <= clock_count + 1;
+      if (done) busy <= 0;
+      if (beat_goes) begin
+        burst_number <= touched_number;
+        burst_touched <= burst_of_last;
+        complete <= (run_ends && last_run) || burst_of_next != burst_of_last ? touched_number : touched_number - 1;
+        if (!run_ends) beat_offset <= beat_offset + beat_bytes;
+        else begin
+          beat_offset <= 0;
+          beat_at <= beat_next;
+          if (last_run) beats_left <= 0;
+        end
+      end
+      if (burst_done) begin
+        transferred <= transferred + 1;
+        burst_now <= burst_next;
+        burst_at <= burst_next_at;
+        if (no_more) bursts_left <= 0;
+      end
+      if (lands) arrived <= arrived + 1;
+      if (ended_now) ended <= 1;
+    end
+  end
+endmodule

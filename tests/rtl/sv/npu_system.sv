@@ -1,0 +1,226 @@
+// The machine as far as it is described here: front end, DMA channels, MAC unit, DRAM port, both memories.
+`timescale 1ns / 1ps
+
+module npu_system
+  import npu_types::*;
+  import isa_words::*;
+#(
+    parameter int ROWS = 4,
+    parameter int COLUMNS = 4,
+    parameter int DEPTH = 64,
+    parameter int IFM_PORT = 8,
+    parameter int WEIGHT_PORT = 4,
+    parameter int LANES = 4,
+    parameter int DMA_PORT = 16,
+    parameter int SCRATCHPAD_BYTES = 65536,
+    parameter int DRAM_BYTES = 262144
+) (
+    input  logic                     clk,
+    input  logic                     reset,
+    input  logic     [18:0][31:0]    straps,
+    input  logic                     start,
+    input  logic     [31:0]          code_address,
+    input  logic     [31:0]          instructions,
+    // What happens at the edge that closes this cycle.
+    output logic     [PRODUCERS-1:0] dispatched,
+    output logic     [PRODUCERS-1:0] started,
+    output logic     [PRODUCERS-1:0] ended,
+    output logic                     passed         // a barrier
+);
+  localparam int SCRATCHPAD_BITS = $clog2(SCRATCHPAD_BYTES);
+  localparam int DRAM_BITS = $clog2(DRAM_BYTES);
+  localparam int CHANNELS = 4;
+  localparam int MAC = 4;
+  code_t scratchpad[SCRATCHPAD_BYTES]  /*verilator public_flat_rw*/;
+  code_t dram[DRAM_BYTES]  /*verilator public_flat_rw*/;
+
+  straps_t array_straps;
+  dram_straps_t dram_straps;
+  dma_straps_t dma_straps;
+  front_end_straps_t front_end_straps;
+  assign array_straps = '{
+          shadow: straps[0][0],
+          half_accumulators: straps[1],
+          ifm_port: straps[2],
+          weight_port: straps[3],
+          lanes: straps[4]
+      };
+  assign dram_straps = '{miss_cycles: straps[5], numerator: straps[6], denominator: straps[7]};
+  assign dma_straps = '{
+          setup_cycles: straps[8],
+          latency_cycles: straps[9],
+          port: straps[10],
+          slack: straps[11],
+          burst_shift: straps[12],
+          row_shift: straps[13],
+          grant_shift: straps[14]
+      };
+  assign front_end_straps = '{
+          queue_depth: straps[15],
+          fetch_instructions: straps[16],
+          decode_cycles: straps[17]
+      };
+
+  // Units and their queues.
+  logic [PRODUCERS-1:0] room, dispatch, running, done, unit_start;
+  logic [PRODUCERS-1:0][575:0] unit_word;
+  counts_t completed, counts;
+  logic [575:0] word;
+  count_t index;
+  assign started = unit_start;
+  assign ended = done;
+  assign dispatched = dispatch;
+  always_comb begin
+    for (int u = 0; u < PRODUCERS; u++) counts[u] = completed[u] + 20'(done[u]);
+    for (int k = 0; k < 72; k++) word[8*k+:8] = dram[DRAM_BITS'(code_address+index*72+32'(k))];
+  end
+  always_ff @(posedge clk) begin
+    if (reset || start) begin
+      completed <= '0;
+      running <= '0;
+    end else begin
+      completed <= counts;
+      running <= (running & ~done) | unit_start;
+    end
+  end
+
+  request_t [CHANNELS:0] requests;
+  logic [CHANNELS:0] burst_done;
+  dram_port #(
+      .REQUESTERS(CHANNELS + 1)
+  ) port (
+      .clk,
+      .reset(reset || start),
+      .straps(dram_straps),
+      .requests,
+      .burst_done
+  );
+
+  front_end fetch (
+      .clk,
+      .reset,
+      .straps(front_end_straps),
+      .dram(dma_straps),
+      .start,
+      .code_address(36'(code_address)),
+      .instructions,
+      .request(requests[0]),
+      .burst_done(burst_done[0]),
+      .index,
+      .word,
+      .counts,
+      .room,
+      .dispatch,
+      .barrier(passed)
+  );
+
+  for (genvar u = 0; u < PRODUCERS; u++) begin : g_unit
+    if (u <= MAC) begin : g_queue
+      unit_queue waiting (
+          .clk,
+          .reset(reset || start),
+          .queue_depth(front_end_straps.queue_depth),
+          .dispatch(dispatch[u]),
+          .dispatched(word),
+          .room(room[u]),
+          .counts,
+          .running(running[u]),
+          .done(done[u]),
+          .start(unit_start[u]),
+          .word(unit_word[u])
+      );
+    end else begin : g_absent
+      assign room[u] = 0;
+      assign done[u] = 0;
+      assign unit_start[u] = 0;
+      assign unit_word[u] = '0;
+    end
+  end
+
+  // DMA.
+  logic [CHANNELS-1:0] source_space, target_space, fill;
+  wide_address_t [CHANNELS-1:0] source_address, target_address;
+  logic [CHANNELS-1:0][DMA_PORT-1:0] move;
+  code_t [CHANNELS-1:0] value;
+  for (genvar u = 0; u < CHANNELS; u++) begin : g_channel
+    dma_engine #(
+        .PORT(DMA_PORT)
+    ) engine (
+        .clk,
+        .reset,
+        .straps(dma_straps),
+        .start(unit_start[u]),
+        .word(unit_word[u]),
+        .done(done[u]),
+        .request(requests[u+1]),
+        .burst_done(burst_done[u+1]),
+        .source_space(source_space[u]),
+        .source_address(source_address[u]),
+        .target_space(target_space[u]),
+        .target_address(target_address[u]),
+        .move(move[u]),
+        .fill(fill[u]),
+        .value(value[u])
+    );
+  end
+
+  // MAC array.
+  logic [IFM_PORT-1:0] ifm_enable;
+  address_t [IFM_PORT-1:0] ifm_address;
+  code_t [IFM_PORT-1:0] ifm_data;
+  logic [WEIGHT_PORT-1:0] weight_enable;
+  address_t [WEIGHT_PORT-1:0] weight_address;
+  code_t [WEIGHT_PORT-1:0] weight_data;
+  address_t [LANES-1:0][8:0] parameter_address;
+  code_t [LANES-1:0][8:0] parameter_data;
+  logic [LANES-1:0] write;
+  logic array_active;
+  address_t [LANES-1:0] write_address;
+  code_t [LANES-1:0] write_data;
+  mac_unit #(
+      .ROWS(ROWS),
+      .COLUMNS(COLUMNS),
+      .DEPTH(DEPTH),
+      .IFM_PORT(IFM_PORT),
+      .WEIGHT_PORT(WEIGHT_PORT),
+      .LANES(LANES)
+  ) mac (
+      .straps(array_straps),
+      .start(unit_start[MAC]),
+      .word(unit_word[MAC]),
+      .done(done[MAC]),
+      .array_active,
+      .*
+  );
+
+  always_comb begin
+    for (int p = 0; p < IFM_PORT; p++) begin
+      ifm_data[p] = ifm_enable[p] ? scratchpad[SCRATCHPAD_BITS'(ifm_address[p])] : 0;
+    end
+    for (int p = 0; p < WEIGHT_PORT; p++) begin
+      weight_data[p] = weight_enable[p] ? scratchpad[SCRATCHPAD_BITS'(weight_address[p])] : 0;
+    end
+    for (int lane = 0; lane < LANES; lane++) begin
+      for (int k = 0; k < 9; k++) begin
+        parameter_data[lane][k] = write[lane] ? scratchpad[SCRATCHPAD_BITS'(parameter_address[lane][k])] : 0;
+      end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    for (int lane = 0; lane < LANES; lane++) begin
+      if (write[lane]) scratchpad[SCRATCHPAD_BITS'(write_address[lane])] <= write_data[lane];
+    end
+    for (int u = 0; u < CHANNELS; u++) begin
+      for (int p = 0; p < DMA_PORT; p++) begin
+        if (move[u][p]) begin
+          automatic code_t moved = fill[u] ? value[u]
+              : source_space[u] ? dram[DRAM_BITS'(source_address[u]+36'(p))]
+              : scratchpad[SCRATCHPAD_BITS'(source_address[u]+36'(p))];
+          if (target_space[u]) dram[DRAM_BITS'(target_address[u]+36'(p))] <= moved;
+          else scratchpad[SCRATCHPAD_BITS'(target_address[u]+36'(p))] <= moved;
+        end
+      end
+    end
+  end
+endmodule

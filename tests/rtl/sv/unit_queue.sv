@@ -1,0 +1,56 @@
+// The queue in front of a unit, and its head: the instruction that waits for its counts.
+//
+// Everything that happens at an edge is seen by everyone at that edge: a unit that is done counts at once, the
+// queue moves up, and an instruction whose waits are satisfied starts, even one that is dispatched at this edge.
+`timescale 1ns / 1ps
+
+module unit_queue
+  import npu_types::*;
+#(
+    parameter int DEPTH = 16
+) (
+    input  logic           clk,
+    input  logic           reset,
+    input  count_t         queue_depth,
+    input  logic           dispatch,
+    input  logic [575:0]   dispatched,
+    output logic           room,        // takes an instruction at this edge
+    input  counts_t        counts,      // completed instructions, this edge included
+    input  logic           running,
+    input  logic           done,
+    output logic           start,
+    output logic [575:0]   word
+);
+  logic [DEPTH-1:0][575:0] queue;
+  count_t length;
+  logic head_valid;
+  logic [575:0] head;
+
+  logic vacant, pops, passes, candidate;
+  assign vacant = !head_valid && (!running || done);
+  assign pops = vacant && length != 0;
+  assign passes = vacant && length == 0 && dispatch;
+  assign candidate = head_valid || pops || passes;
+  assign word = head_valid ? head : pops ? queue[0] : dispatched;
+  assign room = length < queue_depth || pops;
+
+  logic satisfied;
+  always_comb begin
+    satisfied = 1;
+    for (int u = 0; u < PRODUCERS; u++) satisfied &= counts[u] >= word[8+20*u+:20];
+  end
+  assign start = candidate && satisfied;
+
+  always_ff @(posedge clk) begin
+    if (reset) begin
+      length <= 0;
+      head_valid <= 0;
+    end else begin
+      head_valid <= candidate && !start;
+      head <= word;
+      if (pops) for (int k = 0; k + 1 < DEPTH; k++) queue[k] <= queue[k+1];
+      if (dispatch && !passes) queue[length-32'(pops)] <= dispatched;
+      length <= length + 32'(dispatch && !passes) - 32'(pops);
+    end
+  end
+endmodule

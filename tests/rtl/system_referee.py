@@ -1,0 +1,121 @@
+"""The machine in RTL beside the model: a whole program, the time of every event, and both memories."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.dram import dram_timing
+from npusim.isa.hardware import Hardware
+from npusim.isa.instruction import PRODUCERS, Instruction, Unit
+from npusim.isa.mac_timing import array_shape
+from npusim.isa.table import encode_all
+
+from .mac_referee import Shape
+from .verilated import library
+
+SCRATCHPAD_BYTES = 1 << 16
+DRAM_BYTES = 1 << 18
+DMA_PORT = 32
+"""Bytes per cycle of the widest port."""
+_LIMIT = 200_000
+_DISPATCHED, _STARTED, _ENDED, _PASSED = range(4)
+_POINTER = ctypes.c_void_p
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """For each instruction the cycle at whose beginning it was dispatched, started, ended; and the memories."""
+
+    dispatched: list[int]
+    started: list[int]
+    ended: list[int]
+    scratchpad: NDArray[np.uint8]
+    dram: NDArray[np.uint8]
+
+
+def straps(hardware: Hardware) -> list[int]:
+    """The pins of `npu_system` that stand for a hardware, in their order."""
+    array = array_shape(hardware.mac_array)
+    timing = dram_timing(hardware)
+    burst = Fraction(timing.burst_cycles).limit_denominator(10_000)
+    if burst < 1:
+        raise ValueError(f"{timing} has more than one burst per cycle")
+    dma, front = hardware.dma, hardware.front_end
+    return [
+        int(array.shadow), array.half_accumulators, array.ifm_port, array.weight_port, array.lanes,
+        timing.miss_cycles, burst.numerator, burst.denominator,
+        dma.setup_cycles, timing.latency_cycles, dma.port_bytes_per_cycle,
+        -(-timing.burst_bytes // dma.port_bytes_per_cycle) + 2,
+        timing.burst_bytes.bit_length() - 1,
+        (timing.row_bytes // timing.burst_bytes).bit_length() - 1,
+        (timing.grant_bytes // timing.burst_bytes).bit_length() - 1,
+        front.queue_depth, front.fetch_instructions, front.decode_cycles, 0,
+    ]  # fmt: skip
+
+
+class SystemReferee:
+    """A verilated machine with front end, DMA channels, MAC unit and DRAM port."""
+
+    def __init__(self, shape: Shape) -> None:
+        parameters = {
+            "ROWS": shape.rows,
+            "COLUMNS": shape.columns,
+            "DEPTH": shape.accumulators,
+            "IFM_PORT": shape.ifm_port,
+            "WEIGHT_PORT": shape.weight_port,
+            "LANES": shape.lanes,
+            "DMA_PORT": DMA_PORT,
+            "SCRATCHPAD_BYTES": SCRATCHPAD_BYTES,
+            "DRAM_BYTES": DRAM_BYTES,
+        }
+        self._library = library("npu_system", parameters)
+        self._library.system_open.restype = _POINTER
+        size = ctypes.c_uint32
+        self._library.system_run.argtypes = [
+            _POINTER, _POINTER, size, size, _POINTER, size, _POINTER, size, ctypes.c_uint64, _POINTER,
+        ]  # fmt: skip
+        self._library.system_run.restype = ctypes.c_int64
+        self._system = self._library.system_open()
+
+    def run(
+        self,
+        instructions: list[Instruction],
+        hardware: Hardware,
+        code_address: int,
+        scratchpad: NDArray[np.uint8],
+        dram: NDArray[np.uint8],
+    ) -> Timeline:
+        """Execute a program on copies of the memories; the code is put into the DRAM."""
+        near, far = scratchpad.copy(), dram.copy()
+        code = encode_all(instructions).reshape(-1)
+        far[code_address : code_address + len(code)] = code
+        pins = np.array(straps(hardware), np.uint32)
+        events = np.zeros((4 * len(instructions) + 8, 3), np.uint64)
+        count = self._library.system_run(
+            self._system, pins.ctypes.data, code_address, len(instructions), near.ctypes.data, len(near),
+            far.ctypes.data, len(far), _LIMIT, events.ctypes.data,
+        )  # fmt: skip
+        if count < 0:
+            raise TimeoutError(f"the machine is still busy after {_LIMIT} cycles")
+        times = _by_instruction(instructions, events[:count].tolist())
+        return Timeline(*times, near, far)
+
+
+def _by_instruction(instructions: list[Instruction], events: list[list[int]]) -> list[list[int]]:
+    """Dispatch, start and end of each instruction; the n-th event of a unit belongs to its n-th instruction."""
+    of_unit: dict[int, list[int]] = {int(unit): [] for unit in (*PRODUCERS, Unit.FRONT_END)}
+    for index, instruction in enumerate(instructions):
+        of_unit[int(instruction.unit)].append(index)
+    found = [[-1] * len(instructions) for _ in range(3)]
+    seen: dict[tuple[int, int], int] = {}
+    for kind, unit, cycle in events:
+        place = seen[kind, unit] = seen.get((kind, unit), -1) + 1
+        index = of_unit[unit][place]
+        for slot in range(3) if kind == _PASSED else (kind,):
+            found[slot][index] = cycle
+    return found
