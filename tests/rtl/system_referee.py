@@ -37,6 +37,23 @@ class Timeline:
     scratchpad: NDArray[np.uint8]
     dram: NDArray[np.uint8]
 
+    def differences(self, other: Timeline) -> list[str]:
+        """Where another timeline differs: the first instruction of each kind of event, bytes of each memory."""
+        found = []
+        for name in ("dispatched", "started", "ended"):
+            pairs = list(zip(getattr(self, name), getattr(other, name), strict=True))
+            wrong = [index for index, (mine, theirs) in enumerate(pairs) if mine != theirs]
+            if wrong:
+                mine, theirs = pairs[wrong[0]]
+                found.append(
+                    f"{name}: {len(wrong)} differ, instruction {wrong[0]} in cycle {mine} and {theirs}"
+                )
+        for name in ("scratchpad", "dram"):
+            wrong_bytes = np.flatnonzero(getattr(self, name) != getattr(other, name))
+            if len(wrong_bytes):
+                found.append(f"{name}: {len(wrong_bytes)} bytes differ, the first at {wrong_bytes[0]}")
+        return found
+
 
 def straps(hardware: Hardware) -> list[int]:
     """The pins of `npu_system` that stand for a hardware, in their order."""
@@ -116,6 +133,6 @@ def _by_instruction(instructions: list[Instruction], events: list[list[int]]) ->
     for kind, unit, cycle in events:
         place = seen[kind, unit] = seen.get((kind, unit), -1) + 1
         index = of_unit[unit][place]
-        for slot in range(3) if kind == _PASSED else (kind,):
+        for slot in (_STARTED, _ENDED) if kind == _PASSED else (kind,):
             found[slot][index] = cycle
     return found
