@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -51,14 +50,15 @@ def test_random_copies(seed: int) -> None:
     assert rtl.differences(model) == [], f"{hardware.dma}\n{hardware.dram}\n{hardware.front_end}"
 
 
-@pytest.mark.parametrize("setup_cycles, agrees", [(11, False), (12, True), (13, False)])
+@pytest.mark.parametrize(("setup_cycles", "agrees"), [(11, False), (12, True), (13, False)])
 def test_one_cycle_is_noticed(setup_cycles: int, agrees: bool) -> None:
     """The comparison is able to fail: on both sides of the right number."""
     rng = np.random.default_rng(0)
     instructions: list[Instruction] = list(draw_copies(rng, 3))
     hardware = draw_hardware(rng, ARRAY)
     built, modelled = (
-        replace(hardware, dma=replace(hardware.dma, setup_cycles=cycles)) for cycles in (12, setup_cycles)
+        hardware.model_copy(update={"dma": hardware.dma.model_copy(update={"setup_cycles": cycles})})
+        for cycles in (12, setup_cycles)
     )
     rtl, _ = both(instructions, built, np.random.default_rng(1))
     _, model = both(instructions, modelled, np.random.default_rng(1))
