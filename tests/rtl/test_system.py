@@ -35,7 +35,7 @@ def both(
     program = program_of(instructions, hardware, CODE_ADDRESS, DRAM_BYTES)
     code = program.code.reshape(-1)
     dram[CODE_ADDRESS : CODE_ADDRESS + len(code)] = code
-    rtl = referee(SHAPE).run(instructions, hardware, CODE_ADDRESS, scratchpad, dram)
+    rtl = referee(SHAPE).run(program, scratchpad, dram)
     return rtl, timeline(program, scratchpad, dram)
 
 
