@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from npusim.isa.instruction import PRODUCERS, Instruction, Region, Space
 from npusim.isa.program import HostCall
 
+
 class _Accesses:
     """What one unit did to one memory, in program order."""
 
