@@ -17,9 +17,9 @@ from npusim.isa.program import Program
 from npusim.isa.table import decode_all
 
 from .mac_referee import Shape
+from .unit_bench import SCRATCHPAD_BYTES
 from .verilated import library
 
-SCRATCHPAD_BYTES = 1 << 16
 DRAM_BYTES = 1 << 18
 DMA_PORT = 32
 """Bytes per cycle of the widest port."""
@@ -81,17 +81,12 @@ class SystemReferee:
 
     def __init__(self, shape: Shape) -> None:
         parameters = {
-            "ROWS": shape.rows,
-            "COLUMNS": shape.columns,
-            "DEPTH": shape.accumulators,
-            "IFM_PORT": shape.ifm_port,
-            "WEIGHT_PORT": shape.weight_port,
-            "LANES": shape.lanes,
+            **shape.parameters,
             "DMA_PORT": DMA_PORT,
             "SCRATCHPAD_BYTES": SCRATCHPAD_BYTES,
             "DRAM_BYTES": DRAM_BYTES,
         }
-        self._library = library("npu_system", parameters)
+        self._library = library("npu_system", "npu_system.cpp", parameters)
         self._library.system_open.restype = _POINTER
         size = ctypes.c_uint32
         self._library.system_run.argtypes = [
