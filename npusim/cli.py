@@ -13,6 +13,7 @@ import typer
 from npusim import cli_catalogue, cli_program
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
+    EffortOption,
     Guarded,
     HardwareOption,
     Model,
@@ -77,6 +78,7 @@ def run(
         bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random inputs.")] = 0,
+    effort: EffortOption = "fast",
 ) -> None:
     """Compile and execute a model, and print the summary."""
     from npusim import api, files
@@ -87,7 +89,8 @@ def run(
     reports = {"--json": json, "--csv": csv, "--trace": trace}
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
     _check_targets(targets, {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None})
-    program, wall = api.prepare(model, hw)
+    with Progress(f"scheduling {model}") as progress:
+        program, wall = api.prepare(model, hw, effort=effort, progress=progress)
     values = None
     if input:
         from npusim.inputs import read_npz

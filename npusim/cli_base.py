@@ -26,6 +26,16 @@ HardwareOption = Annotated[
     ),
 ]
 
+EffortOption = Annotated[
+    str,
+    typer.Option(
+        "--effort",
+        metavar="fast|high|N",
+        help="How hard to look for a faster schedule; N: how many to try. [default: fast]",
+        show_default=False,
+    ),
+]
+
 EXIT_OUR_FAULT = 1
 EXIT_USER_FAULT = 2
 EXIT_INTERRUPTED = 130
