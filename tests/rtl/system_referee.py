@@ -18,11 +18,13 @@ from npusim.isa.table import decode_all
 
 from .mac_referee import Shape
 from .unit_bench import SCRATCHPAD_BYTES
+from .vector_referee import STAGES, vector_straps
 from .verilated import library
 
 DRAM_BYTES = 1 << 18
 DMA_PORT = 32
 """Bytes per cycle of the widest port."""
+VECTOR_LANES = 8
 _LIMIT = 2_000_000
 _DISPATCHED, _STARTED, _ENDED, _PASSED = range(4)
 _POINTER = ctypes.c_void_p
@@ -72,16 +74,19 @@ def straps(hardware: Hardware) -> list[int]:
         timing.burst_bytes.bit_length() - 1,
         (timing.row_bytes // timing.burst_bytes).bit_length() - 1,
         (timing.grant_bytes // timing.burst_bytes).bit_length() - 1,
-        front.queue_depth, front.fetch_instructions, front.decode_cycles, 0,
+        front.queue_depth, front.fetch_instructions, front.decode_cycles,
+        *vector_straps(hardware.vector, VECTOR_LANES),
     ]  # fmt: skip
 
 
 class SystemReferee:
-    """A verilated machine with front end, DMA channels, MAC unit and DRAM port."""
+    """A verilated machine with front end, DMA channels, MAC and vector unit, DRAM port."""
 
     def __init__(self, shape: Shape) -> None:
         parameters = {
             **shape.parameters,
+            "VECTOR_LANES": VECTOR_LANES,
+            "STAGES": STAGES,
             "DMA_PORT": DMA_PORT,
             "SCRATCHPAD_BYTES": SCRATCHPAD_BYTES,
             "DRAM_BYTES": DRAM_BYTES,
