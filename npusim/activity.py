@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from npusim.bounds import RESOURCES
 from npusim.isa.instruction import UNIT_NAMES, Cost, Instruction, Unit
 from npusim.isa.program import Program
-from npusim.timeline import COMPUTE_UNITS, DMA_UNITS, Owners, Times, owners
+from npusim.timeline import COMPUTE_UNITS, DMA_UNITS, Owners, Times, distinct, owners
 from npusim.trace import INSTRUCTION_FETCH, Execution, Trace
 from npusim.waiting import NOBODY, Flags, Waiting, needs
 
@@ -141,7 +141,7 @@ def transfer_kinds(program: Program, costs: Sequence[Cost]) -> NDArray[np.int8]:
 def _bounds(owned: Owners, trace: Trace, port: PortUse, setup_end: Times) -> Times:
     """All cuts from 0 to the end of the run."""
     moves_on = (trace.dispatched, trace.at_head, trace.ready, trace.started, setup_end, trace.ended)
-    cuts = np.unique(np.concatenate((owned.bounds, *moves_on, port.started, port.ended)))
+    cuts = distinct(np.concatenate((owned.bounds, *moves_on, port.started, port.ended)))
     inside: Times = cuts[(cuts >= 0) & (cuts <= owned.bounds[-1])]
     return inside
 

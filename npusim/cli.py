@@ -20,6 +20,7 @@ from npusim.cli_base import (
     Progress,
     ascii_only,
     console,
+    start_lightly,
 )
 from npusim.isa.errors import NpusimError
 
@@ -170,6 +171,7 @@ cli_catalogue.register(app)
 
 def main() -> None:
     """The entry point of `npusim`."""
+    start_lightly()
     if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

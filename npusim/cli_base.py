@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -99,6 +100,16 @@ def _internal(fault: BaseException) -> typer.Exit:
         f"{type(fault).__name__}: {fault}. This is a fault of npusim, not of your input: please report it "
         f"with the command; {DEBUG_VARIABLE}=1 shows where it happened",
     )
+
+
+def start_lightly() -> None:
+    """Settings for a process that runs one command: a tenth of a short run went into what they leave out.
+
+    What imports and compilation make lives to the end, so collections of garbage find nothing; and pydantic looks
+    for plugins in all installed packages.
+    """
+    gc.set_threshold(50_000)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def console() -> Console:
