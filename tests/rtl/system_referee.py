@@ -76,6 +76,7 @@ def straps(hardware: Hardware) -> list[int]:
         (timing.grant_bytes // timing.burst_bytes).bit_length() - 1,
         front.queue_depth, front.fetch_instructions, front.decode_cycles,
         *vector_straps(hardware.vector, VECTOR_LANES),
+        hardware.scratchpad_bytes // hardware.scratchpad.banks, hardware.scratchpad.bank_ports,
     ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ module npu_system
 ) (
     input  logic                     clk,
     input  logic                     reset,
-    input  logic     [27:0][31:0]    straps,
+    input  logic     [29:0][31:0]    straps,
     input  logic                     start,
     input  logic     [31:0]          code_address,
     input  logic     [31:0]          instructions,
@@ -35,6 +35,7 @@ module npu_system
   localparam int CHANNELS = 4;
   localparam int MAC = 4;
   localparam int VECTOR = 5;
+  localparam int USERS = VECTOR + 1;  // of the scratchpad
   code_t scratchpad[SCRATCHPAD_BYTES]  /*verilator public_flat_rw*/;
   code_t dram[DRAM_BYTES]  /*verilator public_flat_rw*/;
 
@@ -70,6 +71,9 @@ module npu_system
   // Units and their queues.
   logic [PRODUCERS-1:0] room, dispatch, running, done, unit_start;
   logic [PRODUCERS-1:0][575:0] unit_word;
+  logic [USERS-1:0] ready, grant;
+  banks_t [USERS-1:0] unit_banks;
+  banks_t word_banks;
   counts_t completed, counts;
   logic [575:0] word;
   count_t index;
@@ -122,20 +126,24 @@ module npu_system
   );
 
   for (genvar u = 0; u < PRODUCERS; u++) begin : g_unit
-    if (u <= VECTOR) begin : g_queue
+    if (u < USERS) begin : g_queue
       unit_queue waiting (
           .clk,
           .reset(reset || start),
           .queue_depth(front_end_straps.queue_depth),
           .dispatch(dispatch[u]),
           .dispatched(word),
+          .dispatched_banks(word_banks),
           .room(room[u]),
           .counts,
           .running(running[u]),
           .done(done[u]),
-          .start(unit_start[u]),
-          .word(unit_word[u])
+          .ready(ready[u]),
+          .grant(grant[u]),
+          .word(unit_word[u]),
+          .banks(unit_banks[u])
       );
+      assign unit_start[u] = grant[u];
     end else begin : g_absent
       assign room[u] = 0;
       assign done[u] = 0;
@@ -143,6 +151,26 @@ module npu_system
       assign unit_word[u] = '0;
     end
   end
+
+  // Banks.
+  bank_decoder decoder (
+      .enable(dispatch != '0),
+      .word,
+      .bank_bytes(straps[28]),
+      .banks(word_banks)
+  );
+  bank_ports #(
+      .USERS(USERS)
+  ) arbiter (
+      .clk,
+      .reset(reset || start),
+      .ports(straps[29]),
+      .ready,
+      .wanted(unit_banks),
+      .running(running[USERS-1:0]),
+      .done(done[USERS-1:0]),
+      .grant
+  );
 
   // DMA.
   logic [CHANNELS-1:0] source_space, target_space, fill;

@@ -122,6 +122,10 @@ package npu_types;
     count_t decode_cycles;
   } front_end_straps_t;
 
+  // Sets of scratchpad banks.
+  localparam int BANKS = 64;
+  typedef logic [BANKS-1:0] banks_t;
+
   localparam int PRODUCERS = 7;
   typedef logic [PRODUCERS-1:0][19:0] counts_t;
 
