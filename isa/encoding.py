@@ -7,8 +7,7 @@ here: the caller goes back to one instruction at a time, which says what is wron
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +50,16 @@ class _Layout(NamedTuple):
     split: NDArray[np.int64]
 
 
-@cache
-def _layout(cls: Any) -> _Layout:  # Any: for mypy, classes of unhashable instances are no keys
+_LAYOUTS: dict[type[Instruction], _Layout] = {}
+
+
+def _layout_of(cls: type[Instruction]) -> _Layout:
+    if cls not in _LAYOUTS:
+        _LAYOUTS[cls] = _layout(cls)
+    return _LAYOUTS[cls]
+
+
+def _layout(cls: type[Instruction]) -> _Layout:
     waits = [FieldSpec("", WAIT_BITS, OPCODE_BITS + WAIT_BITS * i, False, (), "") for i in range(_WAITS)]
     columns = (*waits, *cls.specs)
     offsets = np.array([each.offset for each in columns])
@@ -79,7 +86,7 @@ def _layout(cls: Any) -> _Layout:  # Any: for mypy, classes of unhashable instan
 
 def encode_rows(cls: type[Instruction], instructions: Sequence[Instruction]) -> Words | None:
     """The words of instructions of `cls`; None if some value does not fit its field."""
-    of = _layout(cls)
+    of = _layout_of(cls)
     try:
         values = np.array([of.values(each) for each in instructions], np.int64)
     except OverflowError:  # a value that does not even fit numpy's 64 bits
@@ -96,7 +103,7 @@ def encode_rows(cls: type[Instruction], instructions: Sequence[Instruction]) -> 
 
 def decode_rows(cls: type[Instruction], words: Words) -> list[Instruction] | None:
     """The instructions of words that have the opcode of `cls`; None if some word has no meaning."""
-    used, of = used_bits(cls), _layout(cls)
+    used, of = used_bits(cls), _layout_of(cls)
     for lane in range(used // LANE_BITS, LANES):
         if (words[:, lane] >> np.uint64(max(used - lane * LANE_BITS, 0))).any():
             return None
