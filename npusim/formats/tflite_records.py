@@ -1,7 +1,8 @@
 """The records of a TFLite file as plain values, taken out with every offset, length and index checked.
 
-Tables of a FlatBuffer (`npusim.formats.flatbuffer`) may refer to anywhere and vectors may claim any length. Nothing else of the reader touches the raw file, so what comes out of `decode`
-is as safe as a value made by hand, though not yet meaningful: that is for `npusim.formats.tflite`.
+Tables of a FlatBuffer (`npusim.formats.flatbuffer`) may refer to anywhere and vectors may claim any length.
+Nothing else of the reader touches the raw file, so what comes out of `decode` is as safe as a value made by hand,
+though not yet meaningful: that is for `npusim.formats.tflite`.
 
 Source of the layout: tensorflow/lite/schema/schema.fbs, file identifier TFL3, schema version 3.
 """
