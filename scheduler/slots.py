@@ -33,13 +33,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The tiles of an item and their slots; `first`..`last` are all slots in which its operands must live."""
+    """The tiles of an item and their slots; `first`..`last` are all slots in which its operands must live.
+
+    `beside` ones run while the slots of another item between theirs do.
+    """
 
     tiles: list[Tile]
     slots: list[int]
     share_constants: bool
     first: int
     last: int
+    beside: bool = False
 
 
 class SlotBuilder:
@@ -129,7 +133,9 @@ class SlotBuilder:
                     slots[stage].append(len(self.item_of_slot))
                     self.item_of_slot.append(weave.items[stage])
         last = len(self.item_of_slot) - 1
-        self._plans += [_Plan(tiles[stage], slots[stage], True, first, last) for stage in (0, 1)]
+        self._plans += [
+            _Plan(tiles[stage], slots[stage], True, first, last, beside=stage == 0) for stage in (0, 1)
+        ]
 
     def _place_residents(self) -> None:
         """Give the resident storages addresses, largest first; they keep them from first to last slot."""
@@ -224,6 +230,7 @@ class SlotBuilder:
                     (*used, target),
                     emit,
                     after,
+                    plan.beside and number > 0,
                 )
             )
         return made

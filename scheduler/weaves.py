@@ -18,6 +18,9 @@ from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import operand_tensor
 from npusim.scheduler.tiling import Cut
 
+_PRICE = 1 / 8
+"""Share that counts of the time of the constants, which all come before the first tile: works before hide most."""
+
 PARTS = (2, 3, 4, 6, 8, 12, 16)
 """Numbers of row tiles of the first work worth a look."""
 
@@ -177,5 +180,5 @@ def _cycles(residents: Residents, weave: Weave, works: tuple[Work, Work]) -> flo
     transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, cuts, strict=True))
     tiles = sum(len(_stage(weave, stage)) for stage in (0, 1))
     overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
-    exposed = sum(search.constant_cycles for search in searches) / 4
+    exposed = sum(search.constant_cycles for search in searches) * _PRICE
     return max(second, transfer) + exposed + overhead
