@@ -126,12 +126,11 @@ class SlotBuilder:
         first = len(self.item_of_slot)
         tiles: tuple[list[Tile], list[Tile]] = ([], [])
         slots: tuple[list[int], list[int]] = ([], [])
-        for pair in weave.tiles:
-            for stage, tile in enumerate(pair):
-                if tile is not None:
-                    tiles[stage].append(tile)
-                    slots[stage].append(len(self.item_of_slot))
-                    self.item_of_slot.append(weave.items[stage])
+        for row, follows in weave.tiles:
+            for stage, found in enumerate((row, () if follows is None else (follows,))):
+                tiles[stage].extend(found)
+                slots[stage].extend(range(len(self.item_of_slot), len(self.item_of_slot) + len(found)))
+                self.item_of_slot += [weave.items[stage]] * len(found)
         last = len(self.item_of_slot) - 1
         self._plans += [
             _Plan(tiles[stage], slots[stage], True, first, last, beside=stage == 0) for stage in (0, 1)
