@@ -70,7 +70,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         return 0.0, None
     if any(index in residents.choices.cuts for index in (first, first + 1)):
         return 0.0, None
-    works = _pair(residents, first)
+    works = pair(residents, first)
     if works is None:
         return 0.0, None
     alone = residents.cycles(first) + residents.cycles(first + 1)
@@ -87,8 +87,10 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
     return best
 
 
-def _pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
+def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
     """The works of an item and the next if they may be woven."""
+    if first + 1 >= len(residents.items):
+        return None
     items, storages = residents.items[first : first + 2], residents.storages
     a, b = (item.body for item in items)
     if not isinstance(a, Work) or not isinstance(b, Work):
