@@ -123,7 +123,7 @@ class _Reader:
                 unary, inner = _UNARY[type(op)], self.read(operand)
                 return lambda names: unary(inner(names))
             case ast.BoolOp(op=op, values=values):
-                parts = [self.read(value) for value in values]
+                parts = [self.read(part) for part in values]
                 several = all if isinstance(op, ast.And) else any
                 return lambda names: several(part(names) for part in parts)
             case ast.Compare():
@@ -133,10 +133,10 @@ class _Reader:
                 return lambda names: this(names) if chosen(names) else that(names)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 items = [self.read(element) for element in elements]
-                return lambda names: tuple(item(names) for item in items)
+                return lambda names: tuple([item(names) for item in items])
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
-                function, values = FUNCTIONS[name], [self.read(argument) for argument in arguments]
-                return lambda names: function(*(value(names) for value in values))
+                function, inputs = FUNCTIONS[name], [self.read(argument) for argument in arguments]
+                return lambda names: function(*(each(names) for each in inputs))
         raise ExpressionError(
             f"{ast.unparse(node)}: not allowed here; an expression has numbers, text, parameters, arithmetic, "
             f"comparisons, and, or, not, if else, and {', '.join(FUNCTIONS)}"

@@ -6,6 +6,7 @@ A key that names a table with a `total` means the total: "energy_uj" is "energy_
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -152,9 +153,7 @@ def combine(values: Sequence[float], weights: Sequence[float], how: str, key: st
             raise NpusimError(
                 f'objective {key}: {min(values):g} has no geometric mean; choose combine = "mean"'
             )
-        product = 1.0
-        for value, weight in zip(values, weights, strict=True):
-            product *= value ** (weight / total)
-        return product
-    weighted = sum(map(operator.mul, values, weights))
+        logs = map(math.log, values)
+        return math.exp(math.fsum(map(operator.mul, logs, weights)) / total)
+    weighted = math.fsum(map(operator.mul, values, weights))
     return weighted if how == "sum" else weighted / total

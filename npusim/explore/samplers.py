@@ -63,6 +63,15 @@ def sampler(sampling: Sampling) -> Sampler:
         return grid
     if sampling.kind == "random":
         return random
-    from npusim.explore import optuna_samplers
+    from npusim.explore.optuna_samplers import search
 
-    return optuna_samplers.search
+    return search
+
+
+def proposers(sampling: Sampling) -> dict[str, str]:
+    """What the proposals of a sampler depend on besides its seed: another Optuna proposes other points."""
+    if sampling.kind in ("grid", "random"):
+        return {}
+    from npusim.explore.optuna_samplers import require_optuna
+
+    return {"optuna": str(require_optuna(sampling.kind).__version__)}

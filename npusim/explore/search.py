@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.explore.evaluate import Job, Record, Workload
 from npusim.explore.executors import Executor, executor
 from npusim.explore.folder import Folder, to_line
-from npusim.explore.samplers import sampler
+from npusim.explore.samplers import proposers, sampler
 from npusim.explore.space import Space
 from npusim.explore.space_file import Sampling
 from npusim.explore.study import Study
@@ -52,7 +52,7 @@ def explore(
         if not search.complete:
             with closing(make_executor(Job(space, tuple(workloads)))) as executor:
                 search.run(executor)
-        folder.sort(search.wanted, space)
+        folder.sort(search.known, space)
     return Study.open(path)
 
 
@@ -71,7 +71,7 @@ def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) ->
     return {
         "npusim_version": __version__,
         "models": [{"name": each.name, "digest": each.digest, "weight": each.weight} for each in workloads],
-        "sampler": sampling.model_dump(exclude={"points"}),
+        "sampler": sampling.model_dump(exclude={"points"}) | proposers(sampling),
         "space": space.to_plain(),
     }
 
@@ -95,9 +95,9 @@ class _Search:
         return not self._pending
 
     @property
-    def wanted(self) -> list[Record]:
-        """The records of the points that this search proposed."""
-        return list(self._told.values())
+    def known(self) -> list[Record]:
+        """Every record of the study, those of an earlier search for more points included."""
+        return list((self._known | self._told).values())
 
     def run(self, executor: Executor) -> None:
         """Compute what is missing."""

@@ -182,7 +182,7 @@ class _Reader:
                 yield Axis(path, tuple(found))
 
     def _derived(self, tables: Mapping[str, Any], varied: set[str]) -> dict[str, Expression]:
-        found = {}
+        found: dict[str, Expression] = {}
         for path, text in _by_path(tables, lambda item: isinstance(item, dict)):
             where = f"derived.{path}"
             if path not in known_names():
