@@ -59,6 +59,7 @@ CAUSE_NAMES = {
     "stall_feature_map": "wait: feature map",
     "stall_dram_contention": "wait: DRAM turn",
     "stall_dma": "wait: DMA latency",
+    "stall_bank_ports": "wait: bank ports",
     "stall_queue": "wait: full queue",
     "stall_front_end": "wait: front end",
     "instruction_fetch": "code fetch",
