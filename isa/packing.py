@@ -130,7 +130,8 @@ def _choose_modes(folded: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.uint16]
 
 def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
     """The sum of each group; u is at most 2 * 255, so that GROUP of them fit 16 bits."""
-    return np.add.reduce(values, axis=1, dtype=np.uint16).astype(np.int64)
+    sums: NDArray[np.int64] = np.add.reduce(values, axis=1, dtype=np.uint16).astype(np.int64)
+    return sums
 
 
 def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
