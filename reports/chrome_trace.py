@@ -86,7 +86,9 @@ def _slices(result: RunResult) -> Iterator[Event]:
         strict=True,
     )
     for index, row in enumerate(rows):
-        unit, layer, ts, duration, dispatched, at_head, ready, started, ended, busy, blocked_by, mnemonic = row
+        unit, layer, ts, duration, dispatched, at_head, ready, started, ended, busy, blocked_by, mnemonic = (
+            row
+        )
         source = program.layers[layer] if layer < len(program.layers) else None
         name = source.name if source else ""
         yield {
