@@ -95,18 +95,27 @@ class Evaluator:
         return Evaluator, (self.job,)
 
     def record(self, point: int) -> Record:
-        """The record of a point. Raises NpusimError for an objective that a model does not have."""
-        space, workloads = self.job.space, self.job.workloads
+        """The record of a point. Raises NpusimError for an objective that a model does not have.
+
+        Anything else that goes wrong is the reason why the point has no result: the search goes on.
+        """
         try:
-            setting = space.setting(point)
-            hardware = space.hardware(setting)
-            runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
-        except InfeasibleError as fault:
+            return self._record(point)
+        except (InfeasibleError, *_NO_PROGRAM) as fault:
             return Record(point, reason=str(fault))
-        except _NO_PROGRAM as fault:
-            return Record(point, reason=str(fault))
+        except NpusimError:
+            raise
         except MemoryError:
             return Record(point, reason="not enough memory to compile or simulate it")
+        except Exception as fault:
+            words = " ".join(f"{type(fault).__name__}: {fault}".split())
+            return Record(point, reason=f"a fault of npusim, please report it with the hardware: {words}")
+
+    def _record(self, point: int) -> Record:
+        space, workloads = self.job.space, self.job.workloads
+        setting = space.setting(point)
+        hardware = space.hardware(setting)
+        runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
         by_model = [{key: number(run, key) for key in space.keys} for run in runs]
         values = self._combined(by_model)
         if not all(map(math.isfinite, values.values())):
@@ -172,11 +181,11 @@ class _Cache:
             try:
                 found = make()
             except _NO_PROGRAM as fault:
-                found = fault.with_traceback(None)
+                found = fault
             self._made[key] = found
             while len(self._made) > self._kept:
                 self._made.popitem(last=False)
         if isinstance(found, NpusimError):
-            raise found
+            raise found.with_traceback(None)
         result: _Made = found
         return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npusim.explore.evaluate import Job, Record, Workload
 from npusim.explore.executors import Executor, executor
@@ -15,9 +15,6 @@ from npusim.explore.space import Space
 from npusim.explore.space_file import Sampling
 from npusim.explore.study import Study
 from npusim.isa.errors import NpusimError
-
-if TYPE_CHECKING:
-    from npusim.kernels.graph import Graph
 
 FRUITLESS_BATCHES = 20
 """A search whose proposals were all known this often in a row has nothing left to propose."""
@@ -32,7 +29,7 @@ def explore(
     workloads: Sequence[Workload],
     space: Space,
     sampling: Sampling,
-    path: Path,
+    path: str | Path,
     *,
     make_executor: MakeExecutor = executor,
     watch: Watcher | None = None,
@@ -45,7 +42,7 @@ def explore(
     """
     if not workloads:
         raise NpusimError("nothing to explore: give at least one model")
-    folder = Folder(path)
+    folder = Folder(Path(path))
     folder.describe(describe(workloads, space, sampling))
     with folder.writing():
         search = _Search(folder, space, sampling, watch)
@@ -54,11 +51,6 @@ def explore(
                 search.run(executor)
         folder.sort(search.known, space)
     return Study.open(path)
-
-
-def workload(graph: Graph, weight: float = 1.0, name: str | None = None) -> Workload:
-    """A model of a study."""
-    return Workload(name or graph.name, graph, weight)
 
 
 def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) -> dict[str, Any]:
