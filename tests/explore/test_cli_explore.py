@@ -45,7 +45,7 @@ def test_a_search_from_the_command_line(space: Path) -> None:
     status, out, err = npusim("explore", space, "-j", "1")
     assert (status, err) == (0, "")
     assert out.startswith("digits_cnn on edge-128: 12 points, ")
-    assert "Pareto front:\npoint  mac_array.rows  clock_mhz" in out
+    assert "Pareto front:\npoint  rows  clock_mhz" in out
     assert "inferences_per_s (max)" in out
     assert re.search(r"clock_mhz +\d+\.\d %", out)
     assert "chips.study: points.csv, front.csv, points.parquet" in out
