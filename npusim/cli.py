@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim import cli_catalogue, cli_program
+from npusim import cli_catalogue, cli_explore, cli_program
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
     EffortOption,
@@ -167,6 +167,7 @@ def demo(hw: HardwareOption = None) -> None:
 
 cli_program.register(app)
 cli_catalogue.register(app)
+cli_explore.register(app)
 
 
 def main() -> None:
