@@ -14,12 +14,14 @@ import typer
 from npusim import cli_catalogue, cli_program
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
+    EffortOption,
     Guarded,
     HardwareOption,
     Model,
     Progress,
     ascii_only,
     console,
+    start_lightly,
 )
 from npusim.isa.errors import NpusimError
 
@@ -85,6 +87,7 @@ def run(
         bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random inputs.")] = 0,
+    effort: EffortOption = "fast",
 ) -> None:
     """Compile and execute a model, and print the summary."""
     from npusim import api, files
@@ -97,7 +100,8 @@ def run(
     pages = _report_files(report) if report else {}
     sources = {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None}
     _check_targets(targets, sources, pages)
-    program, wall = api.prepare(model, hw)
+    with Progress(f"scheduling {model}") as progress:
+        program, wall = api.prepare(model, hw, effort=effort, progress=progress)
     values = None
     if input:
         from npusim.inputs import read_npz
@@ -196,6 +200,7 @@ cli_catalogue.register(app)
 
 def main() -> None:
     """The entry point of `npusim`."""
+    start_lightly()
     if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

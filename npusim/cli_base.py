@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -23,6 +24,16 @@ HardwareOption = Annotated[
     str | None,
     typer.Option(
         "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
+    ),
+]
+
+EffortOption = Annotated[
+    str,
+    typer.Option(
+        "--effort",
+        metavar="fast|high|N",
+        help="How hard to look for a faster schedule; N: how many to try. [default: fast]",
+        show_default=False,
     ),
 ]
 
@@ -89,6 +100,16 @@ def _internal(fault: BaseException) -> typer.Exit:
         f"{type(fault).__name__}: {fault}. This is a fault of npusim, not of your input: please report it "
         f"with the command; {DEBUG_VARIABLE}=1 shows where it happened",
     )
+
+
+def start_lightly() -> None:
+    """Settings for a process that runs one command: a tenth of a short run went into what they leave out.
+
+    What imports and compilation make lives to the end, so collections of garbage find nothing; and pydantic looks
+    for plugins in all installed packages.
+    """
+    gc.set_threshold(50_000)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def console() -> Console:
