@@ -41,8 +41,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.performance",
     ),
     # The machine and what is derived from its runs.
-    "npusim.machine": ("npusim.isa", "npusim.dram", "npusim.pacing", "npusim.trace"),
-    "npusim.dram": ("npusim.isa", "npusim.pacing", "npusim.trace"),
+    "npusim.machine": ("npusim.isa", "npusim.banks", "npusim.dram", "npusim.pacing", "npusim.trace"),
+    "npusim.banks": ("npusim.isa", "npusim.cycle"),
+    "npusim.dram": ("npusim.isa", "npusim.cycle", "npusim.pacing", "npusim.trace"),
+    "npusim.cycle": (),
     "npusim.trace": ("npusim.isa",),
     "npusim.timeline": ("npusim.isa", "npusim.trace"),
     "npusim.energy": ("npusim.isa", "npusim.trace", "npusim.timeline"),
