@@ -55,7 +55,8 @@ class Load:
 class Slot:
     """One computation of an item: builds its instruction once the buffers have addresses.
 
-    `after` gives the copies that take its results to DRAM.
+    `after` gives the copies that take its results to DRAM. `beside` one waits for no slot before it but those of its
+    own item.
     """
 
     item: int
@@ -64,6 +65,7 @@ class Slot:
     buffers: tuple[Buffer, ...]
     emit: Callable[[], Instruction]
     after: Callable[[], list[Instruction]] | None = None
+    beside: bool = False
 
 
 class DoesNotFit(Exception):
@@ -163,13 +165,15 @@ def arrange(
     begins: list[float] = []
     # A load behind a slot is dispatched when that slot is, which at the latest is when it starts.
     now = dma_free = dispatched = 0.0
+    ended: dict[int, float] = {}
     position = 0
     for index, slot in enumerate(slots):
+        behind = ended.get(slot.item, 0.0) if slot.beside else now
         while position < len(loads):
             load = loads[position]
             forced = load.needed_slot <= index
-            until = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
-            waiting = sum(begin > now for begin in begins[-most_waiting:])
+            until = max([behind, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
+            waiting = sum(begin > behind for begin in begins[-most_waiting:])
             early = dma_free >= until or load.earliest_slot > index or waiting >= most_waiting
             if not forced and early:
                 break
@@ -183,8 +187,9 @@ def arrange(
                 begins.append(max(dma_free, dispatched))
                 dma_free = begins[-1] + load.size_bytes * cycles_per_byte + hardware.dma.setup_cycles
                 ready[id(load.buffer)] = dma_free + latency
-        dispatched = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)])
-        now = dispatched + slot.cycles
+        dispatched = max([behind, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)])
+        ended[slot.item] = dispatched + slot.cycles
+        now = max(now, ended[slot.item])
         timeline.add(slot.emit(), slot.layer, slot.buffers)
         if slot.after is not None:
             for copy in slot.after():
