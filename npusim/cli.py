@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim import cli_catalogue, cli_program
+from npusim import cli_catalogue, cli_compare, cli_program
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
     Guarded,
@@ -18,6 +18,7 @@ from npusim.cli_base import (
     Model,
     Progress,
     ascii_only,
+    check_targets,
     console,
 )
 from npusim.isa.errors import NpusimError
@@ -86,7 +87,7 @@ def run(
         raise NpusimError(f"{option}: --timing-only executes no data; give one or the other")
     reports = {"--json": json, "--csv": csv, "--trace": trace}
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
-    _check_targets(targets, {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None})
+    check_targets(targets, {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None})
     program, wall = api.prepare(model, hw)
     values = None
     if input:
@@ -100,18 +101,6 @@ def run(
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
         files.write_all({path: _writer(option, result) for option, path in targets.items()})
-
-
-def _check_targets(targets: dict[str, Path], sources: dict[str, Path | None]) -> None:
-    """Refuse, before the work, what cannot be written or is another file of this command."""
-    from npusim.files import require_writable
-
-    taken = {path.resolve(): option for option, path in sources.items() if path and path.is_file()}
-    for option, path in targets.items():
-        require_writable(path)
-        other = taken.setdefault(path.resolve(), option)
-        if other != option and (path.is_file() or not path.exists()):
-            raise NpusimError(f"{option} {path}: is also {other}; give each a file of its own")
 
 
 def _writer(option: str, result: RunResult) -> Writer:
@@ -163,6 +152,7 @@ def demo(hw: HardwareOption = None) -> None:
 
 cli_program.register(app)
 cli_catalogue.register(app)
+cli_compare.register(app)
 
 
 def main() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -89,6 +90,18 @@ def _internal(fault: BaseException) -> typer.Exit:
         f"{type(fault).__name__}: {fault}. This is a fault of npusim, not of your input: please report it "
         f"with the command; {DEBUG_VARIABLE}=1 shows where it happened",
     )
+
+
+def check_targets(targets: Mapping[str, Path], sources: Mapping[str, Path | None]) -> None:
+    """Refuse, before the work, what cannot be written or is another file of this command."""
+    from npusim.files import require_writable
+
+    taken = {path.resolve(): option for option, path in sources.items() if path and path.is_file()}
+    for option, path in targets.items():
+        require_writable(path)
+        other = taken.setdefault(path.resolve(), option)
+        if other != option and (path.is_file() or not path.exists()):
+            raise NpusimError(f"{option} {path}: is also {other}; give each a file of its own")
 
 
 def console() -> Console:

@@ -69,3 +69,14 @@ def require_writable(path: Path) -> None:
         raise NpusimError(f"{path}: there is no folder {folder}")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise NpusimError(f"{path}: cannot be written: permission denied")
+
+
+def require_folder(path: Path) -> None:
+    """Raise NpusimError if files surely cannot be written into the folder `path`, which may be made."""
+    if path.exists() and not path.is_dir():
+        raise NpusimError(f"{path}: is a file; give the name of a folder")
+    parent = path.resolve().parent
+    if not path.exists() and not parent.is_dir():
+        raise NpusimError(f"{path}: there is no folder {parent}")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise NpusimError(f"{path}: cannot be written: permission denied")
