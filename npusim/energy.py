@@ -96,10 +96,15 @@ def dynamic_pj(actions: Mapping[str, float], hardware: Hardware) -> float:
     return sum(count * _price(name, table) for name, count in actions.items())
 
 
-def floor_mw(hardware: Hardware) -> float:
-    """Power in mW that is drawn in every cycle of a run: system, leakage, DRAM standby and refresh."""
+def standing_mw(hardware: Hardware) -> dict[str, float]:
+    """Power in mW that is drawn in every cycle of a run, by component: system, leakage, DRAM standby, refresh."""
     system_mw = _system_pj_per_cycle(hardware) * hardware.clock_mhz * 1e-3
-    return system_mw + sum(_leakage_mw(hardware).values()) + dram_background_mw(hardware)
+    return {"system": system_mw, **_leakage_mw(hardware), "dram": dram_background_mw(hardware)}
+
+
+def floor_mw(hardware: Hardware) -> float:
+    """The sum of `standing_mw`."""
+    return sum(standing_mw(hardware).values())
 
 
 def dram_background_mw(hardware: Hardware) -> float:

@@ -71,7 +71,7 @@ CAUSES: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """What cycles are lost to, in the order of reports, each with its definition."""
 
-_CAUSE_OF = {
+CAUSE_OF: Mapping[Doing, str] = {
     Doing.MAC: "mac",
     Doing.VECTOR: "vector",
     Doing.HOST: "host",
@@ -85,9 +85,11 @@ _CAUSE_OF = {
     Doing.START_UP: "start_up",
     Doing.TAIL: "tail",
 }
+"""The cause that stands for a stretch of the run in which what sets the bound does not work."""
+
 _GAIN = {"mac": "overlapped", "vector": "overlapped", "dram": "prefetched", "host": "overlapped"}
 _FETCH = len(Doing)
-_LOST_IN = (*(_CAUSE_OF[doing] for doing in Doing), "instruction_fetch")
+_LOST_IN = (*(CAUSE_OF[doing] for doing in Doing), "instruction_fetch")
 
 
 @dataclass(frozen=True, slots=True)

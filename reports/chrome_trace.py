@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.instruction import UNIT_NAMES, Unit
 from npusim.isa.table import BY_OPCODE
+from npusim.reports.names import TRACK_NAMES
 from npusim.timeline import accumulate, scratchpad_use
 from npusim.trace import INSTRUCTION_FETCH, Transfer
 
@@ -26,17 +27,6 @@ Event = dict[str, Any]
 
 PROCESS = 1
 COUNTER_WINDOWS = 1000
-TRACK_NAMES = {
-    Unit.FRONT_END: "front end",
-    Unit.MAC: "MAC array",
-    Unit.VECTOR: "vector unit",
-    Unit.HOST: "host",
-    Unit.DMA0: "DMA channel 0",
-    Unit.DMA1: "DMA channel 1",
-    Unit.DMA2: "DMA channel 2",
-    Unit.DMA3: "DMA channel 3",
-}
-"""Tracks from top to bottom."""
 
 
 def render(result: RunResult) -> str:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from npusim.reports import quantities as show
+from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMITS, UNIT_NAMES, main_name
 
 if TYPE_CHECKING:
     from npusim.result import LayerResult, RunResult
@@ -22,51 +23,6 @@ MOST_CAUSES = 8
 NARROWEST, WIDEST = 60, 110
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_UNIT_NAMES = {"mac": "MAC", "vector": "vector", "dma": "DMA", "host": "host", "none": "-"}
-_COMPONENT_NAMES = {
-    "mac_array": "MAC array",
-    "accumulator": "accumulators",
-    "output_stage": "output stage",
-    "vector": "vector unit",
-    "scratchpad": "scratchpad",
-    "interconnect": "interconnect",
-    "control": "instruction control",
-    "system": "clock and system",
-    "dram": "DRAM",
-    "host": "host",
-}
-_LIMITS = {
-    "mac": "the multipliers of the MAC array",
-    "vector": "the lanes of the vector unit",
-    "dram": "DRAM bandwidth",
-    "host": "the operators on the host",
-    "none": "nothing",
-}
-_BOUND_NAMES = {"mac": "MAC", "vector": "vector", "dram": "DRAM", "host": "host", "none": "-"}
-CAUSE_NAMES = {
-    "edge_tiles": "edge tiles",
-    "fill_drain": "fill and drain",
-    "port": "array ports",
-    "output_stage": "output stage",
-    "vector_overhead": "vector start-up",
-    "dram_traffic": "extra DRAM bytes",
-    "dram_overhead": "DRAM row misses",
-    "mac": "MAC array",
-    "vector": "vector unit",
-    "host": "host",
-    "moves": "copies",
-    "stall_weights": "wait: weights",
-    "stall_feature_map": "wait: feature map",
-    "stall_dram_contention": "wait: DRAM turn",
-    "stall_dma": "wait: DMA latency",
-    "stall_queue": "wait: full queue",
-    "stall_front_end": "wait: front end",
-    "instruction_fetch": "code fetch",
-    "start_up": "start-up",
-    "tail": "tail",
-    "prefetched": "prefetched",
-    "overlapped": "overlapped",
-}
 
 
 def render(result: RunResult, width: int = 80) -> str:
@@ -169,7 +125,7 @@ def _answer(result: RunResult) -> RenderableType:
             (
                 "Lower bound",
                 show.time(bound_ms),
-                f"set by {_LIMITS[bound.bound_by]}; {show.percent(reached)} of the latency",
+                f"set by {LIMITS[bound.bound_by]}; {show.percent(reached)} of the latency",
             ),
             ("execTime", show.ratio(ratios.execTime), f"PerformanceInfo: time, NPU / {cpu}"),
             ("powerUsage", show.ratio(ratios.powerUsage), "PerformanceInfo: energy, NPU / CPU"),
@@ -231,11 +187,6 @@ def _by_cycles(layers: Sequence[LayerResult]) -> list[LayerResult]:
     return sorted((layer for layer in layers if layer.cycles), key=lambda layer: -layer.cycles)
 
 
-def main_name(name: str) -> str:
-    """The first of the names that a converter has joined with ";" when it fused operators: the last operator's."""
-    return name.split(";")[0] or name
-
-
 def _hottest_title(result: RunResult) -> str:
     shown = min(HOTTEST_LAYERS, len(_by_cycles(result.layers)))
     return f"Hottest layers, {shown} of {len(result.layers)}"
@@ -248,7 +199,7 @@ def _hottest(result: RunResult, width: int) -> RenderableType:
     columns: list[tuple[str, Literal["left", "right"], list[Text]]] = [
         ("cycles", "right", [Text(show.whole(layer.cycles)) for layer in hottest]),
         ("share", "right", [Text(show.percent(layer.cycles / total)) for layer in hottest]),
-        ("bound by", "left", [Text(_BOUND_NAMES[layer.bound_by]) for layer in hottest]),
+        ("bound by", "left", [Text(BOUND_NAMES[layer.bound_by]) for layer in hottest]),
         ("largest loss", "left", [Text(_largest_loss(layer)) for layer in hottest]),
     ]
     if width >= 80:
@@ -270,7 +221,7 @@ def _hottest(result: RunResult, width: int) -> RenderableType:
 
 
 def _mac_share(layer: LayerResult) -> str:
-    return show.percent(layer.utilization) if layer.unit == "mac" else _UNIT_NAMES[layer.unit]
+    return show.percent(layer.utilization) if layer.unit == "mac" else UNIT_NAMES[layer.unit]
 
 
 def _largest_loss(layer: LayerResult) -> str:
@@ -287,7 +238,7 @@ def _cycles(result: RunResult, bars: _Bars) -> RenderableType:
     few, rest = lost[:MOST_CAUSES], lost[MOST_CAUSES:]
     if len(rest) == 1:
         few, rest = lost, []
-    rows = [(f"lower bound, {_BOUND_NAMES[bound.bound_by]}", bound.cycles, "cyan")]
+    rows = [(f"lower bound, {BOUND_NAMES[bound.bound_by]}", bound.cycles, "cyan")]
     rows += [(CAUSE_NAMES[cause], cycles, "yellow") for cause, cycles in few]
     if rest:
         rows.append((show.plural(len(rest), "other cause"), sum(cycles for _, cycles in rest), "yellow"))
@@ -311,7 +262,7 @@ def _energy(result: RunResult, bars: _Bars) -> RenderableType:
         if energy_uj <= 0:
             continue
         share = energy_uj / total
-        shown = f"  {_COMPONENT_NAMES.get(name, name)}"
+        shown = f"  {COMPONENT_NAMES.get(name, name)}"
         grid.add_row(Text(shown), Text(show.energy(energy_uj)), Text(show.percent(share)), bars(share))
     energy = result.energy_uj
     kinds = ", ".join(

@@ -33,8 +33,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.isa",
         "npusim.trace",
         "npusim.timeline",
+        "npusim.activity",
         "npusim.losses",
         "npusim.energy",
+        "npusim.power",
         "npusim.result",
         "npusim.performance",
     ),
@@ -44,6 +46,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "npusim.trace": ("npusim.isa",),
     "npusim.timeline": ("npusim.isa", "npusim.trace"),
     "npusim.energy": ("npusim.isa", "npusim.trace", "npusim.timeline"),
+    "npusim.power": ("npusim.isa", "npusim.trace", "npusim.timeline", "npusim.energy"),
 }
 """What each room or module may import of ours, itself aside. Modules not listed know everybody: cli, api, ..."""
 

@@ -1,0 +1,311 @@
+"""Figures of a run for papers, slides and notebooks, with matplotlib: `npusim[report]`.
+
+Each function takes a result and returns a matplotlib Figure that belongs to nobody: it is not registered with
+pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import wraps
+from math import log10
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.isa.errors import NpusimError
+from npusim.isa.instruction import Unit
+from npusim.power import layer_energy_uj, power_over_time
+from npusim.reports import quantities as show
+from npusim.reports import series
+from npusim.reports.names import (
+    BOUND_NAMES,
+    CAUSE_COLOURS,
+    CAUSE_NAMES,
+    COMPONENT_COLOURS,
+    COMPONENT_NAMES,
+    RESOURCE_COLOURS,
+    TRACK_NAMES,
+    main_name,
+)
+from npusim.timeline import DMA_UNITS, Times, scratchpad_use, window_cycles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from npusim.result import RunResult
+
+WIDTH_INCHES = 9.0
+LABELLED_LAYERS = 6
+LISTED_LAYERS = 24
+MOST_BARS = 20_000
+INK, FAINT, GRID = "#1d2329", "#5f6971", "#e3e6e9"
+_STYLE: Any = {
+    "font.size": 9.0,
+    "font.family": "sans-serif",
+    "axes.edgecolor": "#aeb6bd",
+    "axes.labelcolor": FAINT,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlecolor": INK,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a "$" in the name of a layer is a "$"
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "savefig.dpi": 150.0,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "npusim",  # equal runs, equal files
+}
+
+
+def styled() -> AbstractContextManager[object]:
+    """The style of all figures, for making them and for saving them; raises NpusimError without matplotlib."""
+    try:
+        from matplotlib import rc_context
+    except ImportError as fault:
+        raise NpusimError(
+            "figures need matplotlib, which is not installed: pip install 'npusim[report]'"
+        ) from fault
+    return rc_context(_STYLE)
+
+
+def _in_style(draw: Callable[[RunResult], Figure]) -> Callable[[RunResult], Figure]:
+    @wraps(draw)
+    def drawn(result: RunResult) -> Figure:
+        with styled():
+            return draw(result)
+
+    return drawn
+
+
+@_in_style
+def roofline(result: RunResult) -> Figure:
+    """The layers of the MAC array between the two limits of the machine: multipliers and DRAM bandwidth."""
+    figure, (axes,) = _figure(result, "Roofline", 4.8)
+    roof = series.roofline(result)
+    known = [point for point in roof.points if point.macs_per_byte is not None]
+    intensities = [point.macs_per_byte or 0.0 for point in known] + [roof.ridge_macs_per_byte]
+    low, high = min(intensities) / 3, max(intensities) * 6
+    x = np.array([low, roof.ridge_macs_per_byte, high])
+    axes.plot(x, np.minimum(roof.peak_macs_per_cycle, x * roof.bytes_per_cycle), color=INK, linewidth=1.4)
+    axes.set(xscale="log", yscale="log", xlim=(low, high))
+    total = max(int(result.cycles), 1)
+    for point in roof.points:
+        axes.scatter(
+            high / 1.5 if point.macs_per_byte is None else point.macs_per_byte,
+            point.macs_per_cycle,
+            s=18 + 1500 * point.layer.cycles / total,
+            marker=">" if point.macs_per_byte is None else "o",
+            color=RESOURCE_COLOURS[point.layer.bound_by],
+            alpha=0.6,
+            linewidths=0,
+        )
+    labelled: list[tuple[float, float]] = []
+    for point in sorted(known, key=lambda point: -point.layer.cycles):
+        at = (point.macs_per_byte or 0.0, point.macs_per_cycle)
+        if len(labelled) == LABELLED_LAYERS or any(_near(at, other) for other in labelled):
+            continue
+        labelled.append(at)
+        name = show.shortened(main_name(point.layer.name), 28)
+        right = at[0] > high / 30
+        axes.annotate(name, at, xytext=(-7 if right else 7, -11), textcoords="offset points", fontsize=7.5,
+                      ha="right" if right else "left")  # fmt: skip
+    axes.axhline(roof.peak_macs_per_cycle, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
+    axes.text(
+        low * 1.1, roof.peak_macs_per_cycle * 1.08, f"{roof.peak_macs_per_cycle:g} MACs/cycle", color=FAINT
+    )
+    bandwidth = f"{result.hardware.dram.bandwidth_gb_per_s:g} GB/s"
+    axes.text(low * 1.1, low * 1.1 * roof.bytes_per_cycle * 1.7, bandwidth, color=FAINT)
+    bounds = dict.fromkeys(point.layer.bound_by for point in roof.points)
+    _legend(figure, {f"bound by {BOUND_NAMES[each]}": RESOURCE_COLOURS[each] for each in bounds})
+    axes.set(xlabel="MACs per byte of DRAM traffic", ylabel="MACs per cycle")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.grid(True, which="major")
+    return figure
+
+
+@_in_style
+def timeline(result: RunResult) -> Figure:
+    """What every unit does, and in stalls, why nothing computes."""
+    work, stalls = series.work(result, MOST_BARS), series.stalls(result)
+    used = [unit for unit in TRACK_NAMES if (work.unit == unit).any()]
+    figure, (axes,) = _figure(result, "Timeline", 1.3 + 0.42 * (len(used) + 1))
+    for row, unit in enumerate(used):
+        mine = work.unit == unit
+        shades = ["66" if layer % 2 else "cc" for layer in work.layer[mine].tolist()]
+        _bars(
+            axes,
+            result,
+            row,
+            work.begin[mine],
+            work.end[mine],
+            [_unit_colour(unit) + each for each in shades],
+        )
+    _bars(axes, result, len(used), stalls.begin, stalls.end, [CAUSE_COLOURS[cause] for cause in stalls.cause])
+    axes.set(
+        xlabel="ms",
+        xlim=(0, max(result.latency_ms, 1e-9)),
+        ylim=(len(used) + 0.6, -0.6),
+        yticks=range(len(used) + 1),
+        yticklabels=[*(TRACK_NAMES[unit] for unit in used), "nothing computes"],
+    )
+    axes.tick_params(axis="y", length=0, colors=INK)
+    axes.grid(True, axis="x")
+    _legend(figure, {CAUSE_NAMES[cause]: CAUSE_COLOURS[cause] for cause in dict.fromkeys(stalls.cause)})
+    return figure
+
+
+@_in_style
+def energy(result: RunResult) -> Figure:
+    """Energy by component, and by layer with its components."""
+    by_component = {name: value for name, value in result.energy_uj.by_component.items() if value > 0}
+    by_layer = layer_energy_uj(result.program, result.execution)
+    totals = np.array([layer.energy_uj for layer in result.layers])
+    listed = np.sort(np.argsort(-totals, kind="stable")[:LISTED_LAYERS])
+    height = 1.6 + 0.22 * len(by_component) + 0.2 * len(listed)
+    ratios = [len(by_component) + 1, len(listed) + 1]
+    figure, (parts, layers) = _figure(result, "Energy", height, rows=2, ratios=ratios)
+    names = [name for name in COMPONENT_NAMES if name in by_component]
+    values = [by_component[name] for name in names]
+    bars = parts.barh(
+        [COMPONENT_NAMES[name] for name in names], values, color=[COMPONENT_COLOURS[name] for name in names]
+    )
+    total = float(result.energy_uj) or 1.0
+    labels = [f" {show.energy(value)}, {show.percent(value / total)}" for value in values]
+    parts.bar_label(bars, labels, fontsize=8, color=FAINT)
+    left = np.zeros(len(listed))
+    for name in names:
+        shares = by_layer.get(name, np.zeros(len(totals)))[listed]
+        layers.barh(range(len(listed)), shares, left=left, color=COMPONENT_COLOURS[name], height=0.8)
+        left += shares
+    layers.set_yticks(range(len(listed)), [_layer_label(result, i) for i in listed.tolist()], fontsize=7.5)
+    if len(listed) < len(totals):
+        layers.set_title(f"by layer, the {len(listed)} largest of {len(totals)}", fontsize=9)
+    for axes in (parts, layers):
+        axes.invert_yaxis()
+        axes.set_xlabel("uJ")
+        axes.margins(x=0.18, y=0.01)
+        axes.tick_params(axis="y", length=0, colors=INK)
+        axes.grid(True, axis="x")
+    return figure
+
+
+@_in_style
+def power(result: RunResult) -> Figure:
+    """Power over time by component; the area is the energy."""
+    figure, (axes,) = _figure(result, "Power over time", 3.6)
+    found = power_over_time(result.program, result.execution)
+    ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
+    base = np.zeros(len(ms) - 1)
+    shown = {}
+    for name in reversed(list(COMPONENT_NAMES)):
+        part = found.by_component_mw.get(name)
+        if part is not None and part.any():
+            axes.stairs(base + part, ms, baseline=base, fill=True, color=COMPONENT_COLOURS[name], linewidth=0)
+            base, shown[COMPONENT_NAMES[name]] = base + part, COMPONENT_COLOURS[name]
+    window = show.whole(window_cycles(int(result.cycles)))
+    _line(axes, result.power_mw.average, f"average {show.power(result.power_mw.average)}")
+    _line(axes, result.power_mw.peak, f"peak of {window} cycles {show.power(result.power_mw.peak)}")
+    axes.set(xlabel="ms", ylabel="mW", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, None))
+    axes.grid(True, axis="y")
+    _legend(figure, shown)
+    return figure
+
+
+@_in_style
+def occupancy(result: RunResult) -> Figure:
+    """Bytes of the scratchpad in use over time."""
+    figure, (axes,) = _figure(result, "Scratchpad in use", 2.8)
+    use = scratchpad_use(result.program, result.execution.trace)
+    ms = (
+        np.append(use.cycles, max(int(result.cycles), int(use.cycles[-1])))
+        * result.hardware.us_of_cycles(1)
+        * 1e-3
+    )
+    axes.stairs(use.sizes / 1024, ms, fill=True, color="#d9a514", alpha=0.75, linewidth=0)
+    size_kib = result.hardware.scratchpad.size_kib
+    _line(axes, size_kib, f"size {show.size(result.hardware.scratchpad_bytes)}")
+    axes.set(xlabel="ms", ylabel="KiB", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, size_kib * 1.12))
+    axes.grid(True, axis="y")
+    return figure
+
+
+FIGURES: Mapping[str, Callable[[RunResult], Figure]] = {
+    "roofline": roofline,
+    "timeline": timeline,
+    "energy": energy,
+    "power": power,
+    "occupancy": occupancy,
+}
+"""Every figure by the name of its file."""
+
+
+def _figure(
+    result: RunResult, title: str, height: float, rows: int = 1, ratios: list[int] | None = None
+) -> tuple[Figure, list[Axes]]:
+    """An empty figure with `rows` axes below each other."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError as fault:
+        raise NpusimError(
+            "figures need matplotlib, which is not installed: pip install 'npusim[report]'"
+        ) from fault
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+        axes = figure.subplots(rows, 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0].tolist()
+        axes[0].set_title(
+            f"{title}: {show.printable(result.model)} on {show.printable(result.hardware.name)}"
+        )
+    return figure, axes
+
+
+def _bars(axes: Axes, result: RunResult, row: int, begin: Times, end: Times, colours: Sequence[str]) -> None:
+    """Bars from `begin` to `end`, in cycles, on a track; the shortest are drawn wide enough to be seen."""
+    total = max(int(result.cycles), 1)
+    widths = np.maximum(end - begin, total / 1000)
+    lefts = np.minimum(begin, total - widths)
+    spans = np.stack((lefts, widths), 1) * result.hardware.us_of_cycles(1) * 1e-3
+    axes.broken_barh([tuple(span) for span in spans.tolist()], (row - 0.38, 0.76), facecolors=colours)
+
+
+def _line(axes: Axes, value: float, label: str) -> None:
+    """A level with its label at the right end."""
+    axes.axhline(value, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.annotate(label, (1, value), xycoords=("axes fraction", "data"), xytext=(0, 3), ha="right",
+                  textcoords="offset points", fontsize=8)  # fmt: skip
+
+
+def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
+    from matplotlib.patches import Patch
+
+    patches = [Patch(color=colour, label=label) for label, colour in colours.items()]
+    if patches:
+        figure.legend(handles=patches, ncols=min(len(patches), 6), loc="outside lower center")
+
+
+def _near(point: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether labels of two points would cover each other in a roofline."""
+    return abs(log10(point[1] / other[1])) < 0.2 and abs(log10(point[0] / other[0])) < 1.3
+
+
+def _layer_label(result: RunResult, index: int) -> str:
+    return show.shortened(main_name(result.layers[index].name), 36)
+
+
+def _unit_colour(unit: Unit) -> str:
+    if unit in DMA_UNITS:
+        return RESOURCE_COLOURS["dma"]
+    return RESOURCE_COLOURS[unit.name.lower()]

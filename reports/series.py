@@ -1,0 +1,145 @@
+"""What charts of a run show, as plain columns: the units over time, stalls with their causes, the roofline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.activity import Doing, activity
+from npusim.isa.table import BY_OPCODE, decode_all
+from npusim.losses import CAUSE_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.result import LayerResult, RunResult
+
+Times = NDArray[np.int64]
+
+COMPUTING = (Doing.MAC, Doing.VECTOR, Doing.HOST, Doing.MOVES)
+"""Stretches that are no stall."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Instructions on their units: int64 [n] each, in the order of the program; cycles are half-open.
+
+    number: how many instructions an entry stands for, 1 unless neighbours were merged.
+    """
+
+    unit: Times
+    layer: Times
+    opcode: Times
+    begin: Times
+    end: Times
+    number: Times
+
+    def mnemonics(self) -> list[str]:
+        """The name of each instruction."""
+        return [BY_OPCODE[opcode].mnemonic for opcode in self.opcode.tolist()]
+
+
+def work(result: RunResult, most: int | None = None) -> Work:
+    """The instructions of a run; of more than `most`, neighbours of a layer and kind on a unit are merged.
+
+    Only gaps are merged that a chart of `most` points could not show: shorter than the run / `most`.
+    """
+    trace, program = result.execution.trace, result.program
+    columns = np.array(
+        [
+            trace.unit.astype(np.int64),
+            program.layer_of.astype(np.int64),
+            program.code[:, 0].astype(np.int64),
+            trace.started,
+            trace.ended,
+            np.ones(program.instructions, np.int64),
+        ]
+    )
+    if most is None or program.instructions <= most:
+        unit, layer, opcode, begin, end, number = columns
+        return Work(unit, layer, opcode, begin, end, number)
+    columns = columns[:, np.lexsort((columns[3], columns[0]))]
+    new = np.ones(columns.shape[1], bool)
+    same = (columns[:3, 1:] == columns[:3, :-1]).all(0)
+    new[1:] = ~(same & (columns[3, 1:] - columns[4, :-1] <= int(result.cycles) // most))
+    first = np.flatnonzero(new)
+    unit, layer, opcode, begin = columns[:4, first]
+    ended = np.maximum.reduceat(columns[4], first)
+    return Work(unit, layer, opcode, begin, ended, np.add.reduceat(columns[5], first))
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls:
+    """Stretches in which nothing computes: their causes (`npusim.losses.CAUSES`), layers, and times."""
+
+    cause: tuple[str, ...]
+    layer: Times
+    begin: Times
+    end: Times
+
+
+def stalls(result: RunResult) -> Stalls:
+    """The stalls of a run, in order; neighbours of one cause and layer are one."""
+    program = result.program
+    instructions = decode_all(program.code)
+    costs = [each.cost(program.hardware, program.host_calls) for each in instructions]
+    seen = activity(program, result.execution, instructions, costs)
+    ends = np.cumsum(seen.cycles)
+    idle = np.flatnonzero(~np.isin(seen.doing, [int(doing) for doing in COMPUTING]) & (seen.cycles > 0))
+    if not len(idle):
+        none = np.zeros(0, np.int64)
+        return Stalls((), none, none, none)
+    kind, layer, end = seen.doing[idle], seen.layer[idle], ends[idle]
+    begin = end - seen.cycles[idle]
+    new = np.ones(len(idle), bool)
+    new[1:] = (kind[1:] != kind[:-1]) | (layer[1:] != layer[:-1]) | (begin[1:] != end[:-1])
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(idle)) - 1
+    causes = tuple(CAUSE_OF[Doing(each)] for each in kind[first].tolist())
+    return Stalls(causes, layer[first].astype(np.int64), begin[first], end[last])
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """What a machine can reach: multiply-accumulates per cycle over those per byte of DRAM traffic.
+
+    The roof is min(peak_macs_per_cycle, bytes_per_cycle * macs per byte).
+    """
+
+    peak_macs_per_cycle: float
+    bytes_per_cycle: float
+    points: tuple[RooflinePoint, ...]
+
+    @property
+    def ridge_macs_per_byte(self) -> float:
+        """Where both limits meet."""
+        return self.peak_macs_per_cycle / self.bytes_per_cycle
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePoint:
+    """A layer in the roofline. macs_per_byte is None where the layer moves no bytes through the DRAM port."""
+
+    index: int
+    layer: LayerResult
+    macs_per_byte: float | None
+    macs_per_cycle: float
+
+
+def roofline(result: RunResult) -> Roofline:
+    """The layers of the MAC array in the roofline of their hardware."""
+    points = [
+        RooflinePoint(i, layer, layer.macs / layer.bytes if layer.bytes else None, layer.macs / layer.cycles)
+        for i, layer in enumerate(result.layers)
+        if layer.unit == "mac" and layer.macs and layer.cycles
+    ]
+    hardware = result.hardware
+    return Roofline(float(hardware.macs_per_cycle), hardware.dram_bytes_per_cycle, tuple(points))
+
+
+def most_of(layers: Sequence[LayerResult], number: int) -> list[int]:
+    """Positions of the layers that own most cycles, the largest first; of equal ones the first."""
+    return sorted(range(len(layers)), key=lambda i: -layers[i].cycles)[:number]
