@@ -13,7 +13,8 @@ from rich.text import Text
 
 from npusim.reports import comparison_cells as cells
 from npusim.reports import quantities as show
-from npusim.reports.terminal import COMPONENT_NAMES, WIDEST, main_name
+from npusim.reports.names import COMPONENT_NAMES, main_name
+from npusim.reports.terminal import WIDEST
 
 if TYPE_CHECKING:
     from npusim.comparison import Comparison, LayerRow, Row

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from npusim.losses import CAUSES
 from npusim.reports import quantities as show
-from npusim.reports.terminal import CAUSE_NAMES
+from npusim.reports.names import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from npusim.comparison import Change, Row
