@@ -103,9 +103,9 @@ def _code_lines(program: Program, instructions: list[Instruction]) -> Iterator[s
 
 
 def _constant_rows(program: Program) -> Iterator[str]:
-    empty = bytes(ROW_BYTES)
-    for start in range(0, len(program.constants), ROW_BYTES):
-        row = program.constants[start : start + ROW_BYTES]
+    empty, constants = bytes(ROW_BYTES), bytes(program.constants)
+    for start in range(0, len(constants), ROW_BYTES):
+        row = constants[start : start + ROW_BYTES]
         if row != empty[: len(row)]:
             yield f"{program.constants_address + start:#010x} {row.hex()}"
 

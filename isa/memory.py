@@ -31,7 +31,7 @@ class Memory:
             Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
             Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8),
         }
-        constants = np.frombuffer(program.constants, np.uint8)
+        constants = np.frombuffer(bytes(program.constants), np.uint8)
         self.bytes_at(Space.DRAM, program.constants_address, len(constants))[:] = constants
         self.host_calls = program.host_calls
         self.host_functions = host_functions

@@ -14,7 +14,7 @@ and the stream of low bits and plain weights. Bits are numbered from the low end
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +32,9 @@ Bytes = NDArray[np.uint8]
 
 def pack(weights: NDArray[Any], zero_point: int) -> bytes:
     """The packed form of int8 or uint8 weights, in C order."""
-    codes = np.ascontiguousarray(weights).ravel().view(np.uint8)
-    count, signed = len(codes), weights.dtype == np.int8
-    filled = np.full(-(-count // GROUP) * GROUP, zero_point & 0xFF, np.uint8)
-    filled[:count] = codes
-    groups: Bytes = filled.reshape(-1, GROUP)
-    folded = _folds(zero_point, signed).take(groups)
-    sums = np.add.reduce(folded, axis=1, dtype=np.int64)
-    modes, quotients = _choose_modes(folded, sums)
+    count, groups = weights.size, _groups(weights, zero_point)
+    folded = _folds(zero_point, weights.dtype == np.int8).take(groups)
+    modes, quotients, _ = _choose_modes(folded)
     unary = _unary_stream(quotients, modes, count)
     low = _low_stream(folded, groups, modes, count)
     nibbles = np.concatenate([modes, np.zeros(len(modes) % 2, np.uint8)])
@@ -47,6 +42,30 @@ def pack(weights: NDArray[Any], zero_point: int) -> bytes:
     return (
         len(unary).to_bytes(HEADER_BYTES, "little") + packed_modes.tobytes() + unary.tobytes() + low.tobytes()
     )
+
+
+class Lengths(NamedTuple):
+    """What groups of weights take when packed: bits of each in the unary stream, bytes in the stream of low bits."""
+
+    unary_bits: NDArray[np.uint16]
+    low_bytes: NDArray[np.uint16]
+
+    def packed_bytes(self) -> int:
+        """The length of a block of these groups."""
+        modes_bytes = (len(self.low_bytes) + 1) // 2
+        return HEADER_BYTES + modes_bytes + -(-int(self.unary_bits.sum()) // 8) + int(self.low_bytes.sum())
+
+
+def lengths(weights: NDArray[Any], zero_point: int) -> Lengths:
+    """The lengths of the groups of `pack(weights, zero_point)`, without packing them."""
+    count = weights.size
+    folded = _folds(zero_point, weights.dtype == np.int8).take(_groups(weights, zero_point))
+    modes, _, sums = _choose_modes(folded)
+    held = np.full(len(modes), GROUP, np.int64)
+    if count % GROUP:
+        held[-1] = count % GROUP
+    unary_bits = np.where(modes < PLAIN, sums + held, 0)
+    return Lengths(unary_bits.astype(np.uint16), _low_bytes(modes, count).astype(np.uint16))
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
@@ -73,6 +92,14 @@ def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
     return codes.reshape(-1)[:count]
 
 
+def _groups(weights: NDArray[Any], zero_point: int) -> Bytes:
+    """The bytes of the weights, [groups, GROUP]; the last group is filled up with zero points."""
+    codes: Bytes = np.ascontiguousarray(weights).reshape(-1).view(np.uint8)
+    if len(codes) % GROUP:
+        codes = np.append(codes, np.full(-len(codes) % GROUP, zero_point & 0xFF, np.uint8))
+    return codes.reshape(-1, GROUP)
+
+
 def _folds(zero_point: int, signed: bool) -> NDArray[np.uint16]:
     """u of each byte of a weight."""
     codes = np.arange(256, dtype=np.uint8).view(np.int8 if signed else np.uint8).astype(np.int64)
@@ -86,18 +113,24 @@ def _unfolds(zero_point: int) -> Bytes:
     return (zero_point + np.where(u & 1, (u + 1) >> 1, -(u >> 1)) & 0xFF).astype(np.uint8)
 
 
-def _choose_modes(folded: NDArray[np.uint16], sums: NDArray[np.int64]) -> tuple[Bytes, NDArray[np.uint16]]:
-    """The mode of each group and, in Rice-coded ones, its quotients.
+def _choose_modes(folded: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.uint16], NDArray[np.int64]]:
+    """The mode of each group; in Rice-coded ones its quotients and their sum.
 
     For numbers of geometric distribution the best k is near log2(ln 2 * mean), rounded up.
     """
+    sums = _sums(folded)
     scaled = np.maximum(sums, 1) * (np.log(2) / GROUP)
     modes = np.clip(np.ceil(np.log2(scaled)), 0, PLAIN - 1).astype(np.uint8)
-    quotients = folded >> modes[:, np.newaxis]
-    lengths = np.add.reduce(quotients, axis=1, dtype=np.int64) + GROUP * (1 + modes.astype(np.int64))
-    modes[lengths >= 8 * GROUP] = PLAIN
+    quotients = folded >> modes.astype(np.uint16)[:, np.newaxis]
+    of_quotients = _sums(quotients)
+    modes[of_quotients + GROUP * (1 + modes.astype(np.int64)) >= 8 * GROUP] = PLAIN
     modes[sums == 0] = ZEROS
-    return modes, quotients
+    return modes, quotients, of_quotients
+
+
+def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """The sum of each group; u is at most 2 * 255, so that GROUP of them fit 16 bits."""
+    return np.add.reduce(values, axis=1, dtype=np.uint16).astype(np.int64)
 
 
 def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
@@ -179,13 +212,3 @@ def _add_low_values(values: NDArray[np.int32], stream: Bytes, modes: Bytes, coun
         for place in range(8):
             low[:, :, place] = words >> np.uint64(mode * place) & np.uint64((1 << mode) - 1)
         values[chosen] = values[chosen] << mode | low.reshape(len(chosen), GROUP)
-
-
-def packed_share(weights: NDArray[Any], zero_point: int, samples: int = 128) -> float:
-    """About how many bytes a packed weight takes, from evenly spread groups."""
-    codes = np.ascontiguousarray(weights).ravel()
-    groups = len(codes) // GROUP
-    if groups == 0:
-        return len(pack(codes, zero_point)) / max(len(codes), 1)
-    chosen = codes[: groups * GROUP].reshape(groups, GROUP)[:: -(-groups // samples)]
-    return (len(pack(chosen, zero_point)) - HEADER_BYTES) / chosen.size

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,50 @@ class Buffer:
     last_instruction: int
 
 
+class Piece(NamedTuple):
+    """Bytes of an image, made when they are needed."""
+
+    size_bytes: int
+    make: Callable[[], bytes]
+
+
+class Image:
+    """The bytes of pieces, one after the other, made when they are first read.
+
+    A run without data only asks how many there are, and packing weights takes longer than such a run.
+    """
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self._pieces = tuple(pieces)
+        self._size_bytes = sum(piece.size_bytes for piece in self._pieces)
+        self._content: bytes | None = None
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+    def __bytes__(self) -> bytes:
+        if self._content is None:
+            content = b"".join([_made(piece) for piece in self._pieces])
+            self._content, self._pieces = content, ()
+        return self._content
+
+    def __eq__(self, other: object) -> bool:
+        return bytes(self) == bytes(other) if isinstance(other, Image | bytes) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(bytes(self))
+
+    def __reduce__(self) -> tuple[type[bytes], tuple[bytes]]:
+        return bytes, (bytes(self),)
+
+
+def _made(piece: Piece) -> bytes:
+    content = piece.make()
+    if len(content) != piece.size_bytes:
+        raise ValueError(f"a piece of the image has {len(content)} bytes, it was to have {piece.size_bytes}")
+    return content
+
+
 @dataclass(frozen=True)
 class Program:
     """An executable image.
@@ -77,7 +121,7 @@ class Program:
     name: str
     hardware: Hardware
     code: NDArray[np.uint8]
-    constants: bytes
+    constants: bytes | Image
     dram_size_bytes: int
     code_address: int
     inputs: tuple[Placement, ...]

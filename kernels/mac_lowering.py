@@ -220,7 +220,8 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
 
 def _output_major(weights: Array, zero_point: int, stage: OutputStage, first: int, last: int) -> Constants:
     """The parameters of output channels [first, last), then their weights [O, ...]."""
-    return Constants(stage.parameters(first, last), weights[first:last], zero_point)
+    part = weights[first:last]
+    return Constants(stage.parameters(first, last), part, zero_point, weights, first * weights[0].size)
 
 
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:

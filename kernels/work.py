@@ -67,11 +67,16 @@ class TileAddresses:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The constants of a range of channels: plain bytes, then weights that may be packed on their way."""
+    """The constants of a range of channels: plain bytes, then weights that may be packed on their way.
+
+    If the weights are part of a tensor in C order, `whole` is that tensor and `first_weight` where they begin in it.
+    """
 
     plain: bytes
     weights: Array | None = None
     zero_point: int = 0
+    whole: Array | None = None
+    first_weight: int = 0
 
     @property
     def size_bytes(self) -> int:

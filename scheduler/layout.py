@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import WORD_BYTES
-from npusim.isa.program import Placement
+from npusim.isa.program import Image, Piece, Placement
 from npusim.kernels.graph import Graph
 from npusim.scheduler.allocate import Allocator, aligned
 from npusim.scheduler.storage import Aliases, Storage
@@ -36,7 +36,7 @@ class DramLayout:
         self._alignment = hardware.dram.burst_bytes
         self._addresses: dict[int, int] = {}
         self._chunks: dict[object, int] = {}
-        self._constants: list[bytes] = []
+        self._constants: list[Piece] = []
         self._constant_bytes = 0
         begins = {item: items[0] for items in together for item in items}
         ends = {item: items[-1] for items in together for item in items}
@@ -67,23 +67,24 @@ class DramLayout:
             self._addresses[root] = self.chunk(("tensor", root), self._content(root))
         return self._addresses[root] + offset
 
-    def _content(self, root: int) -> bytes:
+    def _content(self, root: int) -> Piece:
         """The bytes of a constant, or those with which a state tensor starts: real zero."""
         each = self._graph.tensors[root]
         if each.data is not None:
-            return each.data.tobytes()
+            return Piece(each.type.size_bytes, each.data.tobytes)
         if root not in self._graph.variables:
             raise ValueError(f'tensor "{each.name}" has no place in DRAM')
         zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
-        return np.full(each.type.shape, zero, each.type.numpy_dtype).tobytes()
+        start = np.full(each.type.shape, zero, each.type.numpy_dtype)
+        return Piece(start.nbytes, start.tobytes)
 
-    def chunk(self, key: object, content: bytes) -> int:
+    def chunk(self, key: object, content: Piece) -> int:
         """The DRAM address of some constant bytes; one copy per key."""
         if key not in self._chunks:
             self._chunks[key] = self.constants_address + self._constant_bytes
-            padding = -len(content) % self._alignment
-            self._constants.append(content + bytes(padding))
-            self._constant_bytes += len(content) + padding
+            padding = -content.size_bytes % self._alignment
+            self._constants += (content, Piece(padding, bytes(padding).__bytes__))
+            self._constant_bytes += content.size_bytes + padding
         return self._chunks[key]
 
     def placement(self, tensor: int) -> Placement:
@@ -91,10 +92,10 @@ class DramLayout:
         each = self._graph.tensors[tensor]
         return Placement(each.name, each.type, self.address(tensor))
 
-    def finish(self, instructions: int) -> tuple[bytes, int, int]:
+    def finish(self, instructions: int) -> tuple[Image, int, int]:
         """The constants, the size of the whole image, and the address of the code."""
         code_address = aligned(self.constants_address + self._constant_bytes, self._alignment)
-        return b"".join(self._constants), code_address + instructions * WORD_BYTES, code_address
+        return Image(self._constants), code_address + instructions * WORD_BYTES, code_address
 
 
 def host_placements(layout: DramLayout, tensors: Sequence[int | None]) -> tuple[Placement | None, ...]:

@@ -14,7 +14,7 @@ from npusim.kernels.work import Move, OperandRef, Rows, Tile, TileAddresses, Wor
 from npusim.scheduler.allocate import Allocator
 from npusim.scheduler.chains import Chain
 from npusim.scheduler.layout import DramLayout
-from npusim.scheduler.packed import packed
+from npusim.scheduler.packed import block
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import Item, Storage, operand_tensor
 from npusim.scheduler.tiling import output_bytes
@@ -236,28 +236,13 @@ class SlotBuilder:
     ) -> Load:
         """The load of the constants of some channels, packed where that is shorter and the hardware can."""
         constants = work.constants(*channels)
-        key, weights = (id(work), *channels), constants.weights
-        if weights is None:
-            address = self.layout.chunk(key, constants.plain)
-            return Load(buffer, slot, 0, item.node, address, 0, len(constants.plain))
-        if self.hardware.dma.decoder_bytes_per_cycle:
-            block = packed(weights, constants.zero_point)
-            if len(block) < weights.size:
-                content = constants.plain + block
-                return Load(
-                    buffer,
-                    slot,
-                    0,
-                    item.node,
-                    self.layout.chunk(key, content),
-                    0,
-                    len(content),
-                    len(block),
-                    weights.size,
-                    constants.zero_point,
-                )
-        content = constants.plain + weights.tobytes()
-        return Load(buffer, slot, 0, item.node, self.layout.chunk(key, content), 0, len(content))
+        content, packed_bytes = block(constants, bool(self.hardware.dma.decoder_bytes_per_cycle))
+        address = self.layout.chunk((id(work), *channels), content)
+        load = Load(buffer, slot, 0, item.node, address, 0, content.size_bytes)
+        if packed_bytes and constants.weights is not None:
+            load.packed_bytes, load.weights = packed_bytes, constants.weights.size
+            load.zero_point = constants.zero_point
+        return load
 
     def _input_buffers(
         self, index: int, item: Item, work: Work, position: int, plan: _Plan

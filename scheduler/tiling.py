@@ -81,7 +81,7 @@ def _constant_traffic(work: Work, hardware: Hardware) -> float:
     constants = work.constants(0, work.channels)
     if constants.weights is None:
         return size
-    return len(constants.plain) + constants.weights.size * share(constants.weights, constants.zero_point)
+    return len(constants.plain) + constants.weights.size * share(constants)
 
 
 class TileSearch:

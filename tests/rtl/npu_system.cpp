@@ -71,6 +71,7 @@ int64_t system_run(System* system, const uint32_t* straps, uint32_t code_address
             if (top.started >> u & 1) note(STARTED, u);
             if (top.ended >> u & 1) note(ENDED, u), over++;
         }
+        if (top.reached) note(DISPATCHED, UNITS);
         if (top.passed) note(PASSED, UNITS), over++;
         system->edge();
     }

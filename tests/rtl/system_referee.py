@@ -13,7 +13,8 @@ from npusim.dram import dram_timing
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import PRODUCERS, Instruction, Unit
 from npusim.isa.mac_timing import array_shape
-from npusim.isa.table import encode_all
+from npusim.isa.program import Program
+from npusim.isa.table import decode_all
 
 from .mac_referee import Shape
 from .verilated import library
@@ -22,7 +23,7 @@ SCRATCHPAD_BYTES = 1 << 16
 DRAM_BYTES = 1 << 18
 DMA_PORT = 32
 """Bytes per cycle of the widest port."""
-_LIMIT = 200_000
+_LIMIT = 2_000_000
 _DISPATCHED, _STARTED, _ENDED, _PASSED = range(4)
 _POINTER = ctypes.c_void_p
 
@@ -36,6 +37,23 @@ class Timeline:
     ended: list[int]
     scratchpad: NDArray[np.uint8]
     dram: NDArray[np.uint8]
+
+    def differences(self, other: Timeline) -> list[str]:
+        """Where another timeline differs: the first instruction of each kind of event, bytes of each memory."""
+        found = []
+        for name in ("dispatched", "started", "ended"):
+            pairs = list(zip(getattr(self, name), getattr(other, name), strict=True))
+            wrong = [index for index, (mine, theirs) in enumerate(pairs) if mine != theirs]
+            if wrong:
+                mine, theirs = pairs[wrong[0]]
+                found.append(
+                    f"{name}: {len(wrong)} differ, instruction {wrong[0]} in cycle {mine} and {theirs}"
+                )
+        for name in ("scratchpad", "dram"):
+            wrong_bytes = np.flatnonzero(getattr(self, name) != getattr(other, name))
+            if len(wrong_bytes):
+                found.append(f"{name}: {len(wrong_bytes)} bytes differ, the first at {wrong_bytes[0]}")
+        return found
 
 
 def straps(hardware: Hardware) -> list[int]:
@@ -82,22 +100,14 @@ class SystemReferee:
         self._library.system_run.restype = ctypes.c_int64
         self._system = self._library.system_open()
 
-    def run(
-        self,
-        instructions: list[Instruction],
-        hardware: Hardware,
-        code_address: int,
-        scratchpad: NDArray[np.uint8],
-        dram: NDArray[np.uint8],
-    ) -> Timeline:
-        """Execute a program on copies of the memories; the code is put into the DRAM."""
+    def run(self, program: Program, scratchpad: NDArray[np.uint8], dram: NDArray[np.uint8]) -> Timeline:
+        """Execute a program on copies of the memories; its code is in the DRAM."""
         near, far = scratchpad.copy(), dram.copy()
-        code = encode_all(instructions).reshape(-1)
-        far[code_address : code_address + len(code)] = code
-        pins = np.array(straps(hardware), np.uint32)
+        instructions = decode_all(program.code)
+        pins = np.array(straps(program.hardware), np.uint32)
         events = np.zeros((4 * len(instructions) + 8, 3), np.uint64)
         count = self._library.system_run(
-            self._system, pins.ctypes.data, code_address, len(instructions), near.ctypes.data, len(near),
+            self._system, pins.ctypes.data, program.code_address, len(instructions), near.ctypes.data, len(near),
             far.ctypes.data, len(far), _LIMIT, events.ctypes.data,
         )  # fmt: skip
         if count < 0:
@@ -116,6 +126,6 @@ def _by_instruction(instructions: list[Instruction], events: list[list[int]]) ->
     for kind, unit, cycle in events:
         place = seen[kind, unit] = seen.get((kind, unit), -1) + 1
         index = of_unit[unit][place]
-        for slot in range(3) if kind == _PASSED else (kind,):
+        for slot in (_STARTED, _ENDED) if kind == _PASSED else (kind,):
             found[slot][index] = cycle
     return found

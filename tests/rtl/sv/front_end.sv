@@ -21,6 +21,7 @@ module front_end
     input  counts_t                      counts,
     input  logic          [PRODUCERS-1:0] room,
     output logic          [PRODUCERS-1:0] dispatch,
+    output logic                         reached,         // a barrier is decoded
     output logic                         barrier          // is passed
 );
   localparam int BYTES = 72;
@@ -59,6 +60,7 @@ module front_end
         : opcode == CONVOLVE_OPCODE || opcode == DEPTHWISE_OPCODE ? 3'd4 : 3'd5;
     for (int u = 0; u < PRODUCERS; u++) satisfied &= counts[u] >= word[8+20*u+:20];
     attempt = decoding && decode_left <= 1;
+    reached = decoding && decode_left == 1 && opcode == BARRIER_OPCODE;
     barrier = attempt && opcode == BARRIER_OPCODE && satisfied;
     dispatch = '0;
     if (attempt && opcode != BARRIER_OPCODE) dispatch[unit] = room[unit];

@@ -25,7 +25,8 @@ module npu_system
     output logic     [PRODUCERS-1:0] dispatched,
     output logic     [PRODUCERS-1:0] started,
     output logic     [PRODUCERS-1:0] ended,
-    output logic                     passed         // a barrier
+    output logic                     reached,       // a barrier, by the front end
+    output logic                     passed
 );
   localparam int SCRATCHPAD_BITS = $clog2(SCRATCHPAD_BYTES);
   localparam int DRAM_BITS = $clog2(DRAM_BYTES);
@@ -111,6 +112,7 @@ module npu_system
       .counts,
       .room,
       .dispatch,
+      .reached,
       .barrier(passed)
   );
 

@@ -1,0 +1,81 @@
+"""Whole small programs, as the compiler makes them: model and registers agree on every cycle and byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from npusim.isa.instruction import Space, Unit
+from npusim.isa.memory import Memory
+from npusim.isa.program import Program
+from npusim.isa.table import decode_all
+from npusim.kernels.graph import Graph
+
+from ..graphs import random_inputs
+from .conftest import ALL
+from .mac_referee import Shape
+from .model import timeline
+from .small_programs import NETWORKS, SETUPS, Setup, small_program
+from .system_referee import DRAM_BYTES, SCRATCHPAD_BYTES, SystemReferee, Timeline
+
+SHAPES = (Shape(4, 4, 64, ifm_port=8, weight_port=4, lanes=4),)
+if ALL:
+    SHAPES += (
+        Shape(8, 4, 64, ifm_port=8, weight_port=4, lanes=4),
+        Shape(4, 8, 64, ifm_port=16, weight_port=8, lanes=8),
+        Shape(8, 8, 64, ifm_port=16, weight_port=8, lanes=8),
+    )
+
+referee = lru_cache(SystemReferee)
+
+
+def cases() -> Iterator[tuple[Callable[[], Graph], Shape, Setup]]:
+    """All networks on all arrays; without NPUSIM_RTL=all each network once, on one setup after the other."""
+    for shape in SHAPES:
+        for number, network in enumerate(NETWORKS):
+            for place, setup in enumerate(SETUPS):
+                if ALL or place == number % len(SETUPS):
+                    yield network, shape, setup
+
+
+def _name(value: object) -> str:
+    if isinstance(value, Shape):
+        return f"{value.rows}x{value.columns}"
+    if isinstance(value, Setup):
+        return value.dataflow + "-shadow" * value.shadow_weights
+    return getattr(value, "__name__", "").strip("_")
+
+
+def images(program: Program, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """Both memories before the run: constants, code and random inputs in the DRAM, random bytes elsewhere."""
+    rng = np.random.default_rng(0)
+    scratchpad, dram = (rng.integers(0, 256, size, np.uint8) for size in (SCRATCHPAD_BYTES, DRAM_BYTES))
+    memory = Memory(program, {})
+    memory.store_inputs(random_inputs(graph))
+    dram[: program.dram_size_bytes] = memory.spaces[Space.DRAM]
+    code = program.code.reshape(-1)
+    dram[program.code_address : program.code_address + len(code)] = code
+    return scratchpad, dram
+
+
+def overlaps(program: Program, run: Timeline) -> int:
+    """How many copies are under way while an instruction of the MAC array begins or goes on."""
+    units = [each.unit for each in decode_all(program.code)]
+    spans = list(zip(units, run.started, run.ended, strict=True))
+    mac = [(start, end) for unit, start, end in spans if unit is Unit.MAC]
+    copies = [(start, end) for unit, start, end in spans if unit < Unit.MAC]
+    return sum(any(start < last and first < end for first, last in mac) for start, end in copies)
+
+
+@pytest.mark.parametrize(("network", "shape", "setup"), list(cases()), ids=_name)
+def test_small_program(network: Callable[[], Graph], shape: Shape, setup: Setup) -> None:
+    """Tiled and double-buffered in 4 KiB, weights streamed."""
+    program = small_program(network, shape, setup)
+    scratchpad, dram = images(program, network())
+    rtl = referee(shape).run(program, scratchpad, dram)
+    assert rtl.differences(timeline(program, scratchpad, dram)) == []
+    assert int(np.sum([each.unit is Unit.MAC for each in decode_all(program.code)])) >= 6, "is not tiled"
+    assert overlaps(program, rtl) >= 4, "is not double-buffered"

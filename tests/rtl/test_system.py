@@ -1,0 +1,65 @@
+"""Front end, DMA channels and DRAM port: model and register-transfer description agree on every cycle and byte."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from npusim.isa.hardware import Hardware, MacArray
+from npusim.isa.instruction import Instruction
+
+from .conftest import ALL
+from .mac_referee import Shape
+from .model import program_of, timeline
+from .random_dma import CODE_ADDRESS, add_waits, draw_copies, draw_hardware
+from .system_referee import DRAM_BYTES, SCRATCHPAD_BYTES, SystemReferee, Timeline
+
+SHAPE = Shape(4, 4, 64, ifm_port=8, weight_port=4, lanes=4)
+ARRAY = MacArray(
+    rows=4, columns=4, accumulator_kib=1, ifm_bytes_per_cycle=8, weight_bytes_per_cycle=4, output_lanes=4
+)
+PROGRAMS = 150 if ALL else 24
+COPIES = 24
+"""Of one program, at most."""
+
+referee = lru_cache(SystemReferee)
+
+
+def both(
+    instructions: list[Instruction], hardware: Hardware, rng: np.random.Generator
+) -> tuple[Timeline, Timeline]:
+    """RTL and model, beginning with the same random memories."""
+    scratchpad, dram = (rng.integers(0, 256, size, np.uint8) for size in (SCRATCHPAD_BYTES, DRAM_BYTES))
+    program = program_of(instructions, hardware, CODE_ADDRESS, DRAM_BYTES)
+    code = program.code.reshape(-1)
+    dram[CODE_ADDRESS : CODE_ADDRESS + len(code)] = code
+    rtl = referee(SHAPE).run(program, scratchpad, dram)
+    return rtl, timeline(program, scratchpad, dram)
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_random_copies(seed: int) -> None:
+    """Random copies and fills with random waits and barriers on random channels, queues, DRAM and ports."""
+    rng = np.random.default_rng(seed)
+    copies = draw_copies(rng, int(rng.integers(1, COPIES + 1)) if seed % 2 else COPIES)
+    instructions = add_waits(rng, list(copies))
+    hardware = draw_hardware(rng, ARRAY)
+    rtl, model = both(instructions, hardware, rng)
+    assert rtl.differences(model) == [], f"{hardware.dma}\n{hardware.dram}\n{hardware.front_end}"
+
+
+@pytest.mark.parametrize(("setup_cycles", "agrees"), [(11, False), (12, True), (13, False)])
+def test_one_cycle_is_noticed(setup_cycles: int, agrees: bool) -> None:
+    """The comparison is able to fail: on both sides of the right number."""
+    rng = np.random.default_rng(0)
+    instructions: list[Instruction] = list(draw_copies(rng, 3))
+    hardware = draw_hardware(rng, ARRAY)
+    built, modelled = (
+        hardware.model_copy(update={"dma": hardware.dma.model_copy(update={"setup_cycles": cycles})})
+        for cycles in (12, setup_cycles)
+    )
+    rtl, _ = both(instructions, built, np.random.default_rng(1))
+    _, model = both(instructions, modelled, np.random.default_rng(1))
+    assert (rtl.differences(model) == []) is agrees
