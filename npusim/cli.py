@@ -78,6 +78,9 @@ def run(
         bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random inputs.")] = 0,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Also try each hardware parameter doubled, by simulation.")
+    ] = False,
 ) -> None:
     """Compile and execute a model, and print the summary."""
     from npusim import api, files
@@ -97,6 +100,11 @@ def run(
     with Progress(f"simulating {program.name}") as progress:
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
+    if what_if:
+        from npusim.sensitivity import what_if as try_all
+
+        with Progress("what if") as progress:
+            result = replace(result, sensitivity=try_all(model, result.hardware, progress=progress))
     try:
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
@@ -125,6 +133,11 @@ def print_summary(result: RunResult) -> None:
 
     target = console()
     target.print(summary(result, target.width, ascii_only(sys.stdout)))
+    if result.sensitivity:
+        from npusim.reports.what_if import table
+
+        target.print()
+        target.print(table(result.sensitivity, target.width))
     sys.stdout.flush()
 
 
