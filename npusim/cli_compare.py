@@ -60,6 +60,10 @@ def compare(
     check_targets(given, {str(path): path for path in runs})
     if report:
         files.require_folder(report)
+    if report or html:
+        from npusim.reports.page import require_extra
+
+        require_extra("--report" if report else "--html")
     comparison = compared(*runs)
     verdicts = conditions.judge(asked, comparison)
     writers = {path: _writer(option, comparison, verdicts) for option, path in given.items()}

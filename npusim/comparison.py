@@ -156,6 +156,10 @@ class LayerRow:
         """Whether all runs have it."""
         return None not in self.layers
 
+    def present(self, letters: str) -> list[str]:
+        """The letters of the runs that have it."""
+        return [letter for letter, each in zip(letters, self.layers, strict=True) if each is not None]
+
     def number(self, key: str, label: str, kind: Kind, better: Better = "less") -> Row:
         """Another of its numbers (`npusim.result.LayerResult`) as a row."""
         values = tuple(None if each is None else getattr(each, key) for each in self.layers)

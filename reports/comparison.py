@@ -250,16 +250,7 @@ class _Column(NamedTuple):
 
 
 def _reason(row: LayerRow, comparison: Comparison) -> str:
-    cause = row.main_cause(1)
-    return cells.due_to(cause, 1) if cause else _alone(row, comparison)
-
-
-def _alone(row: LayerRow, comparison: Comparison) -> str:
-    """Which run has a layer that the other has not."""
-    letters = [
-        letter for letter, each in zip(comparison.letters, row.layers, strict=True) if each is not None
-    ]
-    return f"only in {', '.join(letters)}" if not row.everywhere else ""
+    return cells.reason(row, 1, comparison.letters)
 
 
 def _conditions(verdicts: Sequence[Verdict], width: int) -> Iterable[RenderableType]:

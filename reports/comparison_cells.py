@@ -11,7 +11,7 @@ from npusim.reports import quantities as show
 from npusim.reports.names import CAUSE_NAMES
 
 if TYPE_CHECKING:
-    from npusim.comparison import Change, Row
+    from npusim.comparison import Change, LayerRow, Row
 
 LEAST_PERCENT = 0.05
 """Changes below it are shown as none: they would round to 0.0 %."""
@@ -83,6 +83,14 @@ def due_to(row: Row, run: int) -> str:
     if change is None or not CAUSES.get(row.quantity.key, "").startswith("gain"):
         return name
     return f"{'less' if change.delta > 0 else 'more'} {name}"
+
+
+def reason(layer: LayerRow, run: int, letters: str) -> str:
+    """Why a layer changed: the main cause, or which runs have it at all."""
+    found = layer.main_cause(run)
+    if found is not None:
+        return due_to(found, run)
+    return "" if layer.everywhere else f"only in {', '.join(layer.present(letters))}"
 
 
 def plain(item: object) -> str:
