@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# The factors that are worth a try when somebody asks what a change of the parameter would bring (npusim.sensitivity).
+# The factors that are worth a try when somebody asks what a change of the parameter would bring (npusim.variants).
 _MORE: Any = {"what_if": [2.0]}
 _MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
 

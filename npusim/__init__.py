@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from npusim.isa.program import Program
     from npusim.kernels.graph import Graph
     from npusim.result import RunResult
-    from npusim.sensitivity import Sensitivity, what_if
+    from npusim.variants import WhatIf, what_if
 
     __version__: str
 
@@ -36,7 +36,7 @@ __all__ = [
     "NpusimError",
     "Program",
     "RunResult",
-    "Sensitivity",
+    "WhatIf",
     "__version__",
     "compare",
     "compile",
@@ -56,7 +56,7 @@ _HOMES = {
     "NpusimError": "npusim.isa.errors",
     "Program": "npusim.isa.program",
     "RunResult": "npusim.result",
-    "Sensitivity": "npusim.sensitivity",
+    "WhatIf": "npusim.variants",
     "compare": "npusim.comparison",
     "compile": "npusim.api",
     "hardware": "npusim.api",
@@ -65,7 +65,7 @@ _HOMES = {
     "run": "npusim.api",
     "save_program": "npusim.api",
     "simulate": "npusim.api",
-    "what_if": "npusim.sensitivity",
+    "what_if": "npusim.variants",
 }
 
 

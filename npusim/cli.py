@@ -101,10 +101,10 @@ def run(
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
     if what_if:
-        from npusim.sensitivity import what_if as try_all
+        from npusim.variants import what_if as try_all
 
         with Progress("what if") as progress:
-            result = replace(result, sensitivity=try_all(model, result.hardware, progress=progress))
+            result = replace(result, variants=try_all(model, result.hardware, progress=progress))
     try:
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
@@ -133,11 +133,11 @@ def print_summary(result: RunResult) -> None:
 
     target = console()
     target.print(summary(result, target.width, ascii_only(sys.stdout)))
-    if result.sensitivity:
+    if result.variants:
         from npusim.reports.what_if import table
 
         target.print()
-        target.print(table(result.sensitivity, target.width))
+        target.print(table(result.variants, target.width))
     sys.stdout.flush()
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from npusim.energy import Energy
     from npusim.losses import Accounts
     from npusim.performance import PerformanceInfo
-    from npusim.sensitivity import Sensitivity
+    from npusim.variants import WhatIf
 
 SCHEMA_VERSION = 1
 """Version of the JSON; raised when a key changes its meaning or goes away, not when one is added."""
@@ -163,7 +163,7 @@ class RunResult:
     scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
     program, execution: what ran and its timeline, for reports.
     source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
-    sensitivity: what a change of each hardware parameter would bring, where somebody asked.
+    variants:    what a change of each hardware parameter would bring, where somebody asked.
     """
 
     outputs: list[Array]
@@ -180,7 +180,7 @@ class RunResult:
     program: Program
     execution: Execution
     source: str | None = None
-    sensitivity: Sensitivity | None = None
+    variants: WhatIf | None = None
 
     @property
     def model(self) -> str:
@@ -246,17 +246,17 @@ class RunResult:
             "instructions": self.program.instructions,
             "performance_info": asdict(self.performance_info),
             "layers": [layer.to_dict() for layer in self.layers],
-            **({"what_if": self.sensitivity.to_list()} if self.sensitivity else {}),
+            **({"what_if": self.variants.to_list()} if self.variants else {}),
             "wall_s": asdict(self.wall_s),
         }
 
-    def what_if(self, *, jobs: int | None = None) -> Sensitivity:
+    def what_if(self, *, jobs: int | None = None) -> WhatIf:
         """What doubling each hardware parameter would bring: `npusim.what_if` of the model on its hardware.
 
         A result of `npusim.simulate` has only its program: that is run as it is, on what keeps it valid. Raises
         NpusimError for a model file that is gone or another one by now.
         """
-        from npusim.sensitivity import what_if_result
+        from npusim.variants import what_if_result
 
         return what_if_result(self, jobs)
 

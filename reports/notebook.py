@@ -14,7 +14,7 @@ from npusim.reports.what_if import how, matters, percent, value
 if TYPE_CHECKING:
     from npusim.comparison import Comparison, Row
     from npusim.result import RunResult
-    from npusim.sensitivity import Sensitivity
+    from npusim.variants import WhatIf
 
 MOST_LAYERS = 20
 LONGEST_NAME = 48
@@ -99,7 +99,7 @@ def comparison(found: Comparison) -> str:
     )
 
 
-def sensitivity(found: Sensitivity) -> str:
+def what_if(found: WhatIf) -> str:
     """What a change of each hardware parameter would bring."""
     area = found.area_mm2 is not None
     rows = [

@@ -15,32 +15,32 @@ from npusim.reports import quantities as show
 from npusim.reports.terminal import WIDEST
 
 if TYPE_CHECKING:
-    from npusim.sensitivity import Sensitivity, Variant
+    from npusim.variants import Variant, WhatIf
 
 NARROWEST = 40
 LEAST_PERCENT = 0.05
 """Smaller changes would round to 0.0 %; the JSON has them."""
 
 
-def render(sensitivity: Sensitivity, width: int = 80) -> str:
+def render(found: WhatIf, width: int = 80) -> str:
     """The table as plain text, without colours."""
     file = StringIO()
-    Console(file=file, width=width, color_system=None, force_terminal=False).print(table(sensitivity, width))
+    Console(file=file, width=width, color_system=None, force_terminal=False).print(table(found, width))
     return file.getvalue()
 
 
-def table(sensitivity: Sensitivity, width: int) -> RenderableType:
+def table(found: WhatIf, width: int) -> RenderableType:
     """The changes that matter, the largest gain first; then what matters not, and what was not run and why."""
     width = min(max(width, NARROWEST), WIDEST)
-    ran = [each for each in sensitivity.variants if not each.reason]
+    ran = [each for each in found.variants if not each.reason]
     felt = [each for each in ran if matters(each)]
     quiet = [each for each in ran if not matters(each)]
     return Group(
         Text("What if, one parameter at a time", style="bold"),
-        _rows(felt, sensitivity.area_mm2 is not None, width) if felt else Text("  nothing matters here"),
+        _rows(felt, found.area_mm2 is not None, width) if felt else Text("  nothing matters here"),
         *_without_effect(quiet),
-        *_not_run(sensitivity),
-        _remark(how(sensitivity)),
+        *_not_run(found),
+        _remark(how(found)),
     )
 
 
@@ -51,9 +51,9 @@ def matters(variant: Variant) -> bool:
     )
 
 
-def how(sensitivity: Sensitivity) -> str:
+def how(found: WhatIf) -> str:
     """How the variants were made, in a sentence."""
-    if sensitivity.compiled:
+    if found.compiled:
         return "Each variant is compiled for its hardware and simulated, without data."
     return "The program runs as it is on each variant; give the model to compile it for each."
 
@@ -96,9 +96,9 @@ def _without_effect(variants: Iterable[Variant]) -> Iterable[RenderableType]:
         yield _remark(f"below {LEAST_PERCENT:g} %: {names}")
 
 
-def _not_run(sensitivity: Sensitivity) -> Iterable[RenderableType]:
+def _not_run(found: WhatIf) -> Iterable[RenderableType]:
     by_reason: dict[str, list[str]] = {}
-    for each in sensitivity.variants:
+    for each in found.variants:
         if each.reason:
             by_reason.setdefault(each.reason, []).append(each.parameter)
     for reason, names in by_reason.items():

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 import npusim
-from npusim import sensitivity
+from npusim import variants
 from npusim.isa.errors import NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import change, parameters
 from npusim.reports import what_if as table
-from npusim.sensitivity import Sensitivity, Variant, what_if
+from npusim.variants import Variant, WhatIf, what_if
 
 from .test_cli import npusim as command
 
 
 @pytest.fixture(scope="module")
-def found() -> Sensitivity:
+def found() -> WhatIf:
     return what_if("digits_cnn", "edge-128", jobs=1)
 
 
-def by_change(found: Sensitivity) -> dict[tuple[str, float | None], Variant]:
+def by_change(found: WhatIf) -> dict[tuple[str, float | None], Variant]:
     return {(each.parameter, each.after): each for each in found.variants}
 
 
@@ -40,7 +40,7 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
     assert all(2.0 in each.what_if for each in parameters() if each.what_if)
 
 
-def test_all_of_them_are_tried(found: Sensitivity) -> None:
+def test_all_of_them_are_tried(found: WhatIf) -> None:
     asked = sorted((each.path, factor) for each in parameters() for factor in each.what_if)
     assert len(found.variants) == len(asked)
     assert {each.parameter for each in found.variants} == {path for path, _ in asked}
@@ -54,7 +54,7 @@ def test_all_of_them_are_tried(found: Sensitivity) -> None:
         ("mac_array.accumulator_kib", 8),
     ],
 )  # fmt: skip
-def test_a_variant_is_what_a_run_on_that_machine_gives(found: Sensitivity, path: str, after: float) -> None:
+def test_a_variant_is_what_a_run_on_that_machine_gives(found: WhatIf, path: str, after: float) -> None:
     variant = by_change(found)[path, after]
     result = npusim.run("digits_cnn", change(found.hardware, {path: after}), timing_only=True)
     assert (variant.latency_ms, variant.energy_uj) == (result.latency_ms, float(result.energy_uj))
@@ -62,7 +62,7 @@ def test_a_variant_is_what_a_run_on_that_machine_gives(found: Sensitivity, path:
     assert variant.energy_percent == pytest.approx(100 * (float(result.energy_uj) / found.energy_uj - 1))
 
 
-def test_the_largest_gain_is_first_and_what_was_not_run_is_last(found: Sensitivity) -> None:
+def test_the_largest_gain_is_first_and_what_was_not_run_is_last(found: WhatIf) -> None:
     ran = [each for each in found.variants if not each.reason]
     gains = [each.latency_percent or 0.0 for each in ran]
     assert gains == sorted(gains)
@@ -87,27 +87,27 @@ def test_the_largest_gain_is_first_and_what_was_not_run_is_last(found: Sensitivi
 def test_what_cannot_be_changed_alone_says_why(changes: dict[str, int], path: str, reason: str) -> None:
     machine = change(Hardware(name="odd"), changes)
     (parameter,) = (each for each in parameters() if each.path == path)
-    tried = [sensitivity._changed(machine, parameter, factor) for factor in parameter.what_if]
+    tried = [variants._changed(machine, parameter, factor) for factor in parameter.what_if]
     assert any(isinstance(each, Variant) and reason in each.reason for each in tried)
 
 
 def test_an_unset_value_has_no_double() -> None:
     (parameter,) = (each for each in parameters() if each.path == "host.clock_mhz")
-    tried = sensitivity._changed(Hardware(name="plain"), parameter, 2.0)
+    tried = variants._changed(Hardware(name="plain"), parameter, 2.0)
     assert tried == Variant("host.clock_mhz", None, None, reason="unset")
 
 
-def test_processes_find_the_same(found: Sensitivity, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sensitivity, "LEAST_PARALLEL_S", 0.0)
+def test_processes_find_the_same(found: WhatIf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variants, "LEAST_PARALLEL_S", 0.0)
     steps: list[tuple[int, int]] = []
     parallel = what_if("digits_cnn", jobs=2, progress=lambda done, total: steps.append((done, total)))
     assert parallel == found
     assert steps[-1][0] == steps[-1][1] == len(steps)
 
 
-def test_a_worker_that_is_killed_costs_only_time(found: Sensitivity, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sensitivity, "LEAST_PARALLEL_S", 0.0)
-    monkeypatch.setattr(sensitivity, "_work", _die)
+def test_a_worker_that_is_killed_costs_only_time(found: WhatIf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variants, "LEAST_PARALLEL_S", 0.0)
+    monkeypatch.setattr(variants, "_work", _die)
     assert what_if("digits_cnn", jobs=2) == found
 
 
@@ -118,7 +118,7 @@ def _die(_: Hardware) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_program_runs_as_it_is_on_what_keeps_it_valid(found: Sensitivity) -> None:
+def test_a_program_runs_as_it_is_on_what_keeps_it_valid(found: WhatIf) -> None:
     program = npusim.compile(npusim.load("digits_cnn"), "edge-128")
     as_it_is = what_if(program, jobs=1)
     assert not as_it_is.compiled
@@ -130,7 +130,7 @@ def test_a_program_runs_as_it_is_on_what_keeps_it_valid(found: Sensitivity) -> N
     assert "as it is" in table.render(as_it_is)
 
 
-def test_results_can_be_asked(found: Sensitivity) -> None:
+def test_results_can_be_asked(found: WhatIf) -> None:
     result = npusim.run("digits_cnn", timing_only=True)
     assert result.what_if(jobs=1) == found
     alone = npusim.simulate(result.program, timing_only=True).what_if(jobs=1)
@@ -157,7 +157,7 @@ def test_the_hardware_of_a_program_is_its_own() -> None:
         what_if(program, "edge-64")
 
 
-def test_the_command(found: Sensitivity, tmp_path: Path) -> None:
+def test_the_command(found: WhatIf, tmp_path: Path) -> None:
     numbers = tmp_path / "r.json"
     done = command("run", "digits_cnn", "--timing-only", "--what-if", "--json", numbers)
     assert (done.status, done.err) == (0, "")
@@ -180,14 +180,14 @@ def test_without_the_option_nothing_is_tried(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_the_table_fits(found: Sensitivity, width: int) -> None:
+def test_the_table_fits(found: WhatIf, width: int) -> None:
     text = table.render(found, width)
     assert max(map(len, text.splitlines())) <= width
     assert "\N{HORIZONTAL ELLIPSIS}" not in text
     assert "not run: " in text
 
 
-def test_as_a_table_and_a_value(found: Sensitivity) -> None:
+def test_as_a_table_and_a_value(found: WhatIf) -> None:
     assert pickle.loads(pickle.dumps(found)) == found
     pandas = pytest.importorskip("pandas")
     frame = found.to_pandas()

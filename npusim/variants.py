@@ -56,7 +56,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class WhatIf:
     """What each change would bring to one model on one machine.
 
     variants: what was tried, the largest gain in latency first (then in energy), what was not run last.
@@ -87,7 +87,7 @@ class Sensitivity:
         """The table in a notebook."""
         from npusim.reports import notebook
 
-        return notebook.sensitivity(self)
+        return notebook.what_if(self)
 
 
 class Point(NamedTuple):
@@ -104,7 +104,7 @@ def what_if(
     *,
     jobs: int | None = None,
     progress: Progress | None = None,
-) -> Sensitivity:
+) -> WhatIf:
     """Change each hardware parameter in turn and simulate the model again.
 
     model:    a model file, a built-in name, a Graph; or a program or `.npu` file, which brings its hardware.
@@ -134,7 +134,7 @@ def what_if(
     found = _evaluate_all(opened, [each.hardware for each in runs], jobs, point_s, progress)
     variants = [each for each in tried if isinstance(each, Variant)]
     variants += [_variant(each, point, now) for each, point in zip(runs, found, strict=True)]
-    return Sensitivity(
+    return WhatIf(
         model=opened.name,
         hardware=base,
         compiled=isinstance(opened, Graph),
@@ -145,7 +145,7 @@ def what_if(
     )
 
 
-def what_if_result(result: RunResult, jobs: int | None = None) -> Sensitivity:
+def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
     """`what_if` of the model of a result on its hardware; of its program, if that is all there is."""
     from npusim import api
 
