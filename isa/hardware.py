@@ -85,7 +85,10 @@ class Scratchpad(Section):
 
     size_kib: Capacity = Field(default=2048, le=262_144, description="capacity")
     banks: Positive = Field(
-        default=16, le=1024, description="banks of equal size; one bank is the energy unit"
+        default=16, le=1024, description="banks of equal size, one behind the other; one is the energy unit"
+    )
+    bank_ports: Positive = Field(
+        default=2, le=8, description="instructions that may be at work in one bank at the same time"
     )
     port_bytes: Positive = Field(
         default=16, le=4096, description="bytes of one access to a bank, for its energy"

@@ -10,8 +10,6 @@ All faults of a file are reported at once, in one line.
 from __future__ import annotations
 
 import json
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -24,11 +22,9 @@ from npusim.isa.errors import HardwareError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_rules import broken_rules
 from npusim.isa.nearest import nearest
+from npusim.isa.toml_file import MOST_FAULTS_LISTED, listed, merged, read, short
 
 PRESETS = Path(__file__).parent / "presets"
-LARGEST_FILE_BYTES = 1 << 20
-MOST_FAULTS_LISTED = 40
-LONGEST_VALUE = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
     `source` opens the message of a HardwareError: who is at fault.
     """
     if not isinstance(values, Mapping):
-        raise HardwareError(f"{source}: {_short(values)} is not a table")
+        raise HardwareError(f"{source}: {short(values)} is not a table")
     faults: dict[str, str] = {}
     checked = _validated(values, faults)
     if checked is None:
@@ -76,7 +72,7 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
     if checked is not None:
         faults.update(broken_rules(checked, unless=tuple(faults)))
     if faults or checked is None:
-        raise HardwareError(f"{source}: {_listed(faults)}")
+        raise HardwareError(f"{source}: {listed(faults)}")
     return checked
 
 
@@ -109,6 +105,33 @@ def change(value: Hardware, changes: Mapping[str, Any], source: str = "hardware"
     return from_dict(plain, source)
 
 
+def extend(extends: str, changes: Mapping[str, Any], path: Path) -> Hardware:
+    """The hardware that a file at `path`, which is more than a hardware file, describes: what it `extends` (a
+    preset, or a file relative to it) with `changes`, nested as in a hardware file. Raises HardwareError."""
+    return from_dict(merged(_base(extends, path, ()), changes), _shown(path))
+
+
+def field_value(path: str, value: object) -> object:
+    """What a parameter holds when it is given `value`: 500 is 500.0 in a field for numbers.
+
+    Rules between parameters are not looked at. Raises ValueError with the fault: an unknown parameter, or what
+    the field may be.
+    """
+    *tables, key = path.split(".")
+    values: dict[str, Any] = {key: value}
+    for table in reversed(tables):
+        values = {table: values}
+    if isinstance(value, Mapping) or path not in _by_path():
+        raise ValueError(_unknown(path, value))
+    faults: dict[str, str] = {}
+    checked: Any = _validated({"name": "unnamed"} | values, faults)
+    if checked is None:
+        raise ValueError("; ".join(faults.values()))
+    for part in (*tables, key):
+        checked = getattr(checked, part)
+    return checked
+
+
 @cache
 def parameters() -> tuple[Parameter, ...]:
     """Every key that a hardware file may hold, in the order of the schema."""
@@ -126,27 +149,27 @@ def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
         return path
     near = nearest(text, list_presets())
     raise HardwareError(
-        f"no hardware is named {_short(text)}{f', did you mean {near}?' if near else ''}; "
+        f"no hardware is named {short(text)}{f', did you mean {near}?' if near else ''}; "
         f"it may be {', '.join(list_presets())}, or the path of a .toml file"
     )
 
 
 def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
     """Read one file on top of what it extends. `extended_by` are the files that led here."""
-    values = _read(path)
+    values = read(path, _shown(path), "a hardware file", HardwareError)
     shown = _shown(path)
     base: dict[str, Any] = {}
     if "extends" in values:
         base = _base(values.pop("extends"), path, (*extended_by, path))
     values.setdefault("name", path.stem)
-    return from_dict(_merged(base, values), shown)
+    return from_dict(merged(base, values), shown)
 
 
 def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
     """The values that a file extends."""
     where = f"{_shown(path)}: extends"
     if not isinstance(extends, str):
-        raise HardwareError(f"{where}: {_short(extends)} is not text: a preset or the path of a .toml file")
+        raise HardwareError(f"{where}: {short(extends)} is not text: a preset or the path of a .toml file")
     try:
         base = _locate(extends, path.parent)
     except HardwareError as error:
@@ -155,37 +178,6 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
         circle = " -> ".join(_shown(file) for file in (*chain, base))
         raise HardwareError(f"{where}: goes in a circle: {circle}")
     return to_dict(_load(base, chain))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """The plain values of a TOML file."""
-    shown = _shown(path)
-    try:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise HardwareError(f"{shown}: larger than {LARGEST_FILE_BYTES} bytes, not a hardware file")
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise HardwareError(f"{shown}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise HardwareError(f"{shown}: not UTF-8 text at byte {error.start}") from None
-    except RecursionError:
-        raise HardwareError(f"{shown}: nested too deeply") from None
-    except ValueError as error:
-        # tomllib.TOMLDecodeError; and ValueError itself for an integer of thousands of digits.
-        what = re.match(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
-        if what is None:
-            raise HardwareError(f"{shown}: not valid TOML: {error}") from None
-        position = f"line {what[2]}, column {what[3]}" if what[2] else "end of file"
-        raise HardwareError(f"{shown}: {position}: not valid TOML: {what[1]}") from None
-
-
-def _merged(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` over `base`, table by table."""
-    merged = dict(base)
-    for key, item in values.items():
-        below = merged.get(key)
-        merged[key] = _merged(below, item) if isinstance(below, dict) and isinstance(item, dict) else item
-    return merged
 
 
 def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | None:
@@ -201,12 +193,12 @@ def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | 
                 keys.pop()
                 path = ".".join(keys)
             if item["type"] == "extra_forbidden":
-                listed = len(faults) < MOST_FAULTS_LISTED
-                faults[path] = _unknown(path, item["input"]) if listed else "unknown key"
+                near = len(faults) < MOST_FAULTS_LISTED
+                faults[path] = _unknown(path, item["input"]) if near else "unknown key"
             elif item["type"] == "missing":
                 faults[path] = f"is missing, must be {_allowed(path)}"
             else:
-                faults[path] = f"{_short(item['input'])} is not {_allowed(path)}"
+                faults[path] = f"{short(item['input'])} is not {_allowed(path)}"
         return None
 
 
@@ -292,14 +284,6 @@ def _nearest_anywhere(key: str) -> str | None:
     return spellings[match] if match else None
 
 
-def _listed(faults: Mapping[str, str]) -> str:
-    """All faults in one line, by path."""
-    lines = [f"{_printable(path)}: {text}" for path, text in sorted(faults.items())]
-    more = len(lines) - MOST_FAULTS_LISTED
-    shown = lines[:MOST_FAULTS_LISTED] + ([f"and {more} more"] if more > 0 else [])
-    return f"{len(lines)} fault{'s' if len(lines) > 1 else ''}: {'; '.join(shown)}"
-
-
 def _toml_value(value: object) -> str:
     """A TOML scalar. JSON scalars are TOML scalars, but for DEL, which TOML wants escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -308,13 +292,3 @@ def _toml_value(value: object) -> str:
 def _shown(path: Path) -> str:
     """A file as messages name it: presets by their name."""
     return path.stem if path.parent == PRESETS else str(path)
-
-
-def _short(value: object) -> str:
-    """A value as it stands in a file, shortened."""
-    return _printable(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _printable(text: str) -> str:
-    shown = "".join(mark if mark.isprintable() else "?" for mark in text[:LONGEST_VALUE])
-    return shown if len(text) <= LONGEST_VALUE else f"{shown}..."

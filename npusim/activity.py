@@ -1,6 +1,6 @@
 """What the machine does in every stretch of a run, and why nothing computes when nothing does.
 
-A run is cut wherever an instruction moves on (dispatched, first of its queue, set up, started, ended) or the
+A run is cut wherever an instruction moves on (dispatched, first of its queue, ready, started, set up, ended) or the
 DRAM port changes hands; between two cuts nothing changes. Each stretch has an owner (`timeline.owners`), a
 `Doing`, and per kind of resource the layer that it works for. All of it is numpy over stretches.
 Why a stall lasts is found by following who waits for whom (`npusim.waiting`).
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from npusim.bounds import RESOURCES
 from npusim.isa.instruction import UNIT_NAMES, Cost, Instruction, Unit
 from npusim.isa.program import Program
-from npusim.timeline import COMPUTE_UNITS, DMA_UNITS, Owners, Times, owners
+from npusim.timeline import COMPUTE_UNITS, DMA_UNITS, Owners, Times, distinct, owners
 from npusim.trace import INSTRUCTION_FETCH, Execution, Trace
 from npusim.waiting import NOBODY, Flags, Waiting, needs
 
@@ -38,10 +38,11 @@ class Doing(IntEnum):
     STALL_FEATURE_MAP = 5
     STALL_CONTENTION = 6
     STALL_DMA = 7
-    STALL_QUEUE = 8
-    STALL_FRONT_END = 9
-    START_UP = 10
-    TAIL = 11
+    STALL_BANK_PORTS = 8
+    STALL_QUEUE = 9
+    STALL_FRONT_END = 10
+    START_UP = 11
+    TAIL = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def activity(
     doing = _doing(trace, owner, at_work, begins)
     stalled = np.flatnonzero((doing == _STALL) | (doing == Doing.START_UP) & (owner != NOBODY))
     culprit, queued = waiting.at(stalled).chase(trace.unit[owner[stalled]])
-    asks = _Asking(setup_end, _last_byte(port, len(costs)))
+    asks = _Asking(trace.started, setup_end, _last_byte(port, len(costs)))
     why = _why(culprit, serving[stalled], begins[stalled], asks, transfer_kinds(program, costs))
     why[doing[stalled] == Doing.START_UP] = Doing.START_UP
     doing[stalled] = np.where(queued, Doing.STALL_QUEUE, why)
@@ -139,8 +140,8 @@ def transfer_kinds(program: Program, costs: Sequence[Cost]) -> NDArray[np.int8]:
 
 def _bounds(owned: Owners, trace: Trace, port: PortUse, setup_end: Times) -> Times:
     """All cuts from 0 to the end of the run."""
-    times = (trace.dispatched, trace.at_head, setup_end, trace.started, trace.ended, port.started, port.ended)
-    cuts = np.unique(np.concatenate((owned.bounds, *times)))
+    moves_on = (trace.dispatched, trace.at_head, trace.ready, trace.started, setup_end, trace.ended)
+    cuts = distinct(np.concatenate((owned.bounds, *moves_on, port.started, port.ended)))
     inside: Times = cuts[(cuts >= 0) & (cuts <= owned.bounds[-1])]
     return inside
 
@@ -176,8 +177,9 @@ def _doing(trace: Trace, owner: Times, at_work: Flags, begins: Times) -> NDArray
 
 
 class _Asking(NamedTuple):
-    """When each instruction has or wants the DRAM port, int64 [instructions]: from setup to its last byte."""
+    """When each instruction starts, and from when to when it has or wants the DRAM port, int64 [instructions]."""
 
+    started: Times
     setup_end: Times
     last_byte: Times
 
@@ -194,4 +196,5 @@ def _why(
     on_the_way = np.where(behind_another, Doing.STALL_CONTENTION, Doing.STALL_DMA)
     known = (culprit == serving) | (kinds[culprit] == Doing.MOVES)
     why = np.where(known, kinds[culprit], on_the_way)
+    why = np.where(begins < asks.started[culprit], Doing.STALL_BANK_PORTS, why)
     return np.where(culprit == NOBODY, Doing.STALL_FRONT_END, why).astype(np.int8)

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 DEFAULT_HARDWARE = "edge-128"
 PROGRAM_SUFFIX = ".npu"
+EFFORTS = {"fast": 0, "high": 200}
+"""Efforts of the compiler by name: schedules that it tries beside that of the estimates."""
 
 Progress = Callable[[int, int], None]
-"""Called now and then during a simulation with (instructions completed, all instructions)."""
+"""Called now and then with (steps done, all steps): instructions of a simulation, schedules of a search."""
 
 
 def load(path: str | Path) -> Graph:
@@ -72,14 +74,49 @@ def hardware(name: str | Path) -> Hardware:
     return hardware_file.hardware(name)
 
 
-def compile(graph: Graph, hw: str | Path | Hardware = DEFAULT_HARDWARE) -> Program:
+def compile(
+    graph: Graph,
+    hw: str | Path | Hardware = DEFAULT_HARDWARE,
+    *,
+    effort: str | int = "fast",
+    progress: Progress | None = None,
+) -> Program:
     """Compile a graph for a machine; `hw` is a preset, a file, or a Hardware.
 
-    Raises NpusimError for an operator that npusim does not have or a model that does not fit.
-    """
-    from npusim.scheduler import compile_graph
+    effort:   "fast" decides everything by estimates. A number of schedules to try, or "high", searches for a faster
+              program by the machine's own timing; it is never slower than the fast one, and always the same.
+    progress: called with (schedules tried, schedules to try).
 
-    return compile_graph(graph, hw if isinstance(hw, Hardware) else hardware(hw))
+    Raises NpusimError for an operator that npusim does not have, a model that does not fit or an unknown effort.
+    """
+    from npusim import scheduler
+
+    schedules = schedules_of_effort(effort)
+    machine = hw if isinstance(hw, Hardware) else hardware(hw)
+    if not schedules:
+        return scheduler.compile_graph(graph, machine)
+    from npusim.scheduler.search import search
+    from npusim.tuning import timing
+
+    return search(scheduler.prepare(graph, machine), timing, schedules, progress).program
+
+
+def schedules_of_effort(effort: str | int) -> int:
+    """How many schedules an effort tries beside that of the estimates: "fast", "high", or the number itself.
+
+    Raises NpusimError for anything else.
+    """
+    if isinstance(effort, str) and effort in EFFORTS:
+        return EFFORTS[effort]
+    try:
+        schedules = int(effort)
+    except ValueError:
+        schedules = -1
+    if schedules < 0:
+        raise NpusimError(
+            f"effort {effort!r}: may be {', '.join(EFFORTS)}, or how many schedules to try, 0 or more"
+        )
+    return schedules
 
 
 def simulate(
@@ -133,16 +170,18 @@ def run(
     timing_only: bool = False,
     *,
     seed: int = 0,
+    effort: str | int = "fast",
     progress: Progress | None = None,
 ) -> RunResult:
     """Load, compile and simulate a model in one call.
 
-    path: a model file, a `.npu` program, or the name of a built-in model.
-    hw:   a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
+    path:   a model file, a `.npu` program, or the name of a built-in model.
+    hw:     a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
+    effort: of the compiler, as for `compile`.
 
     The other arguments, and what is raised, are those of `simulate`.
     """
-    program, wall = prepare(path, hw)
+    program, wall = prepare(path, hw, effort=effort)
     result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
     return replace(result, source=_source(path), wall_s=replace(result.wall_s, **wall))
 
@@ -152,9 +191,20 @@ def _source(path: str | Path) -> str:
     return str(Path(path).resolve() if Path(path).is_file() else path)
 
 
-def prepare(path: str | Path, hw: str | Path | Hardware | None = None) -> tuple[Program, dict[str, float]]:
-    """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name."""
+def prepare(
+    path: str | Path,
+    hw: str | Path | Hardware | None = None,
+    *,
+    effort: str | int = "fast",
+    progress: Progress | None = None,
+) -> tuple[Program, dict[str, float]]:
+    """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
+
+    `effort` and `progress` are those of `compile`.
+    """
     from npusim.isa.program import Program
+
+    schedules = schedules_of_effort(effort)
 
     wall = {"load": 0.0, "compile": 0.0}
     chosen = hardware(hw) if isinstance(hw, str | Path) else hw
@@ -162,9 +212,13 @@ def prepare(path: str | Path, hw: str | Path | Hardware | None = None) -> tuple[
         model = open_model(path)
     if isinstance(model, Program):
         _require_same_hardware(path, model, chosen)
+        if schedules:
+            raise NpusimError(
+                f"{path}: compiled already, effort {effort} has nothing to search; give the model"
+            )
         return model, wall
     with _timed(wall, "compile"):
-        program = compile(model, chosen or DEFAULT_HARDWARE)
+        program = compile(model, chosen or DEFAULT_HARDWARE, effort=effort, progress=progress)
     return program, wall
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Cost, Region
 from npusim.isa.program import Program
+from npusim.timeline import distinct
 
 Amounts = NDArray[np.int64]
 
@@ -109,7 +110,7 @@ def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amount
     counts = [len(each) for each in starts]
     ends = begins + np.repeat([region.counts[-1] for region, _ in regions], counts)
     owner = np.repeat([layer for _, layer in regions], counts)
-    edges = np.unique(np.concatenate((begins, ends)))
+    edges = distinct(np.concatenate((begins, ends)))
     low, high = np.searchsorted(edges, begins), np.searchsorted(edges, ends)
     cells = np.repeat(high - np.cumsum(high - low), high - low) + np.arange((high - low).sum())
     first = np.full(len(edges), -1)

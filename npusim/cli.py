@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim import cli_catalogue, cli_compare, cli_program
+from npusim import cli_catalogue, cli_compare, cli_explore, cli_program
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
+    EffortOption,
     Guarded,
     HardwareOption,
     Model,
@@ -20,6 +21,7 @@ from npusim.cli_base import (
     ascii_only,
     check_targets,
     console,
+    start_lightly,
 )
 from npusim.isa.errors import NpusimError
 
@@ -81,6 +83,7 @@ def run(
     what_if: Annotated[
         bool, typer.Option("--what-if", help="Also try each hardware parameter doubled, by simulation.")
     ] = False,
+    effort: EffortOption = "fast",
 ) -> None:
     """Compile and execute a model, and print the summary."""
     from npusim import api, files
@@ -91,7 +94,8 @@ def run(
     reports = {"--json": json, "--csv": csv, "--trace": trace}
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
     check_targets(targets, {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None})
-    program, wall = api.prepare(model, hw)
+    with Progress(f"scheduling {model}") as progress:
+        program, wall = api.prepare(model, hw, effort=effort, progress=progress)
     values = None
     if input:
         from npusim.inputs import read_npz
@@ -104,7 +108,9 @@ def run(
         from npusim.variants import what_if as try_all
 
         with Progress("what if") as progress:
-            result = replace(result, variants=try_all(model, result.hardware, progress=progress))
+            result = replace(
+                result, variants=try_all(model, result.hardware, effort=effort, progress=progress)
+            )
     try:
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
@@ -166,10 +172,12 @@ def demo(hw: HardwareOption = None) -> None:
 cli_program.register(app)
 cli_catalogue.register(app)
 cli_compare.register(app)
+cli_explore.register(app)
 
 
 def main() -> None:
     """The entry point of `npusim`."""
+    start_lightly()
     if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

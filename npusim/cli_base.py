@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -24,6 +25,16 @@ HardwareOption = Annotated[
     str | None,
     typer.Option(
         "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
+    ),
+]
+
+EffortOption = Annotated[
+    str,
+    typer.Option(
+        "--effort",
+        metavar="fast|high|N",
+        help="How hard to look for a faster schedule; N: how many to try. [default: fast]",
+        show_default=False,
     ),
 ]
 
@@ -102,6 +113,16 @@ def check_targets(targets: Mapping[str, Path], sources: Mapping[str, Path | None
         other = taken.setdefault(path.resolve(), option)
         if other != option and (path.is_file() or not path.exists()):
             raise NpusimError(f"{option} {path}: is also {other}; give each a file of its own")
+
+
+def start_lightly() -> None:
+    """Settings for a process that runs one command: a tenth of a short run went into what they leave out.
+
+    What imports and compilation make lives to the end, so collections of garbage find nothing; and pydantic looks
+    for plugins in all installed packages.
+    """
+    gc.set_threshold(50_000)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def console() -> Console:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from npusim.cli_base import HardwareOption
+from npusim.cli_base import EffortOption, HardwareOption, Progress
 from npusim.isa.errors import NpusimError
 
 
@@ -28,12 +28,16 @@ def compile_model(
     ],
     output: ProgramFile,
     hw: HardwareOption = None,
+    effort: EffortOption = "fast",
 ) -> None:
     """Compile a model to a program that `npusim run` executes."""
     from npusim import api, files
 
     files.require_writable(output)
-    program = api.compile(api.load(model), hw or api.DEFAULT_HARDWARE)
+    api.schedules_of_effort(effort)
+    graph = api.load(model)
+    with Progress(f"scheduling {graph.name}") as progress:
+        program = api.compile(graph, hw or api.DEFAULT_HARDWARE, effort=effort, progress=progress)
     api.save_program(program, output)
     from npusim.reports import quantities as show
 

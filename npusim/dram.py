@@ -19,14 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 from numpy.typing import NDArray
-from simpy.events import EventPriority
 
+from npusim.cycle import DRAM_PORT_DECIDES, Settled
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Region
 from npusim.trace import INSTRUCTION_FETCH, Transfer
-
-_LATE = EventPriority(2)
-"""Behind SimPy's own priorities, 0 and 1."""
 
 
 class Grants(NamedTuple):
@@ -150,17 +147,6 @@ class _Request:
         self.landed = 0
 
 
-class _Settled(simpy.Event):
-    """An event `delay` cycles from now, behind everything else that happens in that cycle."""
-
-    def __init__(self, env: simpy.Environment, delay: int) -> None:
-        self.env = env
-        self.callbacks = []
-        self._value = None
-        self._ok = True
-        env.schedule(self, _LATE, delay)
-
-
 class DramPort:
     """The port as a SimPy process."""
 
@@ -229,18 +215,20 @@ class DramPort:
             if not self._active:
                 self._arrival = env.event()
                 yield self._arrival
-                yield _Settled(env, 0)
+                yield Settled(env, DRAM_PORT_DECIDES)
             request = self._active.popleft()
             start = int(env.now)
             if self._active:
                 stop = request.next + 1
-                yield _Settled(env, self._ends(request, stop)[0])
+                yield self._end(request, stop, self._ends(request, stop)[0])
             else:
                 stop = yield from self._serve_alone(request)
             self._account(request, start, stop)
             if stop == len(request.rows):
                 request.done.succeed(request.landed)
-                yield _Settled(env, 0)  # whoever asks because this transfer has ended is in time
+                yield Settled(
+                    env, DRAM_PORT_DECIDES
+                )  # whoever asks because this transfer has ended is in time
             elif request.requester == INSTRUCTION_FETCH:
                 self._active.appendleft(request)
             else:
@@ -253,13 +241,22 @@ class DramPort:
         start = int(env.now)
         ends = self._ends(request, len(request.rows))
         self._arrival = env.event()
-        yield _Settled(env, ends[-1]) | self._arrival
+        yield self._end(request, len(request.rows), ends[-1]) | self._arrival
         elapsed = int(env.now) - start
         # A grant that ends just now is complete; at the very start the first one is under way.
         under_way = bisect_left(ends, max(elapsed, 1))
+        stop = request.next + under_way + 1
         if self._active:
-            yield _Settled(env, ends[under_way] - elapsed)
-        return request.next + under_way + 1
+            yield self._end(request, stop, ends[under_way] - elapsed)
+        return stop
+
+    def _end(self, request: _Request, stop: int, delay: int) -> simpy.Event:
+        """The end of the grants up to `stop`: of a whole transfer when everything else ends that ends in that cycle,
+        else when the port decides who is next.
+        """
+        if stop == len(request.rows):
+            return self.env.timeout(delay)
+        return Settled(self.env, DRAM_PORT_DECIDES, delay)
 
     def _account(self, request: _Request, start: int, stop: int) -> None:
         """Book the grants from `request.next` up to `stop`, served from cycle `start` until now."""

@@ -1,4 +1,4 @@
-"""The machine: a front end, units that each run their own instructions in order, and one DRAM port.
+"""The machine: a front end, units that each run their own instructions in order, scratchpad banks, one DRAM port.
 
 All waiting happens here; what an instruction does and occupies is its row's business (`execute`, `cost`).
 One loop serves every unit. Time is counted in whole cycles of the NPU clock.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import simpy
 
+from npusim.banks import BankPorts
 from npusim.dram import UNPACED, DramPort, Pace
 from npusim.isa.errors import SimulationError
 from npusim.isa.hardware import Hardware
@@ -97,9 +98,11 @@ class _Machine:
         self.room: dict[Unit, simpy.Event] = {}
         self.gates: dict[Unit, list[tuple[int, simpy.Event]]] = {unit: [] for unit in PRODUCERS}
         count = len(instructions)
-        self.units = np.array([each.unit for each in instructions], np.int8)
-        self.dispatched, self.at_head, self.started, self.ended = (
-            np.full(count, -1, np.int64) for _ in range(4)
+        units = [each.unit for each in instructions]
+        self.units = np.array(units, np.int8)
+        self.banks = BankPorts(self.env, hardware, instructions, units, self.costs, program.host_calls)
+        self.dispatched, self.at_head, self.ready, self.started, self.ended = (
+            np.full(count, -1, np.int64) for _ in range(5)
         )
         self.blocked_by = np.full(count, -1, np.int8)
         self.fetched: deque[int] = deque()
@@ -169,13 +172,13 @@ class _Machine:
     def _barrier(self, index: int) -> Generator[simpy.Event, Any, None]:
         self.dispatched[index] = self.at_head[index] = self.env.now
         yield from self._await(index)
-        self.started[index] = self.ended[index] = self.env.now
+        self.ready[index] = self.started[index] = self.ended[index] = self.env.now
         self._count(index)
 
     # Units.
 
     def _unit(self, unit: Unit) -> Generator[simpy.Event, Any, None]:
-        """Take instructions from the queue; wait, read, be busy, write, count."""
+        """Take instructions from the queue; wait, get ports, read, be busy, write, count."""
         env, queue = self.env, self.queues[unit]
         while True:
             if not queue:
@@ -188,6 +191,10 @@ class _Machine:
                 room.succeed()
             self.at_head[index] = env.now
             yield from self._await(index)
+            self.ready[index] = env.now
+            ports = self.banks.ask(unit)
+            if ports is not None:
+                yield ports
             self.started[index] = env.now
             writes = None if self.memory is None else self.instructions[index].execute(self.memory)
             cost = self.costs[index]
@@ -199,6 +206,7 @@ class _Machine:
                 commit(writes)
             self.ended[index] = env.now
             del self.current[unit]
+            self.banks.release(unit)
             self._complete(unit)
             self._count(index)
 
@@ -262,7 +270,7 @@ class _Machine:
         return f'instruction {index} ({self.instructions[index].mnemonic}, layer "{layer}")'
 
     def _deadlock(self) -> str:
-        """Who waits for whom."""
+        """Who waits for whom. Nobody waits for ports of a bank: who holds some ends."""
         found = []
         stuck = dict(self.current)
         front = self.next_dispatch
@@ -290,6 +298,7 @@ class _Machine:
             self.units,
             self.dispatched,
             self.at_head,
+            self.ready,
             self.started,
             self.ended,
             self.blocked_by,

@@ -89,6 +89,12 @@ class Owners:
     at_work: NDArray[np.bool_]
 
 
+def distinct(values: Times) -> Times:
+    """The values sorted, each once: `numpy.unique`, which imports all of `numpy.ma` to ask whether they are masked."""
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
 def owners(program: Program, trace: Trace, total: int) -> Owners:
     """The instruction that each cycle of a run of `total` cycles belongs to.
 
@@ -97,7 +103,7 @@ def owners(program: Program, trace: Trace, total: int) -> Owners:
     """
     working = _working_unit(program, trace)
     active = np.flatnonzero(working >= 0)
-    bounds = np.unique(np.concatenate((trace.started[active], trace.ended[active], [0, total])))
+    bounds = distinct(np.concatenate((trace.started[active], trace.ended[active], [0, total])))
     begins = bounds[:-1]
     owner, at_work = np.full(len(begins), -1, np.int64), np.zeros(len(begins), bool)
     if not len(active):

@@ -32,7 +32,8 @@ class Trace:
     unit:      `npusim.isa.instruction.Unit` of each instruction (FRONT_END for barriers).
     dispatched: entered the queue of its unit.
     at_head:   first in its unit's queue with the unit free (then it waits for other units only).
-    started:   all waits satisfied: operands read.
+    ready:     all waits satisfied (then it waits for ports of the scratchpad's banks only).
+    started:   ports granted: operands read.
     ended:     results visible.
     blocked_by: unit whose completion came last among its waits, or -1 if it did not wait.
     busy:      cycles of own work (`Cost.cycles`); ended - started - busy is time lost to the DRAM port.
@@ -41,6 +42,7 @@ class Trace:
     unit: NDArray[np.int8]
     dispatched: NDArray[np.int64]
     at_head: NDArray[np.int64]
+    ready: NDArray[np.int64]
     started: NDArray[np.int64]
     ended: NDArray[np.int64]
     blocked_by: NDArray[np.int8]

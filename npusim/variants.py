@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from npusim.explore.executors import available_cores
 from npusim.isa.errors import NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import Parameter, change, parameters, to_dict
@@ -38,7 +39,7 @@ class Variant:
     """One changed parameter and what it brings.
 
     before, after:   its value, and the value that was tried; None where it could not be changed.
-    latency_ms, energy_uj, area_mm2:   of the variant; None if it was not run, area also while there is no model.
+    latency_ms, energy_uj, area_mm2:   of the variant; None if it was not run.
     *_percent:       the change of them, negative is less.
     reason:          why it was not run; empty if it was.
     """
@@ -68,7 +69,7 @@ class WhatIf:
     compiled: bool
     latency_ms: float
     energy_uj: float
-    area_mm2: float | None
+    area_mm2: float
     variants: tuple[Variant, ...]
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -95,13 +96,14 @@ class Point(NamedTuple):
 
     latency_ms: float
     energy_uj: float
-    area_mm2: float | None
+    area_mm2: float
 
 
 def what_if(
     model: str | Path | Graph | Program,
     hw: str | Path | Hardware | None = None,
     *,
+    effort: str | int = "fast",
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> WhatIf:
@@ -109,6 +111,7 @@ def what_if(
 
     model:    a model file, a built-in name, a Graph; or a program or `.npu` file, which brings its hardware.
     hw:       a preset, a file, or a Hardware; edge-128 if None.
+    effort:   of the compiler, for every variant, as for `npusim.compile`.
     jobs:     processes; as many as there are cores if None. The result does not depend on it.
     progress: called now and then with (variants done, all variants).
 
@@ -127,11 +130,12 @@ def what_if(
     else:
         base = chosen or api.hardware(api.DEFAULT_HARDWARE)
     begin = time.perf_counter()
-    now = evaluate(opened, base)
+    bench = _Bench(opened, effort)
+    now = bench.point(base)
     point_s = time.perf_counter() - begin
     tried = [_changed(base, parameter, factor) for parameter in parameters() for factor in parameter.what_if]
     runs = [each for each in tried if isinstance(each, _Try)]
-    found = _evaluate_all(opened, [each.hardware for each in runs], jobs, point_s, progress)
+    found = _points(bench, [each.hardware for each in runs], jobs, point_s, progress)
     variants = [each for each in tried if isinstance(each, Variant)]
     variants += [_variant(each, point, now) for each, point in zip(runs, found, strict=True)]
     return WhatIf(
@@ -160,23 +164,32 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
     return what_if(model, result.hardware, jobs=jobs)
 
 
-def evaluate(model: Graph | Program, hardware: Hardware) -> Point:
-    """What one machine gives. Raises NpusimError where the model, or the program as it is, does not fit."""
-    from npusim import api
-    from npusim.isa import table, validate
+class _Bench(NamedTuple):
+    """What is run on one machine after the other, and how hard the compiler tries."""
 
-    if isinstance(model, Program):
-        program = replace(model, hardware=hardware)
-        validate.validate(program, table.decode_all(program.code))
-    else:
-        program = api.compile(model, hardware)
-    result = api.simulate(program, timing_only=True)
-    return Point(result.latency_ms, float(result.energy_uj), _area_mm2(hardware))
+    model: Graph | Program
+    effort: str | int
 
+    def point(self, hardware: Hardware) -> Point:
+        """What one machine gives. Raises NpusimError where the model, or the program as it is, does not fit."""
+        from npusim import api
+        from npusim.area import area
+        from npusim.isa import table, validate
 
-def _area_mm2(hardware: Hardware) -> float | None:
-    """Area of the NPU; None while there is no model of it."""
-    return None
+        if isinstance(self.model, Program):
+            program = replace(self.model, hardware=hardware)
+            validate.validate(program, table.decode_all(program.code))
+        else:
+            program = api.compile(self.model, hardware, effort=self.effort)
+        result = api.simulate(program, timing_only=True)
+        return Point(result.latency_ms, float(result.energy_uj), area(hardware).total)
+
+    def attempt(self, hardware: Hardware) -> Point | str:
+        """What one machine gives, or why it gives nothing."""
+        try:
+            return self.point(hardware)
+        except NpusimError as fault:
+            return str(fault)
 
 
 class _Try(NamedTuple):
@@ -232,10 +245,10 @@ def _variant(tried: _Try, point: Point | str, now: Point) -> Variant:
     )
 
 
-def _percent(before: float | None, after: float | None) -> float | None:
-    """The change in percent; None where there is nothing to compare, or it comes from 0."""
-    if before is None or after is None or not before:
-        return 0.0 if before == after == 0 else None
+def _percent(before: float, after: float) -> float | None:
+    """The change in percent; None from 0 to anything else."""
+    if not before:
+        return None if after else 0.0
     return 100 * (after - before) / before
 
 
@@ -247,18 +260,18 @@ def _gain(variant: Variant) -> tuple[bool, float, float]:
 # Many machines
 
 
-def _evaluate_all(
-    model: Graph | Program,
+def _points(
+    bench: _Bench,
     machines: Sequence[Hardware],
     jobs: int | None,
     point_s: float,
     progress: Progress | None,
 ) -> list[Point | str]:
     """The point of every machine, or why there is none, in order; by several processes where that pays."""
-    workers = min(jobs or _cores(), len(machines))
+    workers = min(jobs or available_cores(), len(machines))
     parallel = workers > 1 and point_s * len(machines) > LEAST_PARALLEL_S and hasattr(os, "fork")
     points: list[Point | str] = []
-    source = _in_processes(model, machines, workers) if parallel else iter(())
+    source = _in_processes(bench, machines, workers) if parallel else iter(())
     with suppress(
         BrokenProcessPool
     ):  # a worker was killed: what is left is done here, which needs less memory
@@ -267,27 +280,18 @@ def _evaluate_all(
             if progress is not None:
                 progress(len(points), len(machines))
     for hardware in machines[len(points) :]:
-        points.append(_attempt(model, hardware))
+        points.append(bench.attempt(hardware))
         if progress is not None:
             progress(len(points), len(machines))
     return points
 
 
-def _attempt(model: Graph | Program, hardware: Hardware) -> Point | str:
-    try:
-        return evaluate(model, hardware)
-    except NpusimError as fault:
-        return str(fault)
-
-
-def _in_processes(
-    model: Graph | Program, machines: Sequence[Hardware], workers: int
-) -> Iterator[Point | str]:
+def _in_processes(bench: _Bench, machines: Sequence[Hardware], workers: int) -> Iterator[Point | str]:
     """Points in order. Forked workers have the model already, and need no `__main__` that can be imported."""
     import multiprocessing
 
     pool = ProcessPoolExecutor(
-        workers, multiprocessing.get_context("fork"), initializer=_begin_worker, initargs=(model,)
+        workers, multiprocessing.get_context("fork"), initializer=_begin_worker, initargs=(bench,)
     )
     try:
         yield from pool.map(_work, machines)
@@ -295,22 +299,15 @@ def _in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-_models: list[Graph | Program] = []
+_benches: list[_Bench] = []
 
 
-def _begin_worker(model: Graph | Program) -> None:
+def _begin_worker(bench: _Bench) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us is told, and stops us
-    _models.append(model)
+    _benches.append(bench)
 
 
 def _work(hardware: Hardware) -> Point | str:
-    return _attempt(_models[-1], hardware)
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return _benches[-1].attempt(hardware)

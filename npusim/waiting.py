@@ -2,8 +2,9 @@
 
 Every unit has a current instruction. Either it works; or it needs another unit to complete something, which is
 asked next; or it needs nothing any more but has not been dispatched, and the front end is asked: that may stand
-at a barrier, or before the full queue of a unit, which are asked in turn, or fetch and decode. Waits form no
-circle, or the machine would have stopped, so chains end.
+at a barrier, or before the full queue of a unit, which are asked in turn, or fetch and decode; or it is ready and
+needs ports of the scratchpad's banks, which ends the chain. Waits form no circle, or the machine would have stopped,
+so chains end.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Waiting:
     """At some cycles: the current instruction of every unit, whether it works, and whom it waits for.
 
     current:   int64 [units, cycles], -1 for a unit that has nothing left to do.
+    ready:     bool [units, cycles], the current instruction is ready or at work: between its waits and its end.
     works:     bool [units, cycles], the current instruction is between its start and its end.
     waits_for: int64 [units, cycles], the unit to ask next, -1 for none.
     at_queue:  bool [cycles], the front end stands before a full queue.
@@ -56,6 +58,7 @@ class Waiting:
     def __init__(self, trace: Trace, needs: Needs, queue_depth: int, cycles: Times) -> None:
         self.cycles = cycles
         self.current = np.full((_NODES, len(cycles)), NOBODY, np.int64)
+        self.ready = np.zeros((_NODES, len(cycles)), bool)
         self.works = np.zeros((_NODES, len(cycles)), bool)
         self.waits_for = np.full((_NODES, len(cycles)), NOBODY, np.int64)
         self.at_queue = np.zeros(len(cycles), bool)
@@ -71,6 +74,7 @@ class Waiting:
         current = own[np.minimum(position, len(own) - 1)]
         left = position < len(own)
         self.current[unit] = np.where(left, current, NOBODY)
+        self.ready[unit] = left & (self.cycles >= trace.ready[current])
         self.works[unit] = left & (self.cycles >= trace.started[current])
         undispatched = np.where(self.cycles < trace.dispatched[current], np.int64(Unit.FRONT_END), NOBODY)
         asked = np.where(self.cycles < needs.met[current], needs.unit[current], undispatched)
@@ -90,7 +94,8 @@ class Waiting:
         """The same at some of the cycles."""
         part = object.__new__(Waiting)
         part.cycles, part.at_queue = self.cycles[positions], self.at_queue[positions]
-        part.current, part.works = self.current[:, positions], self.works[:, positions]
+        part.current, part.ready = self.current[:, positions], self.ready[:, positions]
+        part.works = self.works[:, positions]
         part.waits_for = self.waits_for[:, positions]
         return part
 
@@ -100,7 +105,8 @@ class Waiting:
         return layers[np.where(self.works[unit], self.current[unit], NOBODY)]
 
     def chase(self, unit: NDArray[np.int8]) -> tuple[Times, Flags]:
-        """The instruction that works at the end of each chain from the units `unit`, -1 for the front end.
+        """The instruction that works, or waits for ports of banks, at the end of each chain from the units `unit`;
+        -1 for the front end.
 
         Also whether the chain leads past a full queue: what it began with then needs nothing of what it ends
         with, it only stands behind something that does.
@@ -109,12 +115,12 @@ class Waiting:
         node, queued = unit.astype(np.int64), np.zeros(len(column), bool)
         for _ in range(_NODES):
             following = self.waits_for[node, column]
-            moving = ~self.works[node, column] & (following != NOBODY)
+            moving = ~self.ready[node, column] & (following != NOBODY)
             if not moving.any():
                 break
             queued |= moving & (node == Unit.FRONT_END) & self.at_queue
             node = np.where(moving, following, node)
-        return np.where(self.works[node, column], self.current[node, column], NOBODY), queued
+        return np.where(self.ready[node, column], self.current[node, column], NOBODY), queued
 
 
 def _found_full_queue(trace: Trace, queue_depth: int) -> Flags:

@@ -70,13 +70,15 @@ def _slices(result: RunResult) -> Iterator[Event]:
     begin, end = _whole_ns(result, trace.started), _whole_ns(result, trace.ended)
     rows = zip(
         *(column.tolist() for column in (trace.unit, program.layer_of, begin, (end - begin).round(3))),
-        *(column.tolist() for column in (trace.dispatched, trace.at_head, trace.started, trace.ended)),
-        *(column.tolist() for column in (trace.busy, trace.blocked_by)),
+        *(column.tolist() for column in (trace.dispatched, trace.at_head, trace.ready)),
+        *(column.tolist() for column in (trace.started, trace.ended, trace.busy, trace.blocked_by)),
         mnemonics,
         strict=True,
     )
     for index, row in enumerate(rows):
-        unit, layer, ts, duration, dispatched, at_head, started, ended, busy, blocked_by, mnemonic = row
+        unit, layer, ts, duration, dispatched, at_head, ready, started, ended, busy, blocked_by, mnemonic = (
+            row
+        )
         source = program.layers[layer] if layer < len(program.layers) else None
         name = source.name if source else ""
         yield {
@@ -96,7 +98,8 @@ def _slices(result: RunResult) -> Iterator[Event]:
                 "own_cycles": busy,
                 "dram_wait_cycles": ended - started - busy,
                 "queue_cycles": at_head - dispatched,
-                "token_wait_cycles": started - at_head,
+                "token_wait_cycles": ready - at_head,
+                "bank_wait_cycles": started - ready,
                 "waited_for": UNIT_NAMES[Unit(blocked_by)] if blocked_by >= 0 else "nobody",
             },
         }
@@ -105,7 +108,7 @@ def _slices(result: RunResult) -> Iterator[Event]:
 def _arrows(result: RunResult) -> Iterator[Event]:
     """From the instruction whose completion came last among the waits, to the one that waited."""
     trace = result.execution.trace
-    producers = producer_of(trace.unit, trace.started, trace.ended, trace.blocked_by)
+    producers = producer_of(trace.unit, trace.ready, trace.ended, trace.blocked_by)
     middle = _us(result, (trace.started + trace.ended) / 2)
     begin = _whole_ns(result, trace.started)
     for consumer in np.flatnonzero(producers >= 0).tolist():
@@ -120,17 +123,17 @@ def _arrows(result: RunResult) -> Iterator[Event]:
 
 def producer_of(
     unit: NDArray[np.int8],
-    started: NDArray[np.int64],
+    ready: NDArray[np.int64],
     ended: NDArray[np.int64],
     blocked_by: NDArray[np.int8],
 ) -> NDArray[np.int64]:
-    """Per instruction the one it waited for, or -1: the last of that unit to end by the time it started."""
+    """Per instruction the one it waited for, or -1: the last of that unit to end by the time it was ready."""
     producers = np.full(len(unit), -1, np.int64)
     for other in np.unique(blocked_by[blocked_by >= 0]):
         there = np.flatnonzero(unit == other)
         there = there[np.argsort(ended[there], kind="stable")]
         waiting = np.flatnonzero(blocked_by == other)
-        last = np.searchsorted(ended[there], started[waiting], side="right") - 1
+        last = np.searchsorted(ended[there], ready[waiting], side="right") - 1
         found = last >= 0
         producers[waiting[found]] = there[last[found]]
     return producers

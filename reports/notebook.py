@@ -101,20 +101,17 @@ def comparison(found: Comparison) -> str:
 
 def what_if(found: WhatIf) -> str:
     """What a change of each hardware parameter would bring."""
-    area = found.area_mm2 is not None
     rows = [
         (
             each.parameter,
             value(each.before),
             value(each.after),
-            percent(each.latency_percent),
-            percent(each.energy_percent),
+            *map(percent, (each.latency_percent, each.energy_percent, each.area_percent)),
         )
-        + ((percent(each.area_percent),) if area else ())
         for each in found.variants
         if not each.reason and matters(each)
     ]
-    head = ("parameter", "now", "then", "latency", "energy", *(["area"] if area else []))
+    head = ("parameter", "now", "then", "latency", "energy", "area")
     return _block(f"{found.model} on {found.hardware.name}: what if", _table(head, rows), _text(how(found)))
 
 

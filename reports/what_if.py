@@ -37,7 +37,7 @@ def table(found: WhatIf, width: int) -> RenderableType:
     quiet = [each for each in ran if not matters(each)]
     return Group(
         Text("What if, one parameter at a time", style="bold"),
-        _rows(felt, found.area_mm2 is not None, width) if felt else Text("  nothing matters here"),
+        _rows(felt, width) if felt else Text("  nothing matters here"),
         *_without_effect(quiet),
         *_not_run(found),
         _remark(how(found)),
@@ -45,7 +45,7 @@ def table(found: WhatIf, width: int) -> RenderableType:
 
 
 def matters(variant: Variant) -> bool:
-    """Whether latency or energy change by more than rounding hides."""
+    """Whether latency or energy change by more than rounding hides; area alone is not what was asked."""
     return any(
         abs(each or 0.0) >= LEAST_PERCENT for each in (variant.latency_percent, variant.energy_percent)
     )
@@ -70,15 +70,15 @@ def percent(change: float | None) -> str:
     return f"{change:+.1f} %" if change else "="
 
 
-def _rows(variants: Iterable[Variant], area: bool, width: int) -> RenderableType:
+def _rows(variants: Iterable[Variant], width: int) -> RenderableType:
     grid = Table.grid(padding=(0, 2 if width >= 72 else 1))
     grid.add_column(overflow="fold", min_width=14)
-    for _ in range(5 if area else 4):
+    for _ in range(5):
         grid.add_column(justify="right", no_wrap=True)
-    words = ["  parameter", "now", "then", "latency", "energy", *(["area"] if area else [])]
+    words = ["  parameter", "now", "then", "latency", "energy", "area"]
     grid.add_row(*(Text(word, style="dim") for word in words))
     for each in variants:
-        changes = [each.latency_percent, each.energy_percent, *([each.area_percent] if area else [])]
+        changes = [each.latency_percent, each.energy_percent, each.area_percent]
         texts = [Text(percent(change), style=_style(change)) for change in changes]
         grid.add_row(f"  {each.parameter}", value(each.before), Text(value(each.after), style="bold"), *texts)
     return grid

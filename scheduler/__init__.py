@@ -1,5 +1,6 @@
 """The scheduler: how a network is fitted to a machine."""
 
-from npusim.scheduler.compile import compile_graph
+from npusim.scheduler.compile import compile_graph, schedule
+from npusim.scheduler.network import prepare
 
-__all__ = ["compile_graph"]
+__all__ = ["compile_graph", "prepare", "schedule"]

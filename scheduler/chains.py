@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from npusim.isa.hardware import Hardware
 from npusim.kernels.work import Tile, Work
 from npusim.scheduler.allocate import aligned
+from npusim.scheduler.choices import Band
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import operand_tensor
 from npusim.scheduler.tiling import PARTS, output_bytes
@@ -57,20 +58,35 @@ def _link_position(producer: Work, consumer: Work) -> int:
 
 
 def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
-    """The chains that are faster than their works one by one, by first item."""
+    """The chains that the choices ask for or that are faster than their works one by one, by first item."""
     found: dict[int, Chain] = {}
+    chosen = residents.choices.chains
     index = 0
     while index < len(residents.items):
-        chain = _best_from(residents, index, hardware)
+        band = chosen.get(index)
+        if band is None or residents.refused.intersection(range(index, index + band.length)):
+            chain = _best_from(residents, index, hardware)
+        else:
+            chain = _chosen(residents, index, band, hardware)
         if chain is not None:
             found[index] = chain
         index += 1 if chain is None else len(chain.items)
     return found
 
 
+def _chosen(residents: Residents, first: int, band: Band, hardware: Hardware) -> Chain | None:
+    """The chain that the choices ask for, or None where there is none of this length that fits."""
+    links = tuple(links_from(residents, first))[: band.length - 1]
+    if band.length < 2 or len(links) < band.length - 1:
+        return None
+    items = tuple(range(first, first + band.length))
+    fused = _fused(residents, items, links, hardware, band.row_step)
+    return None if fused is None else fused[1]
+
+
 def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | None:
     """The chain from an item that saves most per work, or None."""
-    links = list(_links_from(residents, first))[: LONGEST - 1]
+    links = list(links_from(residents, first))[: LONGEST - 1]
     if not links:
         return None
     best: tuple[float, Chain] | None = None
@@ -86,7 +102,7 @@ def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | 
     return None if best is None else best[1]
 
 
-def _links_from(residents: Residents, first: int) -> Iterator[int]:
+def links_from(residents: Residents, first: int) -> Iterator[int]:
     """Storages that are made by one item, read only by the next, and have no place in the scratchpad."""
     graph, forest = residents.graph, residents.forest
     for index in range(first, len(residents.items) - 1):
@@ -126,17 +142,22 @@ def _alone(residents: Residents, index: int) -> float:
 
 
 def _fused(
-    residents: Residents, items: tuple[int, ...], links: tuple[int, ...], hardware: Hardware
+    residents: Residents,
+    items: tuple[int, ...],
+    links: tuple[int, ...],
+    hardware: Hardware,
+    row_step: int | None = None,
 ) -> tuple[float, Chain] | None:
-    """Estimated cycles and the row step of a chain, or None if no band fits."""
+    """Estimated cycles and the chain with the best row step, or that given; None if no band fits."""
     works = _works(residents, items)
     budget = min(residents.budget(index) for index in items)
     constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in works)
     best: tuple[float, Chain] | None = None
     worse = 0
     rows = works[-1].rows
-    for row_step in dict.fromkeys(-(-rows // parts) for parts in PARTS if parts <= rows):
-        chain = Chain(items, row_step, links)
+    steps = [row_step] if row_step else row_steps(rows)
+    for step in steps:
+        chain = Chain(items, step, links)
         bands = chain.bands(works)
         samples = [bands[0], bands[len(bands) // 2], bands[-1]]
         if any(tile.rows <= 0 for band in bands for tile in band):
@@ -154,10 +175,16 @@ def _fused(
     return best
 
 
+def row_steps(rows: int) -> list[int]:
+    """The band heights worth a look, coarse ones first."""
+    return list(dict.fromkeys(-(-rows // parts) for parts in PARTS if parts <= rows))
+
+
 def _band_bytes(
     residents: Residents, items: Sequence[int], works: Sequence[Work], band: Sequence[Tile]
 ) -> int:
-    """Scratchpad bytes of one band: the widest pair of neighbouring links, and two buffers at either end."""
+    """Scratchpad bytes of one band: the widest pair of neighbouring links, and several buffers at either end."""
+    depth = residents.choices.depth
     sizes = [
         aligned(output_bytes(work, tile.rows, tile.channels)) for work, tile in zip(works, band, strict=True)
     ]
@@ -165,8 +192,8 @@ def _band_bytes(
     size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
     residency = residents.residency(residents.items[items[-1]], works[-1])
     if not residency.output:
-        size += 2 * sizes[-1]
-    return size + 2 * sum(_streamed(residents, items, works, band))
+        size += depth.results * sizes[-1]
+    return size + depth.inputs * sum(_streamed(residents, items, works, band))
 
 
 def _streamed(

@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from npusim.isa.errors import CompileError
-from npusim.isa.hardware import Hardware
-from npusim.kernels.graph import Graph
 from npusim.kernels.work import Work
 from npusim.scheduler.allocate import aligned
+from npusim.scheduler.choices import Choices
+from npusim.scheduler.network import Network
 from npusim.scheduler.storage import Aliases, Item, Storage, operand_tensor
-from npusim.scheduler.tiling import Residency, TileSearch
+from npusim.scheduler.tiling import SINGLE, Cut, Depth, Residency, TileSearch
 
 
 class Residents:
     """The resident storages (by root tensor) and what is left of the scratchpad at each item.
 
     `unhurried` items load nothing ahead of the tile that needs it: what waits may split the room of a larger
-    buffer.
+    buffer. `refused` items are no longer cut as the choices ask, because that did not fit.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        items: Sequence[Item],
-        storages: Mapping[int, Storage],
-        forest: Aliases,
-        hardware: Hardware,
+        self, network: Network, forest: Aliases, storages: Mapping[int, Storage], choices: Choices
     ) -> None:
-        self.graph = graph
-        self.items = items
+        self.network = network
+        self.graph = network.graph
+        self.items = network.items
+        self.hardware = network.hardware
         self.storages = storages
         self.forest = forest
-        self.hardware = hardware
-        self.capacity_bytes = hardware.scratchpad.size_kib * 1024
-        self.roots = {root for root, storage in storages.items() if storage.may_be_resident}
-        self.unhurried: set[int] = set()
-        self._limits: list[int | None] = [None] * len(items)
+        self.choices = choices
+        self.capacity_bytes = network.hardware.scratchpad.size_kib * 1024
+        evicted = {forest.root(tensor)[0] for tensor in choices.evicted}
+        self._kept = {forest.root(tensor)[0] for tensor in choices.kept}
+        self.roots = {root for root, storage in storages.items() if storage.may_be_resident} - evicted
+        self.unhurried: set[int] = set(choices.unhurried)
+        self.refused: set[int] = set()
+        self._limits: list[int | None] = [None] * len(self.items)
+        self._narrow: set[int] = set()
         self._first_uses = self._find_first_uses()
-        self._searches: dict[tuple[int, Residency], TileSearch] = {}
 
     def resident(self, item: Item, operand: tuple[str, int]) -> bool:
         """Whether an operand of an item lives in the scratchpad."""
@@ -67,34 +67,62 @@ class Residents:
                     found.setdefault(self.forest.root(tensor)[0], item)
         return found
 
-    def search(self, index: int) -> TileSearch:
-        """The tile search of a work as its operands lie now; remembered from one attempt to the next."""
-        item = self.items[index]
+    def search(self, index: int, depth: Depth | None = None) -> TileSearch:
+        """The tile search of a work as its operands lie now, for the buffers it may have or others; remembered."""
+        item, searches = self.items[index], self.network.searches
         if not isinstance(item.body, Work):
             raise ValueError(f"item {index} is no work")
-        key = (index, self.residency(item, item.body))
-        if key not in self._searches:
-            self._searches[key] = TileSearch(item.body, key[1], self.hardware)
-        return self._searches[key]
+        residency, depth = self.residency(item, item.body), depth or self.depth(index)
+        key = (index, residency, depth, self.packs(index))
+        if key not in searches:
+            searches[key] = TileSearch(item.body, residency, self.hardware, depth, self.packs(index))
+        return searches[key]
 
-    def _live(self, index: int) -> list[int]:
+    def depth(self, index: int) -> Depth:
+        """How many buffers per operand the tiles of an item are sized for."""
+        return SINGLE if index in self._narrow else self.choices.depth
+
+    def packs(self, index: int) -> bool:
+        """Whether the weights of an item are packed where the hardware can and it saves bytes."""
+        return index not in self.choices.unpacked
+
+    def cut(self, index: int) -> Cut | None:
+        """How a work is cut: as the choices say, or the fastest way by estimate; None if nothing fits."""
+        chosen = self.choices.cuts.get(index)
+        if chosen is not None and index not in self.refused:
+            return chosen
+        best = self.search(index).best(self.budget(index))
+        return None if best is None else best[1]
+
+    def live(self, index: int) -> list[int]:
         """The residents that are live at an item."""
         return [root for root in self.roots if self.storages[root].first <= index <= self.storages[root].last]
 
     def live_bytes(self, index: int) -> int:
         """Bytes of the residents that are live at an item."""
-        return sum(aligned(self.storages[root].size_bytes) for root in self._live(index))
+        return sum(aligned(self.storages[root].size_bytes) for root in self.live(index))
 
     def budget(self, index: int) -> int:
         """Bytes that the streaming buffers of an item may take."""
         room, limit = self.capacity_bytes - self.live_bytes(index), self._limits[index]
+        if self.choices.room < 1:
+            room = min(room, max(int(room * self.choices.room), self._smallest(index)))
         return room if limit is None else min(room, limit)
 
     def fit(self) -> None:
-        """Evict until every item has room for its smallest buffers. Raises CompileError when it cannot."""
+        """Evict until every item has room for its smallest buffers; what is left with nobody to evict does with one
+        buffer per operand. Raises CompileError when that does not help either.
+        """
         for index in range(len(self.items)):
             while self._smallest(index) > self.capacity_bytes - self.live_bytes(index):
-                self.evict(index)
+                self._give_way(index)
+
+    def _give_way(self, index: int) -> None:
+        """Evict for an item; with nobody left to evict, give it one buffer per operand. Raises CompileError."""
+        if self.live(index) or index in self._narrow:
+            self.evict(index)
+        else:
+            self._narrow.add(index)
 
     def _smallest(self, index: int) -> int:
         """Bytes that the streaming buffers of an item need at least; moves and host calls have none."""
@@ -102,22 +130,26 @@ class Residents:
 
     def shrink(self, index: int) -> None:
         """Give an item less room, after its buffers found no place; when that leads nowhere, evict; then slow down.
+        Before all that, cut it as estimated where the choices want something else.
 
         Raises CompileError when nothing helps.
         """
         item = self.items[index]
+        if index not in self.refused and self.choices.shapes(index):
+            self.refused.add(index)
+            return
         smallest, budget = self._smallest(index), self.budget(index)
         if isinstance(item.body, Work) and budget > smallest:
             self._limits[index] = max(budget * 3 // 5, smallest)
-        elif index not in self.unhurried and not self._live(index):
+        elif index not in self.unhurried and not self.live(index):
             self.unhurried.add(index)
         else:
             self._limits[index] = None
-            self.evict(index)
+            self._give_way(index)
 
     def evict(self, index: int) -> None:
         """Send one storage that is live at an item to DRAM: the one that costs least traffic per byte of need."""
-        item, live = self.items[index], self._live(index)
+        item, live = self.items[index], self.live(index)
         if not live:
             raise CompileError(self._message(index))
         used = set()
@@ -125,7 +157,7 @@ class Residents:
             operands = [rows.operand for rows, _ in item.body.inputs] + [item.body.output.operand]
             used = {self.forest.root(operand_tensor(self.graph, item.node, ref))[0] for ref in operands}
         # Bystanders first (their eviction needs no buffers here), then the largest.
-        live.sort(key=lambda root: (root in used, -self.storages[root].size_bytes, root))
+        live.sort(key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root))
         self.roots.discard(live[0])
 
     def _message(self, index: int) -> str:

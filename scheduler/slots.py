@@ -20,9 +20,6 @@ from npusim.scheduler.storage import Item, Storage, operand_tensor
 from npusim.scheduler.tiling import output_bytes
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy, strided_copy
 
-_LEAD_SLOTS = 8
-"""How many slots before its first use a storage that comes from DRAM may claim its bytes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -65,6 +62,7 @@ class SlotBuilder:
         self.buffers: list[Buffer] = []
         self.item_of_slot: list[int] = []
         self.memory = Allocator(residents.capacity_bytes)
+        self._lead_slots = residents.choices.lead_slots
         self._store_channel = min(1, hardware.dma.channels - 1)
         self._loaded: dict[int, int] = {}
         self._plans: list[_Plan] = []
@@ -96,10 +94,9 @@ class SlotBuilder:
         first = len(self.item_of_slot)
         tiles, share = [Tile(0, 1, 0, 1)], True
         if isinstance(item.body, Work):
-            best = self.residents.search(index).best(self.residents.budget(index))
-            if best is None:
+            cut = self.residents.cut(index)
+            if cut is None:
                 raise DoesNotFit(index)
-            cut = best[1]
             tiles, share = cut.tiles(item.body), cut.keep_constants or cut.channels_outside
         self.item_of_slot += [index] * len(tiles)
         slots = list(range(first, len(self.item_of_slot)))
@@ -124,7 +121,7 @@ class SlotBuilder:
             first = plans[max(each.first, 0)].first
             if each.from_dram:
                 reader = self._first_work_use(root)
-                first = max(self._written(each, reader), plans[reader].first - _LEAD_SLOTS)
+                first = max(self._written(each, reader), plans[reader].first - self._lead_slots)
             last = plans[min(each.last, len(plans) - 1)].last
             address = self.memory.place(each.size_bytes, first, max(last, first))
             buffer = Buffer(each.name, each.size_bytes, first, max(last, first), address or 0, True)
@@ -174,7 +171,7 @@ class SlotBuilder:
 
     def _work_slots(self, index: int, item: Item, work: Work, plan: _Plan) -> list[Slot]:
         name = self.graph.nodes[item.node].name
-        constants = self._constant_buffers(item, work, plan)
+        constants = self._constant_buffers(index, item, work, plan)
         inputs = [
             self._input_buffers(index, item, work, position, plan) for position in range(len(work.inputs))
         ]
@@ -213,11 +210,12 @@ class SlotBuilder:
             )
         return made
 
-    def _constant_buffers(self, item: Item, work: Work, plan: _Plan) -> list[Buffer | None]:
+    def _constant_buffers(self, index: int, item: Item, work: Work, plan: _Plan) -> list[Buffer | None]:
         """The buffer with the constants of each tile; consecutive uses share one, kept ones all."""
         if work.constant_bytes(0, work.channels) == 0:
             return [None] * len(plan.tiles)
         name = f"{self.graph.nodes[item.node].name}: constants"
+        pack = self.residents.packs(index)
         current: dict[tuple[int, int], Buffer] = {}
         found: list[Buffer | None] = []
         before: tuple[int, int] | None = None
@@ -225,18 +223,18 @@ class SlotBuilder:
             key = (tile.first_channel, tile.last_channel)
             if key not in current or (not plan.share_constants and key != before):
                 current[key] = self._new_buffer(name, work.constant_bytes(*key), slot, slot)
-                self.loads.append(self._constant_load(item, work, key, current[key], slot))
+                self.loads.append(self._constant_load(item, work, key, current[key], slot, pack))
             current[key].last_slot = slot
             before = key
             found.append(current[key])
         return found
 
     def _constant_load(
-        self, item: Item, work: Work, channels: tuple[int, int], buffer: Buffer, slot: int
+        self, item: Item, work: Work, channels: tuple[int, int], buffer: Buffer, slot: int, pack: bool
     ) -> Load:
         """The load of the constants of some channels, packed where that is shorter and the hardware can."""
         constants = work.constants(*channels)
-        content, packed_bytes = block(constants, bool(self.hardware.dma.decoder_bytes_per_cycle))
+        content, packed_bytes = block(constants, pack and bool(self.hardware.dma.decoder_bytes_per_cycle))
         address = self.layout.chunk((id(work), *channels), content)
         load = Load(buffer, slot, 0, item.node, address, 0, content.size_bytes)
         if packed_bytes and constants.weights is not None:

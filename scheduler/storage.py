@@ -66,6 +66,12 @@ class Aliases:
     def __init__(self) -> None:
         self.parent: dict[int, tuple[int, int]] = {}
 
+    def copy(self) -> Aliases:
+        """A forest of its own with the same trees."""
+        other = Aliases()
+        other.parent = dict(self.parent)
+        return other
+
     def root(self, tensor: int) -> tuple[int, int]:
         """The storage's root tensor and the offset of `tensor` in it."""
         offset = 0
@@ -118,10 +124,13 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
     return forest, free
 
 
-def share_in_place(graph: Graph, forest: Aliases, items: Sequence[Item]) -> list[int]:
+def share_in_place(
+    graph: Graph, forest: Aliases, items: Sequence[Item], apart: frozenset[int] = frozenset()
+) -> list[int]:
     """Let an output take over the memory of an input that nobody needs any more; returns those that do.
 
-    Only memory that works alone write and read in the scratchpad: bytes in DRAM keep their meaning.
+    Only memory that works alone write and read in the scratchpad: bytes in DRAM keep their meaning. Outputs
+    that are to stay `apart` do not.
     """
     shared: list[int] = []
     fixed = {*graph.inputs, *graph.outputs, *graph.variables}
@@ -148,7 +157,7 @@ def share_in_place(graph: Graph, forest: Aliases, items: Sequence[Item]) -> list
         for position in item.body.overwrites:
             root, offset = forest.root(sources[position])
             same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes
-            alone = output not in forest.parent and writers.get(output) == 1
+            alone = output not in forest.parent and writers.get(output) == 1 and output not in apart
             if (
                 root in kept
                 or output in kept

@@ -8,39 +8,57 @@ starts (a vector clock).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from npusim.isa.instruction import PRODUCERS, Instruction, Region, Space
 from npusim.isa.program import HostCall
 
-_Access = tuple[int, int, Region, int, int]
-"""(first byte, end, region, unit, instruction)."""
 
-
-class _History:
-    """What has touched one memory and may still matter to those that come."""
+class _Accesses:
+    """What one unit did to one memory, in program order."""
 
     def __init__(self) -> None:
-        self.reads: list[_Access] = []
-        self.writes: list[_Access] = []
+        self._all: list[tuple[int, int, Region, int]] = []
+        self._low, self._high = 1 << 64, 0
 
-    def add_write(self, region: Region, unit: int, index: int) -> None:
-        """Note a write. Whoever conflicts with an access that a dense write covers conflicts with the write too."""
+    def add(self, region: Region, position: int) -> None:
+        """Note an access by the instruction at a position of the program."""
         start, end = region.address, region.end
-        if not region.strides:
-            self.reads = [each for each in self.reads if each[0] < start or each[1] > end]
-            self.writes = [each for each in self.writes if each[0] < start or each[1] > end]
-        self.writes.append((start, end, region, unit, index))
+        self._all.append((start, end, region, position))
+        self._low, self._high = min(self._low, start), max(self._high, end)
+
+    def latest(self, region: Region, certain: int) -> int | None:
+        """The last instruction that shares bytes with a region, if it lies behind the position `certain`."""
+        start, end = region.address, region.end
+        if end <= self._low or start >= self._high:
+            return None
+        for first, last, other, position in reversed(self._all):
+            if position <= certain:
+                break
+            if first < end and start < last and _rows_overlap(region, other):
+                return position
+        return None
 
 
-def _clashes(accesses: list[_Access], region: Region, unit: int) -> list[int]:
-    """The instructions on other units whose accesses share bytes with a region."""
-    start, end = region.address, region.end
-    return [
-        index
-        for first, last, other, owner, index in accesses
-        if first < end and start < last and owner != unit and _rows_overlap(region, other)
-    ]
+_Histories = Mapping[tuple[Space, int], _Accesses]
+"""Accesses by memory and unit."""
+
+
+def _clashes(
+    histories: _Histories, regions: Sequence[Region], unit: int, certain: Sequence[int]
+) -> Iterator[int]:
+    """Of each other unit the last instruction that shares bytes with each region: it completes after those before.
+
+    certain: for each unit, the position of its last instruction that is known to have completed.
+    """
+    for (space, other), accesses in histories.items():
+        if other != unit:
+            for region in regions:
+                if region.space == space:
+                    found = accesses.latest(region, certain[other])
+                    if found is not None:
+                        yield found
 
 
 def overlap(a: Region, b: Region) -> bool:
@@ -71,21 +89,21 @@ def _rows_overlap(a: Region, b: Region) -> bool:
 def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCall]) -> None:
     """Set the waits of all instructions, in place."""
     width = len(PRODUCERS)
-    completed = [0] * width
+    of_unit: list[list[int]] = [[] for _ in range(width)]
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
     certain_of: list[list[int]] = []
     ordinal: list[int] = []
-    history = {space: _History() for space in Space}
+    reads_of: defaultdict[tuple[Space, int], _Accesses] = defaultdict(_Accesses)
+    writes_of: defaultdict[tuple[Space, int], _Accesses] = defaultdict(_Accesses)
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)
         reads, writes = instruction.regions(host_calls)
-        clashes: set[int] = set()
-        for region in reads:
-            clashes.update(_clashes(history[region.space].writes, region, unit))
-        for region in writes:
-            clashes.update(_clashes(history[region.space].writes, region, unit))
-            clashes.update(_clashes(history[region.space].reads, region, unit))
         known = list(certain_of_unit[unit])
+        certain = [of_unit[u][known[u] - 1] if known[u] else -1 for u in range(width)]
+        clashes = {
+            *_clashes(writes_of, (*reads, *writes), unit, certain),
+            *_clashes(reads_of, writes, unit, certain),
+        }
         waits = [0] * width
         for earlier in sorted(clashes, reverse=True):
             producer = int(instructions[earlier].unit)
@@ -99,10 +117,9 @@ def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCa
                     known[other] = value
         instruction.waits = tuple(waits)
         certain_of.append(known)
-        ordinal.append(completed[unit])
-        completed[unit] += 1
-        certain_of_unit[unit] = [*known[:unit], completed[unit], *known[unit + 1 :]]
-        for region in writes:
-            history[region.space].add_write(region, unit, index)
-        for region in reads:
-            history[region.space].reads.append((region.address, region.end, region, unit, index))
+        ordinal.append(len(of_unit[unit]))
+        of_unit[unit].append(index)
+        certain_of_unit[unit] = [*known[:unit], len(of_unit[unit]), *known[unit + 1 :]]
+        for history, regions in ((reads_of, reads), (writes_of, writes)):
+            for region in regions:
+                history[region.space, unit].add(region, index)

@@ -31,6 +31,20 @@ class Residency:
 
 
 @dataclass(frozen=True, slots=True)
+class Depth:
+    """Buffers per operand that streams, so that one is filled or emptied while another is in use."""
+
+    inputs: int = 2
+    constants: int = 2
+    results: int = 2
+
+
+DOUBLE = Depth()
+SINGLE = Depth(1, 1, 1)
+"""No overlap of transfers and computation, for the smallest scratchpad."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """A way to tile a work.
 
@@ -73,10 +87,10 @@ def _spans(total: int, step: int) -> list[tuple[int, int]]:
     return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
 
 
-def _constant_traffic(work: Work, hardware: Hardware) -> float:
-    """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder."""
+def _constant_traffic(work: Work, hardware: Hardware, pack: bool) -> float:
+    """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder and it is wanted."""
     size = work.constant_bytes(0, work.channels)
-    if not size or not hardware.dma.decoder_bytes_per_cycle:
+    if not size or not pack or not hardware.dma.decoder_bytes_per_cycle:
         return size
     constants = work.constants(0, work.channels)
     if constants.weights is None:
@@ -90,11 +104,19 @@ class TileSearch:
     Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
     """
 
-    def __init__(self, work: Work, residency: Residency, hardware: Hardware) -> None:
+    def __init__(
+        self,
+        work: Work,
+        residency: Residency,
+        hardware: Hardware,
+        depth: Depth = DOUBLE,
+        pack: bool = True,
+    ) -> None:
         self._work = work
         self._residency = residency
         self._hardware = hardware
-        self._constant_traffic = _constant_traffic(work, hardware)
+        self._depth = depth
+        self._constant_traffic = _constant_traffic(work, hardware, pack)
         self._tile_cycles: dict[tuple[int, int], int] = {}
         self._best: dict[int, tuple[float, Cut] | None] = {}
 
@@ -110,22 +132,22 @@ class TileSearch:
         return self._tile_cycles[key]
 
     def buffer_bytes(self, cut: Cut) -> int:
-        """Scratchpad bytes of the streaming buffers: two of each that more than one tile needs."""
-        work, residency = self._work, self._residency
+        """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
+        work, residency, depth = self._work, self._residency, self._depth
         row_tiles, channel_tiles = -(-work.rows // cut.row_step), -(-work.channels // cut.channel_step)
         if cut.keep_constants and not cut.channels_outside:
             channels = _spans(work.channels, cut.channel_step)
             size = sum(count * aligned(work.constant_bytes(0, each)) for each, count in channels)
         else:
-            size = aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))) * min(
-                2, channel_tiles
-            )
+            block = aligned(work.constant_bytes(0, min(cut.channel_step, work.channels)))
+            size = block * min(depth.constants, channel_tiles)
         for position, resident in enumerate(residency.inputs):
             if not resident:
-                size += aligned(self._widest_band(position, cut.row_step, row_tiles)) * min(2, row_tiles)
+                band = aligned(self._widest_band(position, cut.row_step, row_tiles))
+                size += band * min(depth.inputs, row_tiles)
         if not residency.output:
             tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
-            size += aligned(tile) * min(2, row_tiles * channel_tiles)
+            size += aligned(tile) * min(depth.results, row_tiles * channel_tiles)
         return size
 
     def cycles(self, cut: Cut) -> float:
@@ -196,6 +218,16 @@ class TileSearch:
         if budget_bytes not in self._best:
             self._best[budget_bytes] = self._search(budget_bytes)
         return self._best[budget_bytes]
+
+    def ranked(self, budget_bytes: int) -> list[Cut]:
+        """All cuts whose buffers fit, the fastest by estimate first; equally fast ones in the order of `cuts`."""
+        fitting = [
+            cut
+            for group in cuts(self._work, self._residency)
+            for cut in group
+            if self.buffer_bytes(cut) <= budget_bytes
+        ]
+        return sorted(fitting, key=self.cycles)
 
     def _search(self, budget_bytes: int) -> tuple[float, Cut] | None:
         best: tuple[float, Cut] | None = None

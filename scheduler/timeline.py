@@ -138,10 +138,17 @@ def strided_copy(
     )
 
 
-def arrange(slots: Sequence[Slot], loads: list[Load], resident: Allocator, hardware: Hardware) -> Timeline:
+def arrange(
+    slots: Sequence[Slot],
+    loads: list[Load],
+    resident: Allocator,
+    hardware: Hardware,
+    spare_results: bool = True,
+) -> Timeline:
     """Put slots and loads into program order and give streaming buffers their addresses.
 
-    `resident` already holds what stays in the scratchpad over many slots. Raises DoesNotFit.
+    `resident` already holds what stays in the scratchpad over many slots. With `spare_results`, results that go to
+    DRAM keep off the bytes of those before them while there is room elsewhere. Raises DoesNotFit.
     """
     timeline = Timeline()
     dram = hardware.dram
@@ -166,7 +173,7 @@ def arrange(slots: Sequence[Slot], loads: list[Load], resident: Allocator, hardw
             early = dma_free >= until or load.earliest_slot > index or waiting >= most_waiting
             if not forced and early:
                 break
-            if not _place(load, index, resident):
+            if not _place(load, index, resident, spare_results):
                 if forced:
                     raise DoesNotFit(slot.item)
                 break
@@ -187,12 +194,12 @@ def arrange(slots: Sequence[Slot], loads: list[Load], resident: Allocator, hardw
     return timeline
 
 
-def _place(load: Load, slot: int, memory: Allocator) -> bool:
+def _place(load: Load, slot: int, memory: Allocator, spare_results: bool) -> bool:
     buffer = load.buffer
     if buffer.placed:
         return True
     address = None
-    if not load.size_bytes and buffer.last_slot == load.needed_slot:
+    if spare_results and not load.size_bytes and buffer.last_slot == load.needed_slot:
         # Results that go to DRAM: those of the slot before are on their way, leave them their bytes if there is
         # room elsewhere.
         address = memory.find(buffer.size_bytes, slot - 1, buffer.last_slot, from_top=True)

@@ -18,6 +18,7 @@ ROOMS = {
     "npusim.scheduler": ROOT / "scheduler",
     "npusim.formats": ROOT / "npusim" / "formats",
     "npusim.models": ROOT / "npusim" / "models",
+    "npusim.explore": ROOT / "npusim" / "explore",
     "npusim.reports": ROOT / "reports",
     "npusim": ROOT / "npusim",
 }

@@ -113,6 +113,7 @@ def trace(steps: Sequence[Step] = STEPS, transfers: Sequence[Transfer] = ()) -> 
         unit=np.array([step.unit for step in steps], np.int8),
         dispatched=np.maximum(started - 2, 0),
         at_head=np.maximum(started - 1, 0),
+        ready=started,
         started=started,
         ended=ended,
         blocked_by=np.array([step.blocked_by for step in steps], np.int8),

@@ -52,6 +52,7 @@ def bench(**changes: Any) -> Hardware:
         "front_end.queue_depth": 8,
         "scratchpad.size_kib": 64,
         "scratchpad.banks": 1,
+        "scratchpad.bank_ports": 8,
         "vector.lanes": 8,
         "vector.startup_cycles": 8,
         "vector.lut_cycles": 1,

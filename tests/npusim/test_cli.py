@@ -187,11 +187,20 @@ def test_models_and_ops() -> None:
 def test_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: Path) -> None:
     """With a small model in place of the reference workloads, which take seconds each."""
     real = api.prepare
-    monkeypatch.setattr(api, "prepare", lambda model, hw: real(digits, hw))
+    monkeypatch.setattr(api, "prepare", lambda model, hw, **options: real(digits, hw, **options))
     done = npusim("capabilities", "--json", tmp_path / "c.json")
     assert done.status == 0
     assert "PerformanceInfo of edge-128" in done.out
     assert json.loads((tmp_path / "c.json").read_text())["cells"]["quantized8"]["execTime"] > 0
+
+
+def test_a_search_is_not_slower(tmp_path: Path, digits: Path) -> None:
+    cycles = []
+    for effort in ("fast", "12"):
+        target = tmp_path / f"{effort}.json"
+        assert npusim("run", digits, "--timing-only", "--effort", effort, "--json", target).status == 0
+        cycles.append(json.loads(target.read_text())["cycles"]["total"])
+    assert cycles[1] <= cycles[0]
 
 
 def test_demo_classifies_the_digits() -> None:
@@ -308,10 +317,22 @@ def _bad_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
     return ["run", folder / "bad.npu"], f"{folder}/bad.npu: "
 
 
+def _effort(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
+    words = "effort 'most': may be fast, high, or how many schedules to try, 0 or more"
+    return ["run", digits, "--effort", "most"], words
+
+
+def _compiled_already(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
+    path = folder / "p.npu"
+    assert npusim("compile", digits, "-o", path).status == 0
+    words = f"{path}: compiled already, effort 3 has nothing to search; give the model"
+    return ["run", path, "--effort", "3"], words
+
+
 MISTAKES: list[Callable[[Path, Path], tuple[list[str | Path], str]]] = [
     _missing, _misspelt, _truncated, _empty, _folder, _preset, _five_faults, _input_name, _input_type,
     _no_target_folder, _same_target, _overwrite_model, _no_data, _assembly_missing, _bad_program,
-    _unsupported_operator, _newer_program, _damaged_program,
+    _unsupported_operator, _newer_program, _damaged_program, _effort, _compiled_already,
 ]  # fmt: skip
 
 
@@ -361,7 +382,7 @@ def test_what_can_be_written_is_written(
 
 
 def _fail(fault: BaseException) -> Callable[..., None]:
-    def prepare(*_: object) -> None:
+    def prepare(*_: object, **__: object) -> None:
         raise fault
 
     return prepare

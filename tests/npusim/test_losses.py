@@ -173,6 +173,22 @@ def test_a_stall_at_a_barrier() -> None:
     assert account.lost == {"vector_overhead": 40} | expected
 
 
+def test_a_stall_for_a_port_of_a_bank() -> None:
+    # All in one bank. The load asks at 60, begins with the end of the first look-up at 107 and ends at
+    # 107 + 16 + 138 + 20 = 281; the second look-up is ready at 107, after the load.
+    account = second_look_up([(1, handmade.load(0, 0, 1024))], waits(), scratchpad__bank_ports=1)
+    assert account.lost == {"vector_overhead": 40, "stall_bank_ports": 281 - 107}
+
+
+def test_a_stall_for_a_transfer_that_waits_for_a_port_of_a_bank() -> None:
+    # As above with five instructions: the first look-up ends at 115, the first load at 289. The one that the second
+    # look-up needs begins then: set up until 305, a row and 32 until 347, the latency.
+    other, wanted = handmade.load(0, 0, 1024), handmade.load(4096, 1024, 256, channel=1)
+    account = second_look_up([(2, other), (1, wanted)], waits(dma1=1), scratchpad__bank_ports=1)
+    expected = {"stall_weights": 42, "stall_dma": 16 + 20, "stall_bank_ports": 289 - 115}
+    assert account.lost == {"vector_overhead": 40} | expected
+
+
 def test_instruction_fetch_before_data() -> None:
     # See test_timeline_exact: fetch has the port from 101 to 123 amid the load, which ends at 249.
     program = [(0, handmade.load(0, 0, 1024)), (0, lookup(0, 0, 64)), (0, lookup(0, 0, 64))]
@@ -241,6 +257,7 @@ RUNS = [
     ("ds_cnn", EDGE, SMALL),
     ("ds_cnn", EDGE, PLAIN),
     ("ds_cnn", EDGE, {"dma.channels": 1, "front_end.queue_depth": 1, "front_end.decode_cycles": 20}),
+    ("ds_cnn", EDGE, {"scratchpad.bank_ports": 1}),
     ("mobilenet_v2", EDGE, {}),
     ("mobilenet_v2", EDGE, {"scratchpad.size_kib": 256}),
 ]

@@ -87,10 +87,35 @@ def test_a_copy_within_dram_reads_before_it_writes() -> None:
     assert rows(result) == [Row("dma0", 43, 43, 43, 163)]
 
 
-def test_requests_in_flight_bound_the_bandwidth() -> None:
-    result = run([load(0, 0, 256)], bench(dram__outstanding_requests=2))
-    # 2 bursts per 20 cycles of latency: 10 cycles each. Fetch 10 + 30 + 20 = 60; 61 + 16 + 10 + 80 + 20 = 187.
-    assert rows(result) == [Row("dma0", 61, 61, 61, 187)]
+@pytest.mark.parametrize(
+    ("requests", "burst"),
+    [
+        (2, 10),  # two in the 20 cycles of latency
+        (4, 5),
+        (5, 4),  # five: the bandwidth is the limit
+        (64, 4),
+    ],
+)
+def test_requests_in_flight_bound_the_bandwidth(requests: int, burst: int) -> None:
+    result = run([load(0, 0, 256)], bench(dram__outstanding_requests=requests))
+    begin = 10 + 3 * burst + 20 + 1
+    assert rows(result) == [Row("dma0", begin, begin, begin, begin + 16 + 10 + 8 * burst + 20)]
+
+
+@pytest.mark.parametrize(
+    ("source", "size", "rows_opened", "bursts"),
+    [
+        (0, 32, 1, 1),
+        (0, 33, 1, 2),  # one byte more is a burst more
+        (16, 16, 1, 1),
+        (31, 2, 1, 2),  # two bytes on both sides of an edge
+        (768, 256, 1, 8),  # up to the end of row 0
+        (800, 256, 2, 8),  # one burst into row 1
+    ],
+)
+def test_whole_bursts_and_the_rows_they_open(source: int, size: int, rows_opened: int, bursts: int) -> None:
+    result = run([load(source, 0, size)], bench())
+    assert traffic(result)[1:] == [("dma0", 59, 59 + 10 * rows_opened + 4 * bursts, 32 * bursts)]
 
 
 def test_decoding_takes_time() -> None:
@@ -120,6 +145,25 @@ def test_two_channels_in_one_row_lose_nothing() -> None:
     assert rows(result) == [Row("dma0", 51, 51, 51, 173 + 20), Row("dma1", 52, 52, 52, 205 + 20)]
 
 
+def test_grants_limit_a_turn() -> None:
+    # As above, but a turn may be 512 bytes: each channel opens its row once.
+    result = run([load(0, 0, 512), load(4096, 512, 512, channel=1)], bench(dram__grant_bytes=512))
+    assert traffic(result)[1:] == [("dma0", 67, 141, 512), ("dma1", 141, 215, 512)]
+
+
+def test_write_back_competes_with_loads() -> None:
+    result = run([load(0, 0, 512), store(512, 4096, 512, channel=1)], bench())
+    turns = [
+        ("dma0", 67, 109, 256),
+        ("dma1", 109, 151, 256),
+        ("dma0", 151, 193, 256),
+        ("dma1", 193, 235, 256),
+    ]
+    assert traffic(result)[1:] == turns
+    # The write is done with its last burst.
+    assert rows(result) == [Row("dma0", 51, 51, 51, 193 + 20), Row("dma1", 52, 52, 52, 235)]
+
+
 def test_instruction_fetch_interrupts_a_stream() -> None:
     program = [load(0, 0, 1024), lookup(0, 0, 64), lookup(0, 0, 64)]
     result = run(program, bench(front_end__fetch_instructions=1))
@@ -135,6 +179,12 @@ def test_instruction_fetch_interrupts_a_stream() -> None:
         Row("vector", 75, 75, 75, 75 + LOOKUP),
         Row("vector", 144, 144, 144, 144 + LOOKUP),
     ]
+
+
+def test_instructions_fetched_before_the_stream_do_not_interrupt_it() -> None:
+    # The program of the test before in one fetch: 58 + 1 + 16 = 75.
+    result = run([load(0, 0, 1024), lookup(0, 0, 64), lookup(0, 0, 64)], bench())
+    assert traffic(result) == [("fetch", 0, 38, 224), ("dma0", 75, 75 + 10 + 128, 1024)]
 
 
 def test_the_front_end_fetches_two_groups_ahead() -> None:

@@ -1,8 +1,7 @@
-"""The MAC unit in RTL beside the model: one instruction, one hardware, bytes and cycles of both."""
+"""The MAC unit in RTL: one instruction on one of the arrays that a built shape can be."""
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +10,7 @@ from numpy.typing import NDArray
 from npusim.isa.hardware import Hardware, MacArray
 from npusim.isa.instruction import Instruction
 
-from .verilated import library
-
-SCRATCHPAD_BYTES = 1 << 16
-_LIMIT = 10_000_000
-_POINTER = ctypes.c_void_p
+from .unit_bench import Run, UnitBench
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,57 +24,29 @@ class Shape:
     weight_port: int = 16
     lanes: int = 16
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What an instruction did: cycles, cycles of the array alone, port bytes, and the scratchpad afterwards."""
-
-    cycles: int
-    array_cycles: int
-    bytes_read: int
-    bytes_written: int
-    scratchpad: NDArray[np.uint8]
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Parameters of the SystemVerilog modules."""
+        return {
+            "ROWS": self.rows,
+            "COLUMNS": self.columns,
+            "DEPTH": self.accumulators,
+            "IFM_PORT": self.ifm_port,
+            "WEIGHT_PORT": self.weight_port,
+            "LANES": self.lanes,
+        }
 
 
 class MacReferee:
-    """A verilated MAC unit. Instructions run one after the other, as in the machine, without a reset between."""
+    """A verilated MAC unit."""
 
     def __init__(self, shape: Shape) -> None:
-        parameters = {
-            "ROWS": shape.rows,
-            "COLUMNS": shape.columns,
-            "DEPTH": shape.accumulators,
-            "IFM_PORT": shape.ifm_port,
-            "WEIGHT_PORT": shape.weight_port,
-            "LANES": shape.lanes,
-            "BYTES": SCRATCHPAD_BYTES,
-        }
         self.shape = shape
-        self._library = library("mac_bench", parameters)
-        self._library.bench_open.restype = _POINTER
-        self._library.bench_run.argtypes = [_POINTER] * 4 + [ctypes.c_uint32, ctypes.c_uint64, _POINTER]
-        self._bench = self._library.bench_open()
+        self._bench = UnitBench("mac_bench", shape.parameters)
 
     def run(self, instruction: Instruction, hardware: Hardware, scratchpad: NDArray[np.uint8]) -> Run:
         """Execute one instruction on a copy of the scratchpad."""
-        array = hardware.mac_array
-        straps = np.array(self._straps(array), np.uint32)
-        word = np.frombuffer(instruction.encode(), np.uint8)
-        memory = scratchpad.copy()
-        counts = np.zeros(4, np.uint64)
-        ended = self._library.bench_run(
-            self._bench,
-            word.ctypes.data,
-            straps.ctypes.data,
-            memory.ctypes.data,
-            len(memory),
-            _LIMIT,
-            counts.ctypes.data,
-        )
-        if not ended:
-            raise TimeoutError(f"the unit is still busy after {_LIMIT} cycles: {instruction}")
-        cycles, array_cycles, read, written = counts.tolist()
-        return Run(cycles, array_cycles, read, written, memory)
+        return self._bench.run(instruction, self._straps(hardware.mac_array), scratchpad)
 
     def _straps(self, array: MacArray) -> tuple[int, ...]:
         half = array.accumulator_kib * 1024 // 4 // array.columns // 2

@@ -2,8 +2,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "Vnpu_system.h"
-#include "Vnpu_system___024root.h"
 #include "verilated.h"
 
 namespace {
@@ -13,7 +11,7 @@ constexpr uint32_t DISPATCHED = 0, STARTED = 1, ENDED = 2, PASSED = 3;
 
 struct System {
     VerilatedContext context;
-    Vnpu_system top{&context};
+    Top top{&context};
 
     void edge() {
         top.clk = 1;
@@ -37,12 +35,12 @@ int64_t system_run(System* system, const uint32_t* straps, uint32_t code_address
                    uint8_t* scratchpad, uint32_t scratchpad_size, uint8_t* dram, uint32_t dram_size, uint64_t limit,
                    uint64_t* events) {
     auto& top = system->top;
-    auto& near_cells = top.rootp->npu_system__DOT__scratchpad;
-    auto& far_cells = top.rootp->npu_system__DOT__dram;
+    auto& near_cells = top.CELLS(scratchpad);
+    auto& far_cells = top.CELLS(dram);
     if (scratchpad_size > sizeof(near_cells) || dram_size > sizeof(far_cells)) return -1;
     std::memcpy(&near_cells[0], scratchpad, scratchpad_size);
     std::memcpy(&far_cells[0], dram, dram_size);
-    std::memcpy(&top.straps[0], straps, sizeof(uint32_t) * 19);
+    std::memcpy(&top.straps[0], straps, sizeof(top.straps));
     top.code_address = code_address;
     top.instructions = instructions;
     top.start = 0;

@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.control import Barrier
 from npusim.isa.dma import Copy
-from npusim.isa.hardware import Dma, Dram, FrontEnd, Hardware, MacArray
+from npusim.isa.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad
 from npusim.isa.instruction import NO_WAITS, PRODUCERS, Instruction, Space
 
 from .system_referee import DMA_PORT
@@ -33,6 +33,9 @@ def draw_hardware(rng: np.random.Generator, array: MacArray) -> Hardware:
         name="rtl",
         clock_mhz=1000.0,
         mac_array=array,
+        scratchpad=Scratchpad(
+            size_kib=64, banks=int(rng.choice([1, 2, 4, 16, 64])), bank_ports=int(rng.integers(1, 5))
+        ),
         front_end=FrontEnd(
             queue_depth=int(rng.integers(1, 17)),
             fetch_instructions=int(rng.integers(1, 9)),

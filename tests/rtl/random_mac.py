@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from npusim.isa.hardware import Hardware, MacArray
 from npusim.isa.mac import CODES, Convolve, Depthwise
 
-from .mac_referee import SCRATCHPAD_BYTES, Shape
+from .mac_referee import Shape
+from .unit_bench import SCRATCHPAD_BYTES
 
 MAX_MACS = 30_000
 """Of one instruction: what keeps a batch of thousands short."""

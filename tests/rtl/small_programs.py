@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from npusim.isa.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad
+from npusim.isa.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad, Vector
 from npusim.isa.program import Program
 from npusim.kernels.graph import Graph
 from npusim.scheduler.compile import compile_graph
@@ -83,6 +83,27 @@ def _classifier() -> Graph:
     return sketch.graph()
 
 
+def _residual() -> Graph:
+    """Elementwise functions between convolutions, and a rescale at the end."""
+    sketch = Sketch("residual", seed=8)
+    image = sketch.input(1, 14, 14, 12)
+    left = sketch.conv(image, 12, padding=SAME, activation="relu", per_channel=True)
+    right = sketch.depthwise(image, padding=SAME)
+    total = sketch.binary("add", left, right, activation="relu")
+    sketch.quantize(sketch.binary("mul", total, image), "uint8")
+    return sketch.graph()
+
+
+def _pooled() -> Graph:
+    """Pools, a mean, a look-up."""
+    sketch = Sketch("pooled", "uint8", 9)
+    features = sketch.conv(sketch.input(1, 20, 18, 4), 16, padding=SAME, activation="relu6")
+    features = sketch.pool("max_pool_2d", features, (2, 2), strides=(2, 2))
+    features = sketch.logistic(sketch.pool("average_pool_2d", features, (3, 3), padding=SAME))
+    sketch.fully_connected(sketch.mean(features, (1, 2)), 10)
+    return sketch.graph()
+
+
 NETWORKS: tuple[Callable[[], Graph], ...] = (
     _conv,
     _strided_conv,
@@ -92,6 +113,8 @@ NETWORKS: tuple[Callable[[], Graph], ...] = (
     _fully_connected,
     _separable,
     _classifier,
+    _residual,
+    _pooled,
 )
 
 
@@ -104,6 +127,7 @@ def small_machine(shape: Shape, setup: Setup) -> Hardware:
         dma=Dma(channels=2, setup_cycles=16, port_bytes_per_cycle=8),
         dram=Dram(bandwidth_gb_per_s=3.0, latency_ns=60.0, row_miss_ns=20.0, row_bytes=1024),
         scratchpad=Scratchpad(size_kib=4, banks=4, bank_ports=8, port_bytes=16),
+        vector=Vector(lanes=shape.lanes),
         mac_array=MacArray(
             rows=shape.rows,
             columns=shape.columns,

@@ -17,12 +17,14 @@ from npusim.isa.program import Program
 from npusim.isa.table import decode_all
 
 from .mac_referee import Shape
+from .unit_bench import SCRATCHPAD_BYTES
+from .vector_referee import STAGES, vector_straps
 from .verilated import library
 
-SCRATCHPAD_BYTES = 1 << 16
 DRAM_BYTES = 1 << 18
 DMA_PORT = 32
 """Bytes per cycle of the widest port."""
+VECTOR_LANES = 8
 _LIMIT = 2_000_000
 _DISPATCHED, _STARTED, _ENDED, _PASSED = range(4)
 _POINTER = ctypes.c_void_p
@@ -72,26 +74,25 @@ def straps(hardware: Hardware) -> list[int]:
         timing.burst_bytes.bit_length() - 1,
         (timing.row_bytes // timing.burst_bytes).bit_length() - 1,
         (timing.grant_bytes // timing.burst_bytes).bit_length() - 1,
-        front.queue_depth, front.fetch_instructions, front.decode_cycles, 0,
+        front.queue_depth, front.fetch_instructions, front.decode_cycles,
+        *vector_straps(hardware.vector, VECTOR_LANES),
+        hardware.scratchpad_bytes // hardware.scratchpad.banks, hardware.scratchpad.bank_ports,
     ]  # fmt: skip
 
 
 class SystemReferee:
-    """A verilated machine with front end, DMA channels, MAC unit and DRAM port."""
+    """A verilated machine with front end, DMA channels, MAC and vector unit, DRAM port."""
 
     def __init__(self, shape: Shape) -> None:
         parameters = {
-            "ROWS": shape.rows,
-            "COLUMNS": shape.columns,
-            "DEPTH": shape.accumulators,
-            "IFM_PORT": shape.ifm_port,
-            "WEIGHT_PORT": shape.weight_port,
-            "LANES": shape.lanes,
+            **shape.parameters,
+            "VECTOR_LANES": VECTOR_LANES,
+            "STAGES": STAGES,
             "DMA_PORT": DMA_PORT,
             "SCRATCHPAD_BYTES": SCRATCHPAD_BYTES,
             "DRAM_BYTES": DRAM_BYTES,
         }
-        self._library = library("npu_system", parameters)
+        self._library = library("npu_system", "npu_system.cpp", parameters)
         self._library.system_open.restype = _POINTER
         size = ctypes.c_uint32
         self._library.system_run.argtypes = [

@@ -19,7 +19,8 @@ from .conftest import ALL
 from .mac_referee import Shape
 from .model import timeline
 from .small_programs import NETWORKS, SETUPS, Setup, small_program
-from .system_referee import DRAM_BYTES, SCRATCHPAD_BYTES, SystemReferee, Timeline
+from .system_referee import DRAM_BYTES, SystemReferee, Timeline
+from .unit_bench import SCRATCHPAD_BYTES
 
 SHAPES = (Shape(4, 4, 64, ifm_port=8, weight_port=4, lanes=4),)
 if ALL:

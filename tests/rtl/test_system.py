@@ -14,7 +14,8 @@ from .conftest import ALL
 from .mac_referee import Shape
 from .model import program_of, timeline
 from .random_dma import CODE_ADDRESS, add_waits, draw_copies, draw_hardware
-from .system_referee import DRAM_BYTES, SCRATCHPAD_BYTES, SystemReferee, Timeline
+from .system_referee import DRAM_BYTES, SystemReferee, Timeline
+from .unit_bench import SCRATCHPAD_BYTES
 
 SHAPE = Shape(4, 4, 64, ifm_port=8, weight_port=4, lanes=4)
 ARRAY = MacArray(

@@ -19,9 +19,16 @@ from . import words
 HERE = Path(__file__).parent
 SOURCES = HERE / "sv"
 LIBRARIES = HERE.parents[1] / "build" / "rtl"
+PACKAGES = ("npu_types.sv", "npu_arithmetic.sv")
 NEEDED = ("verilator", "g++")
 WARNINGS = ("-Wall", "-Wno-WIDTH", "-Wno-UNUSED", "-Wno-DECLFILENAME")
 RUNTIME = ("verilated", "verilated_threads")
+_PRELUDE = """#include "V{top}.h"
+#include "V{top}___024root.h"
+using Top = V{top};
+#define CELLS(name) rootp->{top}__DOT__##name
+"""
+"""What an interface knows of the module: its class and its memories."""
 _COMPILE = ("g++", "-std=c++17", "-O1", "-fPIC", "-pthread")
 
 
@@ -35,9 +42,9 @@ def missing_tool() -> str | None:
 
 
 def _sources() -> list[Path]:
-    """All SystemVerilog files, the package of types first."""
-    types = SOURCES / "npu_types.sv"
-    return [types, *sorted(path for path in SOURCES.glob("*.sv") if path != types)]
+    """All SystemVerilog files, packages first."""
+    packages = [SOURCES / name for name in PACKAGES]
+    return [*packages, *sorted(path for path in SOURCES.glob("*.sv") if path not in packages)]
 
 
 @lru_cache(maxsize=1)
@@ -53,8 +60,8 @@ def _fingerprint() -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def library(top: str, parameters: Mapping[str, int]) -> ctypes.CDLL:
-    """The module `top` with the given parameters and the C interface of `<top>.cpp`.
+def library(top: str, interface: str, parameters: Mapping[str, int]) -> ctypes.CDLL:
+    """The module `top` with the given parameters and the C interface of that file.
 
     Built on first use and kept under build/rtl. Raises BuildError with the tools' output.
     """
@@ -64,7 +71,7 @@ def library(top: str, parameters: Mapping[str, int]) -> ctypes.CDLL:
     with _locked(path):
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=LIBRARIES) as folder:
-                os.replace(_build(top, parameters, Path(folder)), path)
+                os.replace(_build(top, interface, parameters, Path(folder)), path)
     return ctypes.CDLL(str(path))
 
 
@@ -76,18 +83,17 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(top: str, parameters: Mapping[str, int], folder: Path) -> Path:
+def _build(top: str, interface: str, parameters: Mapping[str, int], folder: Path) -> Path:
     package = folder / "isa_words.sv"
     package.write_text(words.package())
-    types, *units = _sources()
-    sources = [str(path) for path in (types, package, *units)]
+    sources = [str(path) for path in (package, *_sources())]
     chosen = [f"-G{key}={value}" for key, value in parameters.items()]
     verilator = ["verilator", "--cc", "-O3", "--output-split", "0", *WARNINGS]
     _run([*verilator, "--top-module", top, *chosen, "--Mdir", str(folder), *sources])
     # One C++ file: most of the time of the small ones goes into Verilator's headers.
-    parts = [HERE / f"{top}.cpp", *sorted(folder.glob("*.cpp"))]
+    parts = [HERE / interface, *sorted(folder.glob("*.cpp"))]
     unit = folder / "all.cpp"
-    unit.write_text("".join(f'#include "{part}"\n' for part in parts))
+    unit.write_text(_PRELUDE.format(top=top) + "".join(f'#include "{part}"\n' for part in parts))
     result = folder / "library.so"
     _run([*_COMPILE, f"-I{folder}", *_includes(), "-shared", str(unit), str(_runtime()), "-o", str(result)])
     return result

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from npusim.isa.instruction import FieldSpec
+from npusim.isa.instruction import FieldSpec, Instruction
 from npusim.isa.table import INSTRUCTIONS
+from npusim.isa.vector import FUNCTIONS
 
-_KEYWORDS = ("signed",)
+_KEYWORDS = ("signed", "input", "output", "function", "table")
 """Field names that SystemVerilog keeps for itself; an underscore follows."""
+_VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup")
+"""Vector instructions that the registers execute."""
 
 
 def _struct(name: str, specs: Sequence[FieldSpec]) -> str:
@@ -19,6 +22,20 @@ def _struct(name: str, specs: Sequence[FieldSpec]) -> str:
         field = f"{spec.name}_" if spec.name in _KEYWORDS else spec.name
         lines.append(f"    logic{sign} [{spec.width - 1}:0] {field};")
     return "\n".join(["  typedef struct packed {", *lines, f"  }} {name};"])
+
+
+def _vector_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
+    """Opcode and fields of the vector instructions, and the numbers of the elementwise functions."""
+    lines = [f"  localparam int VECTOR_OFFSET = {rows['vec.binary'].specs[0].offset};"]
+    for mnemonic, row in rows.items():
+        if mnemonic in _VECTOR:
+            name = mnemonic.removeprefix("vec.")
+            lines.append(f"  localparam logic [7:0] {name.upper()}_OPCODE = {row.opcode};")
+            lines.append(_struct(f"{name}_t", row.specs))
+    lines += [
+        f"  localparam logic [3:0] F_{f.name.upper()} = {number};" for number, f in enumerate(FUNCTIONS)
+    ]
+    return lines
 
 
 def package() -> str:
@@ -37,6 +54,7 @@ def package() -> str:
         f"  localparam logic [7:0] COPY_OPCODE = {rows['dma.copy'].opcode};",
         f"  localparam logic [7:0] BARRIER_OPCODE = {rows['ctl.barrier'].opcode};",
         f"  localparam int COPY_OFFSET = {rows['dma.copy'].specs[0].offset};",
+        *_vector_rows(rows),
         *(f"  localparam int CONVOLVE_{spec.name.upper()}_OFFSET = {spec.offset};" for spec in rest),
         _struct("window_t", window),
         _struct("copy_t", rows["dma.copy"].specs),

@@ -14,11 +14,7 @@ module mac_bench
 ) (
     input  logic         clk,
     input  logic         reset,
-    input  logic         shadow,
-    input  logic [ 31:0] half_accumulators,
-    input  logic [ 31:0] ifm_port,
-    input  logic [ 31:0] weight_port,
-    input  logic [ 31:0] lanes,
+    input  logic [4:0][31:0] straps,       // in the order of straps_t, the first is word 0
     input  logic         start,
     input  logic [575:0] word,
     output logic         done,
@@ -50,11 +46,11 @@ module mac_bench
       .LANES(LANES)
   ) unit (
       .straps('{
-          shadow: shadow,
-          half_accumulators: half_accumulators,
-          ifm_port: ifm_port,
-          weight_port: weight_port,
-          lanes: lanes
+          shadow: straps[0][0],
+          half_accumulators: straps[1],
+          ifm_port: straps[2],
+          weight_port: straps[3],
+          lanes: straps[4]
       }),
       .*
   );

@@ -1,4 +1,4 @@
-// The machine as far as it is described here: front end, DMA channels, MAC unit, DRAM port, both memories.
+// The machine but for the host: front end, DMA channels, MAC and vector unit, DRAM port, both memories.
 `timescale 1ns / 1ps
 
 module npu_system
@@ -11,13 +11,15 @@ module npu_system
     parameter int IFM_PORT = 8,
     parameter int WEIGHT_PORT = 4,
     parameter int LANES = 4,
+    parameter int VECTOR_LANES = 8,
+    parameter int STAGES = 16,
     parameter int DMA_PORT = 16,
     parameter int SCRATCHPAD_BYTES = 65536,
     parameter int DRAM_BYTES = 262144
 ) (
     input  logic                     clk,
     input  logic                     reset,
-    input  logic     [18:0][31:0]    straps,
+    input  logic     [29:0][31:0]    straps,
     input  logic                     start,
     input  logic     [31:0]          code_address,
     input  logic     [31:0]          instructions,
@@ -32,6 +34,8 @@ module npu_system
   localparam int DRAM_BITS = $clog2(DRAM_BYTES);
   localparam int CHANNELS = 4;
   localparam int MAC = 4;
+  localparam int VECTOR = 5;
+  localparam int USERS = VECTOR + 1;  // of the scratchpad
   code_t scratchpad[SCRATCHPAD_BYTES]  /*verilator public_flat_rw*/;
   code_t dram[DRAM_BYTES]  /*verilator public_flat_rw*/;
 
@@ -61,10 +65,15 @@ module npu_system
           fetch_instructions: straps[16],
           decode_cycles: straps[17]
       };
+  vector_straps_t vector_straps;
+  for (genvar k = 0; k < 10; k++) assign vector_straps[32*(9-k)+:32] = straps[18+k];
 
   // Units and their queues.
   logic [PRODUCERS-1:0] room, dispatch, running, done, unit_start;
   logic [PRODUCERS-1:0][575:0] unit_word;
+  logic [USERS-1:0] ready, grant;
+  banks_t [USERS-1:0] unit_banks;
+  banks_t word_banks;
   counts_t completed, counts;
   logic [575:0] word;
   count_t index;
@@ -117,20 +126,24 @@ module npu_system
   );
 
   for (genvar u = 0; u < PRODUCERS; u++) begin : g_unit
-    if (u <= MAC) begin : g_queue
+    if (u < USERS) begin : g_queue
       unit_queue waiting (
           .clk,
           .reset(reset || start),
           .queue_depth(front_end_straps.queue_depth),
           .dispatch(dispatch[u]),
           .dispatched(word),
+          .dispatched_banks(word_banks),
           .room(room[u]),
           .counts,
           .running(running[u]),
           .done(done[u]),
-          .start(unit_start[u]),
-          .word(unit_word[u])
+          .ready(ready[u]),
+          .grant(grant[u]),
+          .word(unit_word[u]),
+          .banks(unit_banks[u])
       );
+      assign unit_start[u] = grant[u];
     end else begin : g_absent
       assign room[u] = 0;
       assign done[u] = 0;
@@ -138,6 +151,26 @@ module npu_system
       assign unit_word[u] = '0;
     end
   end
+
+  // Banks.
+  bank_decoder decoder (
+      .enable(dispatch != '0),
+      .word,
+      .bank_bytes(straps[28]),
+      .banks(word_banks)
+  );
+  bank_ports #(
+      .USERS(USERS)
+  ) arbiter (
+      .clk,
+      .reset(reset || start),
+      .ports(straps[29]),
+      .ready,
+      .wanted(unit_banks),
+      .running(running[USERS-1:0]),
+      .done(done[USERS-1:0]),
+      .grant
+  );
 
   // DMA.
   logic [CHANNELS-1:0] source_space, target_space, fill;
@@ -195,7 +228,36 @@ module npu_system
       .*
   );
 
+  // Vector unit.
+  logic [VECTOR_LANES-1:0] a_enable, b_enable, vector_write;
+  address_t [VECTOR_LANES-1:0] a_address, b_address, vector_write_address;
+  code_t [VECTOR_LANES-1:0] a_data, b_data, vector_write_data;
+  vector_unit #(
+      .LANES(VECTOR_LANES),
+      .STAGES(STAGES)
+  ) vector (
+      .clk,
+      .reset(reset || start),
+      .straps(vector_straps),
+      .start(unit_start[VECTOR]),
+      .word(unit_word[VECTOR]),
+      .done(done[VECTOR]),
+      .a_enable,
+      .a_address,
+      .a_data,
+      .b_enable,
+      .b_address,
+      .b_data,
+      .write(vector_write),
+      .write_address(vector_write_address),
+      .write_data(vector_write_data)
+  );
+
   always_comb begin
+    for (int lane = 0; lane < VECTOR_LANES; lane++) begin
+      a_data[lane] = a_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(a_address[lane])] : 0;
+      b_data[lane] = b_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(b_address[lane])] : 0;
+    end
     for (int p = 0; p < IFM_PORT; p++) begin
       ifm_data[p] = ifm_enable[p] ? scratchpad[SCRATCHPAD_BITS'(ifm_address[p])] : 0;
     end
@@ -212,6 +274,9 @@ module npu_system
   always_ff @(posedge clk) begin
     for (int lane = 0; lane < LANES; lane++) begin
       if (write[lane]) scratchpad[SCRATCHPAD_BITS'(write_address[lane])] <= write_data[lane];
+    end
+    for (int lane = 0; lane < VECTOR_LANES; lane++) begin
+      if (vector_write[lane]) scratchpad[SCRATCHPAD_BITS'(vector_write_address[lane])] <= vector_write_data[lane];
     end
     for (int u = 0; u < CHANNELS; u++) begin
       for (int p = 0; p < DMA_PORT; p++) begin

@@ -20,6 +20,32 @@ package npu_types;
     count_t lanes;              // outputs per cycle
   } straps_t;
 
+  // Of the vector unit; `_cycles` is how long a lane holds the operands of one step of a function.
+  typedef struct packed {
+    count_t lanes;
+    count_t startup_cycles;  // registers between scratchpad and lanes
+    count_t add_cycles;
+    count_t mul_cycles;
+    count_t max_cycles;
+    count_t requantise_cycles;
+    count_t pool_cycles;
+    count_t reduce_cycles;
+    count_t divide_cycles;
+    count_t lut_cycles;
+  } vector_straps_t;
+
+  // What goes with the operands of the lanes: where they are in the instruction, and where the results go.
+  typedef struct packed {
+    logic     valid;
+    logic     table_entries;  // not operands, but entries of the look-up table
+    logic     first;          // of the elements that a result is made of
+    logic     last;
+    logic     final_step;     // of the instruction
+    logic     covered;        // by the feature map: not in the padding of a pool
+    address_t target;         // of lane 0; of table entries the index
+    count_t   used;           // lanes
+  } step_t;
+
   // A fold: the operands of `rows` values of the dot product (or, output stationary, `rows` pixels) by `columns`
   // channels. A group is the run of folds that ends with finished accumulators in one half.
   typedef struct packed {
@@ -95,6 +121,10 @@ package npu_types;
     count_t fetch_instructions;
     count_t decode_cycles;
   } front_end_straps_t;
+
+  // Sets of scratchpad banks.
+  localparam int BANKS = 64;
+  typedef logic [BANKS-1:0] banks_t;
 
   localparam int PRODUCERS = 7;
   typedef logic [PRODUCERS-1:0][19:0] counts_t;

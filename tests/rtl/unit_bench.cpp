@@ -1,16 +1,14 @@
-// The bench as a shared library: Python hands over an instruction word and a memory, and gets both back.
+// A bench of one unit as a shared library: Python hands over an instruction word and a memory, and gets both back.
 #include <cstdint>
 #include <cstring>
 
-#include "Vmac_bench.h"
-#include "Vmac_bench___024root.h"
 #include "verilated.h"
 
 namespace {
 
 struct Bench {
     VerilatedContext context;
-    Vmac_bench top{&context};
+    Top top{&context};
 
     void edge() {
         top.clk = 1;
@@ -35,20 +33,16 @@ Bench* bench_open() {
 
 void bench_close(Bench* bench) { delete bench; }
 
-// Runs one instruction to its end. straps: shadow, accumulators per column and half, feature-map port, weight port,
-// output lanes. counts: cycles, cycles of the array, bytes read, bytes written. Returns 0 when `limit` is reached.
+// Runs one instruction to its end. counts: cycles, cycles of the array, bytes read, bytes written. Returns 0 when
+// `limit` is reached.
 int bench_run(Bench* bench, const uint8_t* word, const uint32_t* straps, uint8_t* memory, uint32_t size,
               uint64_t limit, uint64_t* counts) {
     auto& top = bench->top;
-    auto& cells = top.rootp->mac_bench__DOT__memory;
+    auto& cells = top.CELLS(memory);
     if (size > sizeof(cells)) return 0;
     std::memcpy(&cells[0], memory, size);
     std::memcpy(&top.word[0], word, 72);
-    top.shadow = straps[0];
-    top.half_accumulators = straps[1];
-    top.ifm_port = straps[2];
-    top.weight_port = straps[3];
-    top.lanes = straps[4];
+    std::memcpy(&top.straps[0], straps, sizeof(top.straps));
     std::memset(counts, 0, 4 * sizeof(uint64_t));
     top.start = 1;
     top.eval();

@@ -1,0 +1,168 @@
+"""The command that searches hardware spaces: explore."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.isa.errors import NpusimError
+
+if TYPE_CHECKING:
+    from npusim.explore.evaluate import Workload
+    from npusim.explore.search import MakeExecutor
+    from npusim.explore.space_file import SpaceFile
+    from npusim.explore.study import Study
+
+
+class SamplerName(StrEnum):
+    """Samplers, as the command line calls them."""
+
+    grid = "grid"
+    random = "random"
+    nsga2 = "nsga2"
+    tpe = "tpe"
+
+
+class Programs(StrEnum):
+    """Whom programs are compiled for."""
+
+    own = "own"
+    shared = "shared"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explore")(explore)
+
+
+def explore(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODEL]... SPACE.toml",
+            help="Models, and the space to search; it may name models itself.",
+        ),
+    ],
+    study: Annotated[
+        Path | None,
+        typer.Option("--study", metavar="DIR", help="Where results go. [default: the space's name .study]"),
+    ] = None,
+    sampler: Annotated[SamplerName | None, typer.Option(help="How points are chosen.")] = None,
+    points: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many points (not for grid).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of the sampler.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", min=2, help="Points that nsga2 and tpe choose at once.")
+    ] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Instead of the space's objectives; may be repeated."),
+    ] = None,
+    programs: Annotated[
+        Programs | None,
+        typer.Option(help="shared: points that differ in timing, energy or clock execute one program."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes. [default: all cores]")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A running Dask cluster that computes the points.")
+    ] = None,
+) -> None:
+    """Search a hardware space; the same command goes on where it was interrupted."""
+    sampling = {"kind": sampler, "points": points, "seed": seed, "batch": batch}
+    overrides: dict[str, Any] = {
+        "sampler": {key: _plain(value) for key, value in sampling.items() if value is not None}
+    }
+    if objective:
+        overrides["objectives"] = objective
+    if programs:
+        overrides["programs"] = programs.value
+    *models, space = arguments
+    if dask and jobs:
+        raise NpusimError(
+            "--jobs: the cluster decides with --dask how many processes there are; give one of them"
+        )
+
+    from npusim.explore.space_file import read_space
+
+    file = read_space(Path(space), overrides)
+    _finish(_search(file, _workloads(models, file), study or Path(f"{Path(space).stem}.study"), jobs, dask))
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _workloads(models: list[str], file: SpaceFile) -> list[Workload]:
+    """The models of the command line, or those of the space file; the file gives the weights of both."""
+    from npusim import api
+    from npusim.explore.evaluate import Workload
+
+    named = dict.fromkeys(models) or file.models
+    if not named:
+        raise NpusimError("no model: name one before the space, or in its [models]")
+    return [Workload(name, api.load(name), file.models.get(name, 1.0)) for name in named]
+
+
+def _search(
+    file: SpaceFile, workloads: list[Workload], path: Path, jobs: int | None, dask: str | None
+) -> Study:
+    from npusim.explore import search
+    from npusim.explore.folder import Folder
+    from npusim.explore.terminal import Watch
+
+    known = sum(1 for _ in Folder(path).records())
+    try:
+        with Watch(file.space, sys.stderr, known) as watch:
+            return search.explore(
+                workloads, file.space, file.sampling, path, make_executor=_executor(jobs, dask), watch=watch
+            )
+    except KeyboardInterrupt:
+        kept = sum(1 for _ in Folder(path).records())
+        typer.echo(f"npusim: {kept} points are in {path}; the same command goes on from there", err=True)
+        raise
+
+
+def _executor(jobs: int | None, dask: str | None) -> MakeExecutor:
+    if dask is not None:
+        from npusim.explore.cluster import DaskCluster
+
+        return lambda job: DaskCluster(job, dask)
+    from npusim.explore.executors import executor
+
+    return lambda job: executor(job, jobs)
+
+
+def _finish(study: Study) -> None:
+    """The tables, the page, and the summary."""
+    from npusim.explore import tables, terminal
+
+    written = tables.write_tables(study)
+    text = terminal.summary(study)
+    typer.echo(f"{text}\n\n{_files(study, written)}")
+
+
+def _files(study: Study, written: list[Path]) -> str:
+    names = [path.name for path in written if path.parent == study.path]
+    page = _write_page(study)
+    names += [page.name] if page else []
+    fronts = len(written) - len([path for path in written if path.parent == study.path])
+    hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
+    return f"{study.path}: {', '.join(names)}{hardware}"
+
+
+def _write_page(study: Study) -> Path | None:
+    """The page of the study, where there is one."""
+    try:
+        from npusim.explore.page import write_page  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return None
+    path = study.path / "study.html"
+    write_page(study, path)
+    return path

@@ -1,0 +1,178 @@
+"""One point of a space: compile, execute, measure, for every model; nothing twice that a point before has left.
+
+What is reused follows from `npusim.explore.stages`: a program serves all points that the compiler cannot tell
+apart, an execution all points that differ only in what is read afterwards. The caches give the same numbers as
+a fresh start (a test compares them over random spaces); they only save time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, TypeVar
+
+import numpy as np
+
+from npusim import machine
+from npusim.explore.metrics import combine, number
+from npusim.explore.space import InfeasibleError, Space, Values
+from npusim.isa.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
+from npusim.isa.hardware import Hardware
+from npusim.isa.program import Program
+from npusim.kernels.graph import Graph
+from npusim.measure import measure
+from npusim.result import RunResult
+from npusim.scheduler import compile_graph
+from npusim.trace import Execution
+
+PROGRAMS_KEPT = 16
+EXECUTIONS_KEPT = 16
+
+_NO_PROGRAM = (CompileError, GraphError, ProgramError, SimulationError)
+"""What makes a point infeasible, and is no fault of the space or of npusim."""
+
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model of a study. `name` is how the study calls it, `weight` its part in combined values."""
+
+    name: str
+    graph: Graph
+    weight: float = 1.0
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the compiler sees of the model."""
+        text = sha256()
+        graph = self.graph
+        text.update(repr((graph.name, graph.nodes, graph.inputs, graph.outputs, graph.variables)).encode())
+        for tensor in graph.tensors:
+            data = tensor.data
+            plain = replace(tensor, data=None)
+            text.update(repr((plain, None if data is None else (data.dtype.str, data.shape))).encode())
+            if data is not None:
+                text.update(np.ascontiguousarray(data).tobytes())
+        return text.hexdigest()
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process needs to compute points: it travels once."""
+
+    space: Space
+    workloads: tuple[Workload, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known about a computed point.
+
+    values:   every key of the space, of several models combined; empty for a point without a result.
+    by_model: the values of each model, where there are several.
+    reason:   why there is no result; empty where there is one.
+    """
+
+    point: int
+    values: Mapping[str, float] = field(default_factory=dict)
+    by_model: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    reason: str = ""
+
+
+class Evaluator:
+    """Computes points of one job, one after the other."""
+
+    def __init__(self, job: Job, *, caching: bool = True) -> None:
+        self.job = job
+        self._programs = _Cache(PROGRAMS_KEPT if caching else 0)
+        self._executions = _Cache(EXECUTIONS_KEPT if caching else 0)
+
+    def record(self, point: int) -> Record:
+        """The record of a point. Raises NpusimError for an objective that a model does not have."""
+        space, workloads = self.job.space, self.job.workloads
+        try:
+            setting = space.setting(point)
+            hardware = space.hardware(setting)
+            runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
+        except InfeasibleError as fault:
+            return Record(point, reason=str(fault))
+        except _NO_PROGRAM as fault:
+            return Record(point, reason=str(fault))
+        except MemoryError:
+            return Record(point, reason="not enough memory to compile or simulate it")
+        by_model = [{key: number(run, key) for key in space.keys} for run in runs]
+        values = self._combined(by_model)
+        if not all(map(math.isfinite, values.values())):
+            return Record(point, reason="a value is not finite")
+        several = len(workloads) > 1
+        named = {each.name: found for each, found in zip(workloads, by_model, strict=True)} if several else {}
+        return Record(point, values, named)
+
+    def _combined(self, by_model: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        space = self.job.space
+        weights = [each.weight for each in self.job.workloads]
+        maximised = {each.key for each in space.objectives if each.goal == "max"}
+        return {
+            key: combine([each[key] for each in by_model], weights, space.combine, key, key not in maximised)
+            for key in space.keys
+        }
+
+    def run(self, workload: int, setting: Values, hardware: Hardware) -> RunResult:
+        """One model on the hardware of a setting, timing only."""
+        space = self.job.space
+
+        def program() -> Program:
+            return compile_graph(self.job.workloads[workload].graph, space.compiled_for(setting))
+
+        def execution() -> tuple[Program, Execution]:
+            made = self._programs.get((workload, *_values(space.program_paths, setting)), program)
+            return made, machine.execute(made, hardware=hardware, data=False)
+
+        made, executed = self._executions.get((workload, *_values(space.run_paths, setting)), execution)
+        return measure(replace(made, hardware=hardware), executed)
+
+
+def order(space: Space, points: Sequence[int]) -> list[list[int]]:
+    """Points in groups that share a program, and within a group those that share an execution side by side."""
+    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for point in points:
+        try:
+            setting: Values = space.setting(point)
+        except InfeasibleError:
+            setting = {}
+        group = groups.setdefault(_values(space.program_paths, setting), {})
+        group.setdefault(_values(space.run_paths, setting), []).append(point)
+    return [[point for same in group.values() for point in same] for group in groups.values()]
+
+
+def _values(paths: Sequence[str], setting: Values) -> tuple[Any, ...]:
+    return tuple(setting.get(path) for path in paths)
+
+
+class _Cache:
+    """The last few things that were made, faults included: an infeasible program is not tried again."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._made: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        if key in self._made:
+            self._made.move_to_end(key)
+            found = self._made[key]
+        else:
+            try:
+                found = make()
+            except _NO_PROGRAM as fault:
+                found = fault.with_traceback(None)
+            self._made[key] = found
+            while len(self._made) > self._kept:
+                self._made.popitem(last=False)
+        if isinstance(found, NpusimError):
+            raise found
+        result: _Made = found
+        return result

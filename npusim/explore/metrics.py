@@ -1,0 +1,159 @@
+"""What can be an objective or a limit: every number of the JSON of a run by its dotted key, read off one by one.
+
+A key that names a table with a `total` means the total: "energy_uj" is "energy_uj.total". The short names of
+`SHORT` stand for the keys that people ask for first.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any
+
+from npusim.area import Area, area
+from npusim.energy import Energy
+from npusim.isa.errors import NpusimError
+from npusim.isa.nearest import nearest
+from npusim.performance import PerformanceInfo
+from npusim.result import DramBytes, Power, RunResult
+from npusim.timeline import BusyCycles
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One top-level key of the JSON: how to get it, and the keys below it (None: open, such as layers)."""
+
+    name: str
+    get: Callable[[RunResult], Any]
+    below: tuple[str, ...] | None = ()
+
+
+def _parts(table: type, *more: str) -> tuple[str, ...]:
+    return (*(field.name for field in fields(table)), *more)
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("latency_ms", lambda run: run.latency_ms),
+    Metric("inferences_per_s", lambda run: run.inferences_per_s),
+    Metric("cycles", lambda run: vars(run.cycles), _parts(BusyCycles)),
+    Metric("energy_uj", lambda run: vars(run.energy_uj), _parts(Energy, "total")),
+    Metric("edp_uj_ms", lambda run: float(run.energy_uj) * run.latency_ms),
+    Metric("power_mw", lambda run: run.power_mw, _parts(Power)),
+    Metric("area_mm2", lambda run: area(run.hardware), _parts(Area, "total")),
+    Metric("macs", lambda run: run.macs),
+    Metric("mac_utilization", lambda run: run.mac_utilization),
+    Metric("lower_bound_cycles", lambda run: run.lower_bound.cycles),
+    Metric("lost_cycles", lambda run: run.lost_cycles, None),
+    Metric("dram_bytes", lambda run: run.dram_bytes, _parts(DramBytes)),
+    Metric("scratchpad_peak_bytes", lambda run: run.scratchpad_peak_bytes),
+    Metric("instructions", lambda run: run.program.instructions),
+    Metric("performance_info", lambda run: run.performance_info, _parts(PerformanceInfo)),
+    Metric("hardware", lambda run: run.hardware.model_dump(mode="json"), None),
+    Metric("layers", lambda run: [layer.to_dict() for layer in run.layers], None),
+)
+
+SHORT: Mapping[str, str] = {
+    "latency": "latency_ms",
+    "energy": "energy_uj.total",
+    "power": "power_mw.average",
+    "peak_power": "power_mw.peak",
+    "area": "area_mm2.total",
+    "edp": "edp_uj_ms",
+}
+
+OF_HARDWARE = ("area_mm2", "hardware")
+"""Keys that are the same for every model."""
+
+HIGHER_IS_BETTER = ("inferences_per_s", "mac_utilization")
+"""Keys that are maximised unless the space says otherwise."""
+
+
+@cache
+def _by_name() -> dict[str, Metric]:
+    return {metric.name: metric for metric in METRICS}
+
+
+def full_key(key: str) -> str:
+    """The complete key that a user means; raises ValueError with the nearest known one."""
+    key = SHORT.get(key, key)
+    name, *path = key.split(".")
+    metric = _by_name().get(name)
+    if metric is None:
+        known = [*SHORT, *_by_name()]
+        near = nearest(name, known)
+        raise ValueError(
+            f"no such key{f', did you mean {near}?' if near else ''}; it may be {', '.join(known)}"
+        )
+    if not path and metric.below and "total" in metric.below:
+        path = ["total"]
+    if metric.below is not None and bool(path) != bool(metric.below):
+        what = f"one of {', '.join(metric.below)}" if metric.below else "nothing"
+        raise ValueError(f"below {name} there is {what}")
+    if metric.below and path[0] not in metric.below:
+        near = nearest(path[0], metric.below)
+        hint = f", did you mean {name}.{near}?" if near else ""
+        raise ValueError(f"{name} has no {path[0]}{hint}; it has {', '.join(metric.below)}")
+    return ".".join([name, *path])
+
+
+def number(run: RunResult, key: str) -> float:
+    """The value of a complete key. Raises NpusimError where there is no number."""
+    name, *path = key.split(".")
+    value = _by_name()[name].get(run)
+    for part in path:
+        value = _below(value, part)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NpusimError(f"objective {key}: {run.model} has no number there")
+    # A plain number: the total of cycles or energy is a subclass that carries its parts.
+    return int(value) if isinstance(value, int) else float(value)
+
+
+def _below(value: Any, part: str) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(part, 0 if part in _causes() else None)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return value[int(part)] if part.isdigit() and int(part) < len(value) else None
+    if is_dataclass(value) and not isinstance(value, type):
+        return getattr(value, part, asdict(value).get(part))
+    return None
+
+
+@cache
+def _causes() -> frozenset[str]:
+    from npusim.losses import CAUSES
+
+    return frozenset(CAUSES)
+
+
+COMBINE: Mapping[str, str] = {
+    "mean": "weighted arithmetic mean: the weights are shares of the inferences",
+    "sum": "weighted sum: the weights count inferences",
+    "geomean": "weighted geometric mean: a gain of 1 % counts the same in every model",
+    "max": "the worst model",
+}
+"""How the values of several models become one."""
+
+
+def combine(values: Sequence[float], weights: Sequence[float], how: str, key: str, minimise: bool) -> float:
+    """One value from those of several models; `how` is a key of `COMBINE`.
+
+    Keys of the hardware are the same for all models and stay what they are. A geometric mean needs no
+    normalisation to a reference: that would multiply every point by the same constant.
+    """
+    if len(values) == 1 or key.partition(".")[0] in OF_HARDWARE:
+        return values[0]
+    if how == "max":
+        return max(values) if minimise else min(values)
+    total = sum(weights)
+    if how == "geomean":
+        if min(values) <= 0:
+            raise NpusimError(
+                f'objective {key}: {min(values):g} has no geometric mean; choose combine = "mean"'
+            )
+        logs = map(math.log, values)
+        return math.exp(math.fsum(map(operator.mul, logs, weights)) / total)
+    weighted = math.fsum(map(operator.mul, values, weights))
+    return weighted if how == "sum" else weighted / total

@@ -1,0 +1,287 @@
+"""Space files: TOML to a checked `Space`. All faults of a file are reported at once, in one line.
+
+extends = "edge-128"                       # the hardware that varies: a preset or a hardware file
+objectives = ["latency", "energy", "area"]
+constraints = ["mac_array.rows >= mac_array.columns"]
+
+[parameters]
+mac_array.rows = [8, 16, 32]
+scratchpad.size_kib = { from = 64, to = 2048, factor = 2 }
+
+[derived]
+mac_array.ifm_bytes_per_cycle = "mac_array.rows"
+
+[limits]
+area = "<= 4"
+
+[sampler]
+kind = "nsga2"
+points = 200
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from npusim.explore.expression import Expression, ExpressionError, parse
+from npusim.explore.metrics import HIGHER_IS_BETTER, full_key
+from npusim.explore.ranges import listed_values
+from npusim.explore.space import Axis, Goal, Limit, Objective, Programs, Space, known_names
+from npusim.isa import hardware_file
+from npusim.isa.errors import HardwareError, NpusimError
+from npusim.isa.hardware import Hardware
+from npusim.isa.nearest import nearest
+from npusim.isa.toml_file import listed, read, short
+
+DEFAULT_OBJECTIVES = ["latency_ms", "energy_uj.total", "area_mm2.total"]
+DEFAULT_POINTS = 100
+SamplerKind = Literal["grid", "random", "nsga2", "tpe"]
+MOST_GRID_POINTS = 1_000_000
+
+
+class SpaceError(NpusimError):
+    """A space file with faults; its text lists all of them."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Sampling(_Table):
+    """How points are chosen.
+
+    points: how many are computed (not for grid). batch: points that nsga2 and tpe choose at once, before they
+    see results; it does not depend on how many are computed at the same time.
+    """
+
+    kind: SamplerKind = "grid"
+    points: Annotated[int, Field(ge=1, le=10_000_000)] = DEFAULT_POINTS
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    batch: Annotated[int, Field(ge=2, le=10_000)] | None = None
+
+
+class _ObjectiveTable(_Table):
+    key: str
+    goal: Goal | None = None
+
+
+class _SpaceTables(_Table):
+    extends: str = "edge-128"
+    hardware: dict[str, Any] = {}
+    parameters: dict[str, Any]
+    derived: dict[str, Any] = {}
+    constraints: list[str] = []
+    objectives: list[Any] = Field(default=[*DEFAULT_OBJECTIVES], min_length=1)
+    limits: dict[str, Any] = {}
+    keep: list[str] = []
+    combine: Literal["mean", "sum", "geomean", "max"] = "mean"
+    programs: Programs = "own"
+    sampler: Sampling = Sampling()
+    models: list[str] | dict[str, Annotated[float, Field(gt=0)]] = {}
+
+
+@dataclass(frozen=True)
+class SpaceFile:
+    """What a space file says. `models` are names or paths with their weights; there may be none."""
+
+    space: Space
+    sampling: Sampling
+    models: Mapping[str, float]
+
+
+def read_space(path: Path, overrides: Mapping[str, Any] | None = None) -> SpaceFile:
+    """Read a space file. `overrides` replace its top-level keys and those of its tables.
+
+    Raises SpaceError with every fault in one line.
+    """
+    shown = str(path)
+    values = read(path, shown, "a space file", SpaceError)
+    return from_values(values, path, overrides)
+
+
+def from_values(
+    values: Mapping[str, Any], path: Path, overrides: Mapping[str, Any] | None = None
+) -> SpaceFile:
+    """Check plain values, nested as in the file at `path`: relative names are looked up beside it."""
+    merged = dict(values)
+    for key, item in (overrides or {}).items():
+        below = merged.get(key)
+        merged[key] = below | item if isinstance(below, dict) and isinstance(item, dict) else item
+    return _Reader(path).read(merged)
+
+
+class _Reader:
+    """Collects faults by path while it turns tables into a space."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.faults: dict[str, str] = {}
+
+    def read(self, values: Mapping[str, Any]) -> SpaceFile:
+        tables = self._tables(values)
+        base = self._base(tables)
+        axes = tuple(self._axes(tables.parameters))
+        derived = self._derived(tables.derived, {axis.path for axis in axes})
+        constraints = tuple(self._expressions("constraints", tables.constraints))
+        objectives = tuple(self._objectives(tables.objectives))
+        limits = tuple(self._limits(tables.limits))
+        keep = tuple(key for at, name in _numbered("keep", tables.keep) if (key := self._key(at, name)))
+        if not axes and not self.faults:
+            self.faults["parameters"] = "is empty: nothing varies"
+        if self.faults or base is None:
+            self._fail()
+        assert base is not None
+        space = Space(
+            base, axes, objectives, derived, constraints, limits, keep, tables.combine, tables.programs
+        )
+        self._check_size(space, tables.sampler)
+        models = tables.models
+        weights = models if isinstance(models, dict) else dict.fromkeys(models, 1.0)
+        return SpaceFile(space, tables.sampler, weights)
+
+    def _fail(self) -> None:
+        raise SpaceError(f"{self.path}: {listed(self.faults)}")
+
+    def _tables(self, values: Mapping[str, Any]) -> _SpaceTables:
+        try:
+            return _SpaceTables.model_validate(dict(values))
+        except ValidationError as error:
+            for item in error.errors(include_url=False, include_context=False):
+                where, text = _words(item["loc"], item["type"], item["msg"], item["input"])
+                self.faults.setdefault(where, text)
+            self._fail()
+            raise
+
+    def _base(self, tables: _SpaceTables) -> Hardware | None:
+        try:
+            return hardware_file.extend(tables.extends, tables.hardware, self.path)
+        except HardwareError as fault:
+            raise SpaceError(str(fault)) from None
+
+    def _axes(self, tables: Mapping[str, Any]) -> Iterator[Axis]:
+        for path, given in _by_path(tables, lambda item: isinstance(item, dict) and "from" not in item):
+            where = f"parameters.{path}"
+            try:
+                values = listed_values(given, _whole(path))
+                found = [hardware_file.field_value(path, value) for value in values]
+            except ValueError as fault:
+                self.faults[where] = str(fault)
+                continue
+            if path in ("name", "description"):
+                self.faults[where] = "changes nothing that is simulated"
+            elif len(set(found)) < len(found):
+                twice = next(value for value in found if found.count(value) > 1)
+                self.faults[where] = f"lists {short(twice)} twice"
+            else:
+                yield Axis(path, tuple(found))
+
+    def _derived(self, tables: Mapping[str, Any], varied: set[str]) -> dict[str, Expression]:
+        found: dict[str, Expression] = {}
+        for path, text in _by_path(tables, lambda item: isinstance(item, dict)):
+            where = f"derived.{path}"
+            if path not in known_names():
+                near = nearest(path, known_names())
+                self.faults[where] = f"unknown parameter{f', did you mean {near}?' if near else ''}"
+            elif path in varied:
+                self.faults[where] = "is also in [parameters]; it either varies or follows"
+            elif not isinstance(text, str):
+                self.faults[where] = f'{short(text)} is not an expression, such as "mac_array.rows * 2"'
+            else:
+                found.update((path, each) for each in self._expressions(where, [text], numbered=False))
+        return found
+
+    def _expressions(self, where: str, texts: Sequence[str], numbered: bool = True) -> Iterator[Expression]:
+        for at, text in _numbered(where, texts):
+            try:
+                yield parse(text, known_names())
+            except ExpressionError as fault:
+                self.faults[at if numbered else where] = str(fault)
+
+    def _key(self, where: str, key: str) -> str:
+        try:
+            return full_key(key)
+        except ValueError as fault:
+            self.faults[where] = f"{short(key)}: {fault}"
+            return ""
+
+    def _objectives(self, given: Sequence[Any]) -> Iterator[Objective]:
+        seen = set()
+        for at, item in _numbered("objectives", given):
+            try:
+                table = _ObjectiveTable.model_validate({"key": item} if isinstance(item, str) else item)
+            except ValidationError:
+                self.faults[at] = (
+                    f'{short(item)} is neither a key nor {{ key = "...", goal = "min" or "max" }}'
+                )
+                continue
+            key = self._key(at, table.key)
+            if key in seen:
+                self.faults[at] = f"{short(table.key)} is listed twice"
+            seen.add(key)
+            usual: Goal = "max" if key.partition(".")[0] in HIGHER_IS_BETTER else "min"
+            yield Objective(key, table.goal or usual)
+
+    def _limits(self, tables: Mapping[str, Any]) -> Iterator[Limit]:
+        for name, given in _by_path(tables, lambda item: isinstance(item, dict)):
+            where = f"limits.{name}"
+            key = self._key(where, name)
+            for text in given if isinstance(given, list) else [given]:
+                match = re.fullmatch(r"\s*(<=|>=|<|>)\s*(\S+)\s*", text) if isinstance(text, str) else None
+                try:
+                    if match is None:
+                        raise ValueError
+                    yield Limit(key, match[1], float(match[2]))  # type: ignore[arg-type]
+                except ValueError:
+                    self.faults[where] = f'{short(text)} is not a limit, such as "<= 4"'
+
+    def _check_size(self, space: Space, sampling: Sampling) -> None:
+        if sampling.kind == "grid" and space.size > MOST_GRID_POINTS:
+            raise SpaceError(
+                f"{self.path}: the grid has {space.size} points, more than {MOST_GRID_POINTS}; "
+                'choose another sampler ("random", "nsga2", "tpe") or fewer values'
+            )
+
+
+def _numbered(where: str, items: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    return ((f"{where}[{i}]", item) for i, item in enumerate(items))
+
+
+def _by_path(tables: Mapping[str, Any], nested: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries by dotted path: `a.b = 1` and `"a.b" = 1` are the same."""
+    for key, item in tables.items():
+        if nested(item):
+            yield from _by_path(item, nested, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", item
+
+
+def _whole(path: str) -> bool:
+    found = [each.allowed for each in hardware_file.parameters() if each.path == path]
+    return bool(found) and found[0].startswith("a whole number")
+
+
+def _words(loc: Sequence[int | str], kind: str, message: str, given: object) -> tuple[str, str]:
+    """Where and what, for one fault that pydantic found."""
+    fields: Mapping[str, Any] = _SpaceTables.model_fields
+    keys = [str(part) for part in loc]
+    if keys[0] == "sampler" and len(keys) > 1:
+        fields = Sampling.model_fields
+    if keys[0] == "models":  # the branch of the union is not part of the path
+        keys = [key for key in keys if "[" not in key]
+    where = ".".join(keys)
+    if kind == "extra_forbidden":
+        near = nearest(keys[-1], fields)
+        return (
+            where,
+            f"unknown key, {f'did you mean {near}?' if near else 'known here: ' + ', '.join(fields)}",
+        )
+    if kind == "missing":
+        return where, "is missing"
+    words = message.replace("Input should be", "must be")
+    return where, f"{short(given)}: {words[0].lower()}{words[1:]}"

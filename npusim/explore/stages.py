@@ -1,0 +1,69 @@
+"""How far into a run each hardware parameter reaches: what a change of it leaves to be reused.
+
+A run goes compile, execute, measure. A parameter that is read for the first time by a later step leaves what
+the earlier ones made as it is:
+
+    structure   the compiler cuts, places and checks by it: another value needs another program
+    estimate    the compiler only weighs times by it: another value may bring another program, but any program
+                runs on it
+    time        the machine alone reads it
+    energy      nobody reads it before the run is measured
+
+Everything not listed is structure, so a new parameter is safe before somebody looks at it. A test records what
+compiler and machine read and compares it with this table.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+
+from npusim.isa import hardware_file
+
+
+class Stage(IntEnum):
+    """The first step of a run that a parameter matters to, or how it matters to the compiler."""
+
+    STRUCTURE = 0
+    ESTIMATE = 1
+    TIME = 2
+    ENERGY = 3
+
+
+# By parameter, or by table for all its parameters.
+_STAGES = {
+    "name": Stage.ENERGY,
+    "description": Stage.ENERGY,
+    "clock_mhz": Stage.ESTIMATE,
+    "front_end.queue_depth": Stage.ESTIMATE,
+    "front_end.decode_cycles": Stage.ESTIMATE,
+    "front_end.fetch_instructions": Stage.TIME,
+    "dma.setup_cycles": Stage.ESTIMATE,
+    "dma.port_bytes_per_cycle": Stage.ESTIMATE,
+    "dram.bandwidth_gb_per_s": Stage.ESTIMATE,
+    "dram.latency_ns": Stage.ESTIMATE,
+    "dram.row_bytes": Stage.ESTIMATE,
+    "dram.row_miss_ns": Stage.ESTIMATE,
+    "dram.grant_bytes": Stage.TIME,
+    "dram.outstanding_requests": Stage.TIME,
+    "scratchpad.banks": Stage.ENERGY,
+    "scratchpad.port_bytes": Stage.ENERGY,
+    "mac_array.ifm_bytes_per_cycle": Stage.ESTIMATE,
+    "mac_array.weight_bytes_per_cycle": Stage.ESTIMATE,
+    "mac_array.output_lanes": Stage.ESTIMATE,
+    "vector": Stage.ESTIMATE,
+    "host": Stage.ESTIMATE,
+    "host.call_overhead_us": Stage.ENERGY,
+    "technology": Stage.ENERGY,
+}
+
+
+def stage(path: str) -> Stage:
+    """The stage of a parameter."""
+    return _STAGES.get(path, _STAGES.get(path.partition(".")[0], Stage.STRUCTURE))
+
+
+@cache
+def paths_up_to(last: Stage) -> tuple[str, ...]:
+    """The parameters that matter up to a stage, in the order of the schema."""
+    return tuple(each.path for each in hardware_file.parameters() if stage(each.path) <= last)

@@ -1,0 +1,155 @@
+"""A study: the points that were computed, and what follows from them. Read from disk, whole or unfinished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.explore import pareto
+from npusim.explore.evaluate import Record
+from npusim.explore.folder import Folder
+from npusim.explore.sensitivity import Sensitivity, sensitivity
+from npusim.explore.space import Axis, Objective, Space
+from npusim.isa.errors import NpusimError
+from npusim.isa.hardware import Hardware
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, slots=True)
+class StudyModel:
+    """A model of a study: its name, the SHA-256 of its graph, its weight."""
+
+    name: str
+    digest: str
+    weight: float
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a search of a hardware space found.
+
+    path:    its folder.
+    space:   what was searched.
+    models:  over what.
+    sampler: how points were chosen: kind, seed and batch.
+    version: the npusim that computed it.
+    records: a record per computed point, by its number.
+    """
+
+    path: Path
+    space: Space
+    models: tuple[StudyModel, ...]
+    sampler: Mapping[str, Any]
+    version: str
+    records: tuple[Record, ...]
+
+    @classmethod
+    def open(cls, path: str | Path) -> Study:
+        """The study in a folder. Raises StudyError for a folder that is none, or is damaged."""
+        folder = Folder(Path(path))
+        plain = folder.description()
+        return cls(
+            Path(path),
+            Space.from_plain(plain["space"]),
+            tuple(StudyModel(**each) for each in plain["models"]),
+            plain["sampler"],
+            plain["npusim_version"],
+            tuple(sorted(folder.records(), key=lambda record: record.point)),
+        )
+
+    @property
+    def parameters(self) -> tuple[Axis, ...]:
+        """What varies, with its values."""
+        return self.space.axes
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """What was looked for."""
+        return self.space.objectives
+
+    @cached_property
+    def feasible(self) -> tuple[Record, ...]:
+        """The points that have a result and keep every limit."""
+        return tuple(record for record in self.records if self.within_limits(record))
+
+    def within_limits(self, record: Record) -> bool:
+        """Whether a point has a result that keeps the limits."""
+        if record.reason:
+            return False
+        return all(limit.excess(record.values[limit.key]) <= 0 for limit in self.space.limits)
+
+    def costs(self, records: Sequence[Record]) -> NDArray[np.float64]:
+        """Records x objectives, turned so that less is better."""
+        rows = [[each.cost(record.values[each.key]) for each in self.objectives] for record in records]
+        return np.array(rows, np.float64).reshape(len(rows), len(self.objectives))
+
+    @cached_property
+    def front(self) -> tuple[Record, ...]:
+        """The feasible points that no other beats in everything, the best in the first objective first."""
+        costs = self.costs(self.feasible)
+        kept = pareto.front(costs)
+        order = np.lexsort(costs.T[::-1]) if len(costs) else ()
+        return tuple(self.feasible[at] for at in order if kept[at])
+
+    @cached_property
+    def sensitivities(self) -> tuple[Sensitivity, ...]:
+        """The main effect of every parameter on every objective, the parameter that matters most first."""
+        settings = [self.space.point(record.point) for record in self.feasible]
+        found = []
+        for objective in self.objectives:
+            values = np.array([record.values[objective.key] for record in self.feasible], np.float64)
+            effects = [
+                sensitivity(axis.path, objective.key, [each[axis.path] for each in settings], values)
+                for axis in self.parameters
+            ]
+            found += sorted(effects, key=lambda effect: -effect.share)
+        return tuple(found)
+
+    def hardware(self, point: int) -> Hardware:
+        """The hardware of a point."""
+        return self.space.hardware(self.space.setting(point))
+
+    def rows(self, records: Sequence[Record] | None = None) -> list[dict[str, Any]]:
+        """A table row per record: number, parameters, values, those of each model, and how it stands.
+
+        Values are None for a point without a result.
+        """
+        front = {record.point for record in self.front}
+        several = [model.name for model in self.models] if len(self.models) > 1 else []
+        rows = []
+        for record in self.records if records is None else records:
+            row: dict[str, Any] = {"point": record.point, **self.space.point(record.point)}
+            row |= {key: record.values.get(key) for key in self.space.keys}
+            for name in several:
+                values = record.by_model.get(name, {})
+                row |= {f"{key} [{name}]": values.get(key) for key in self.space.keys}
+            row["feasible"] = self.within_limits(record)
+            row["on_front"] = record.point in front
+            row["reason"] = self.reason(record)
+            rows.append(row)
+        return rows
+
+    def reason(self, record: Record) -> str:
+        """Why a point is not feasible; empty for one that is."""
+        if record.reason:
+            return record.reason
+        broken = [str(limit) for limit in self.space.limits if limit.excess(record.values[limit.key]) > 0]
+        return f"breaks {' and '.join(broken)}" if broken else ""
+
+    def to_pandas(self, records: Sequence[Record] | None = None) -> pandas.DataFrame:
+        """The rows as a table; of all points, or of those given, such as `front`."""
+        try:
+            import pandas
+        except ImportError as fault:
+            raise NpusimError(
+                "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
+            ) from fault
+        return pandas.DataFrame(self.rows(records))

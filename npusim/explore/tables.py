@@ -1,0 +1,92 @@
+"""The tables of a study as files: CSV, and Parquet where pyarrow is installed. The same study gives the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from npusim import files
+from npusim.explore.study import Study
+from npusim.isa import hardware_file
+
+Row = Mapping[str, Any]
+
+
+def write_tables(study: Study) -> list[Path]:
+    """Write points.csv, front.csv, points.parquet and the hardware files of the front; returns the files."""
+    rows = study.rows()
+    by_point = {row["point"]: row for row in rows}
+    folder = study.path
+    written = {
+        folder / "points.csv": files.text(to_csv(rows, columns(study))),
+        folder / "front.csv": files.text(
+            to_csv([by_point[record.point] for record in study.front], columns(study))
+        ),
+    }
+    parquet = to_parquet(rows, columns(study))
+    if parquet is not None:
+        written[folder / "points.parquet"] = lambda file: file.write(parquet)
+    files.write_all(written)
+    return [*written, *_write_hardware(study)]
+
+
+def columns(study: Study) -> list[str]:
+    """The columns of the tables: number, parameters, values, those of each model, and how the point stands."""
+    keys = list(study.space.keys)
+    several = study.models if len(study.models) > 1 else ()
+    by_model = [f"{key} [{model.name}]" for model in several for key in keys]
+    return [
+        "point",
+        *(axis.path for axis in study.parameters),
+        *keys,
+        *by_model,
+        "feasible",
+        "on_front",
+        "reason",
+    ]
+
+
+def to_csv(rows: Sequence[Row], names: Sequence[str]) -> str:
+    """Rows as CSV with a header; a value that is missing is empty, a flag is true or false."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_cell(row[name]) for name in names])
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else value
+
+
+def to_parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes | None:
+    """Rows as Parquet; None where pyarrow is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return None
+    table = pyarrow.table({name: [row[name] for row in rows] for name in names})
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table, sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _write_hardware(study: Study) -> list[Path]:
+    """A hardware file for every point of the front: what `npusim run --hw` takes. Old ones are removed."""
+    folder = study.path / "front"
+    folder.mkdir(exist_ok=True)
+    named = {folder / f"{record.point}.toml": record for record in study.front}
+    for old in folder.glob("*.toml"):
+        if old not in named:
+            old.unlink()
+    for path, record in named.items():
+        files.write(path, files.text(hardware_file.to_toml(study.hardware(record.point))))
+    return list(named)

@@ -1,0 +1,192 @@
+"""A study as text for a terminal: the front, what matters, and what failed. And how far a search is."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from npusim.explore import pareto
+from npusim.explore.evaluate import Record
+from npusim.explore.metrics import COMBINE
+from npusim.explore.space import Space
+from npusim.explore.study import Study
+from npusim.reports.columns import columns
+from npusim.reports.quantities import digits, percent
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+MOST_ROWS = 20
+MOST_REASONS = 3
+
+
+def summary(study: Study) -> str:
+    """The text at the end of a search."""
+    parts = [_head(study), _front(study), _sensitivities(study), _failed(study)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(study: Study) -> str:
+    names = ", ".join(
+        model.name if len(study.models) == 1 else f"{model.name} x {model.weight:g}" for model in study.models
+    )
+    counts = f"{len(study.records)} points, {len(study.feasible)} feasible, {len(study.front)} on the front"
+    lines = [f"{names} on {study.space.base.name}: {counts} of a space of {study.space.size}"]
+    if len(study.models) > 1:
+        lines.append(f"Values of several models: {COMBINE[study.space.combine]}.")
+    if study.space.programs == "shared":
+        lines.append("Programs are shared between points that differ in timing, energy or clock only.")
+    return "\n".join(lines)
+
+
+def _front(study: Study) -> str:
+    """The front, the parameters that are the same everywhere on it in a line of their own."""
+    if not study.front:
+        return ""
+    points = [study.space.point(record.point) for record in study.front]
+    varying = [path for path in points[0] if len({point[path] for point in points}) > 1]
+    same = [f"{path} = {_value(value)}" for path, value in points[0].items() if path not in varying]
+    head = ["point", *varying, *(f"{each.key}{_goal(each.goal)}" for each in study.objectives)]
+    rows = [
+        [
+            str(record.point),
+            *(_value(point[path]) for path in varying),
+            *(digits(record.values[each.key]) for each in study.objectives),
+        ]
+        for record, point in zip(study.front, points, strict=True)
+    ]
+    shown = _spread(rows, MOST_ROWS)
+    lines = ["Pareto front:", columns(head, shown, right=tuple(range(len(head))))]
+    if len(shown) < len(rows):
+        lines.append(f"{len(shown)} of {len(rows)} points, evenly spread; all of them are in front.csv.")
+    if same:
+        lines.append(f"Everywhere on it: {', '.join(same)}.")
+    return "\n".join(lines)
+
+
+def _goal(goal: str) -> str:
+    return " (max)" if goal == "max" else ""
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _spread(rows: Sequence[list[str]], most: int) -> list[list[str]]:
+    """At most so many rows, the first and the last among them."""
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+
+
+def _sensitivities(study: Study) -> str:
+    if len(study.feasible) < 2:
+        return ""
+    share = {(each.parameter, each.objective): each.share for each in study.sensitivities}
+    paths = [axis.path for axis in study.parameters if len(axis.values) > 1]
+    keys = [each.key for each in study.objectives]
+    paths.sort(key=lambda path: -max(share[path, key] for key in keys))
+    rows = [[path, *(percent(share[path, key]) for key in keys)] for path in paths]
+    title = "What matters (share of the variance that a parameter explains by itself):"
+    return f"{title}\n{columns(['parameter', *keys], rows, right=tuple(range(1, len(keys) + 1)))}"
+
+
+def _failed(study: Study) -> str:
+    reasons = Counter(filter(None, map(study.reason, study.records)))
+    if not reasons:
+        return ""
+    lines = [f"  {count} x {reason}" for reason, count in reasons.most_common(MOST_REASONS)]
+    more = len(reasons) - MOST_REASONS
+    title = f"{sum(reasons.values())} points are not feasible:"
+    return "\n".join([title, *lines, *([f"  and {more} other reasons in points.csv"] if more > 0 else [])])
+
+
+class Watch:
+    """A bar on stderr, if that is a terminal: points, points per second, time left, the front so far.
+
+    with Watch(space) as watch:
+        explore(..., watch=watch)
+    """
+
+    INTERVAL_S = 0.2
+
+    def __init__(self, space: Space, file: TextIO, known: int = 0) -> None:
+        self._space, self._file, self._known = space, file, known
+        self._front: list[list[float]] = []
+        self._best: list[float] = []
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._done = 0
+        self._begin = self._next = time.monotonic()
+
+    def __enter__(self) -> Watch:
+        if self._file.isatty():
+            self._bar = _bar(self._file)
+            self._bar.start()
+            self._task = self._bar.add_task("", total=None, state="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, record: Record, total: int) -> None:
+        """A point is known."""
+        if self._bar is None or self._task is None:
+            return
+        self._done += 1
+        self._add(record)
+        now = time.monotonic()
+        if now >= self._next or self._done == total:
+            self._next = now + self.INTERVAL_S
+            self._bar.update(self._task, completed=self._done, total=total, state=self._state(now, total))
+
+    def _add(self, record: Record) -> None:
+        space = self._space
+        if record.reason or any(limit.excess(record.values[limit.key]) > 0 for limit in space.limits):
+            return
+        costs = [each.cost(record.values[each.key]) for each in space.objectives]
+        self._best = [min(pair) for pair in zip(self._best or costs, costs, strict=True)]
+        together = np.array([*self._front, costs], np.float64)
+        kept = pareto.front(together)
+        self._front = together[kept].tolist()
+
+    def _state(self, now: float, total: int) -> str:
+        fresh = self._done - self._known
+        rate = fresh / (now - self._begin) if fresh > 0 and now > self._begin else 0.0
+        left = f"{_duration((total - self._done) / rate)} left, " if rate else ""
+        goals = zip(self._space.objectives, self._best, strict=False)
+        best = ", ".join(f"{each.key} {digits(each.cost(cost))}" for each, cost in goals)
+        return f"{rate:.1f} points/s, {left}{len(self._front)} on the front, best {best}"
+
+
+def _bar(file: TextIO) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    return Progress(
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}", markup=False),
+        console=Console(file=file, highlight=False, markup=False, emoji=False),
+        transient=True,
+        auto_refresh=True,
+        refresh_per_second=5,
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (
+        f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    )

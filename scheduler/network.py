@@ -1,0 +1,97 @@
+"""A network made ready for scheduling: everything that depends on the graph and the machine but on no choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from npusim.isa.errors import GraphError
+from npusim.isa.hardware import Hardware
+from npusim.kernels import call_of, operator, simplify
+from npusim.kernels.graph import Graph
+from npusim.kernels.operator import Alias, Call, Operator
+from npusim.kernels.work import Move, Work
+from npusim.scheduler.moves import pieces
+from npusim.scheduler.storage import Aliases, HostStep, Item, join_aliases
+from npusim.scheduler.tiling import Depth, Residency, TileSearch
+
+SearchKey = tuple[int, Residency, Depth, bool]
+"""Item, where its operands are, buffers per operand, weights packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A graph, simplified and checked, as items in the order of execution.
+
+    uses:     operator and call of every node.
+    aliases:  tensors that share memory because their operator moves nothing.
+    searches: the tile searches so far; one schedule after another asks for the same.
+    """
+
+    graph: Graph
+    hardware: Hardware
+    uses: tuple[tuple[Operator, Call], ...]
+    items: tuple[Item, ...]
+    aliases: Aliases
+    searches: dict[SearchKey, TileSearch] = field(default_factory=dict)
+
+
+def prepare(graph: Graph, hardware: Hardware) -> Network:
+    """Simplify a graph, check the rules of its operators and lower them.
+
+    Raises GraphError for operators that are malformed or unknown.
+    """
+    graph = simplify(graph)
+    uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
+    aliases, free = join_aliases(graph, _aliases(uses))
+    items = tuple(
+        Item(node, body)
+        for node, (each, call) in enumerate(uses)
+        if node not in free
+        for body in _lower(each, call, hardware)
+    )
+    return Network(graph, hardware, uses, items, aliases)
+
+
+def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
+    """The operator and call of a node. Raises GraphError when a rule of the operator is broken."""
+    each = graph.nodes[node]
+    try:
+        found = operator(each.op)
+    except GraphError as error:
+        raise GraphError(f'{graph.name}: layer "{each.name}": {error}') from None
+    call = call_of(graph, each)
+    for rule in found.rules:
+        if not rule(call):
+            raise GraphError(f'{graph.name}: {each.op} "{each.name}" breaks a rule: {_text(rule.__doc__)}')
+    return found, call
+
+
+def _text(docstring: str | None) -> str:
+    return " ".join((docstring or "").split()).rstrip(".")
+
+
+def _lower(each: Operator, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
+    reason = host_reason(each, call)
+    if reason is None and each.lower is not None:
+        bodies = each.lower(call, hardware)
+        return [part for body in bodies for part in (pieces(body) if isinstance(body, Move) else (body,))]
+    return (HostStep(reason or ""),)
+
+
+def host_reason(each: Operator, call: Call) -> str | None:
+    """Why a call runs on the host; None if the NPU computes it."""
+    for rule in each.npu_rules:
+        if not rule(call):
+            return _text(rule.__doc__)
+    return None if each.lower is not None else f"the NPU has no {each.name}"
+
+
+def _aliases(uses: Sequence[tuple[Operator, Call]]) -> dict[int, tuple[Alias, ...]]:
+    """The nodes that move nothing if their operands share memory."""
+    found = {}
+    for node, (each, call) in enumerate(uses):
+        parts = each.alias(call) if each.alias is not None else None
+        if parts:
+            found[node] = parts
+    return found

@@ -1,0 +1,226 @@
+"""Random legal vector instructions with the scratchpad that they work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.hardware import Hardware, Vector
+from npusim.isa.instruction import Instruction
+from npusim.isa.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale
+
+from .unit_bench import SCRATCHPAD_BYTES
+from .vector_referee import STAGES
+
+MAX_ELEMENTS = 3000
+"""Of one instruction, windows counted whole."""
+CODES = ((0, 255), (-128, 127))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One instruction, the vector unit it runs on, and the memory before."""
+
+    instruction: Instruction
+    hardware: Hardware
+    scratchpad: NDArray[np.uint8]
+
+
+def draw_hardware(rng: np.random.Generator, lanes: int) -> Hardware:
+    """Up to so many lanes, any cycles per function."""
+
+    def cycles() -> int:
+        return int(rng.choice([1, 1, 2, 3, 4, 9]))
+
+    vector = Vector(
+        lanes=lanes if rng.random() < 0.4 else int(rng.integers(1, lanes + 1)),
+        startup_cycles=8 if rng.random() < 0.3 else int(rng.integers(0, STAGES + 1)),
+        add_cycles=cycles(),
+        mul_cycles=cycles(),
+        requantise_cycles=cycles(),
+        max_cycles=cycles(),
+        pool_cycles=cycles(),
+        reduce_cycles=cycles(),
+        divide_cycles=cycles(),
+        lut_cycles=cycles(),
+    )
+    return Hardware(name="rtl", vector=vector)
+
+
+def _size(rng: np.random.Generator, largest: int) -> int:
+    """A size that is often 1, or small, or anything up to `largest`."""
+    kind = rng.random()
+    if kind < 0.15:
+        return 1
+    return int(rng.integers(1, min(largest, 20) + 1 if kind < 0.5 else largest + 1))
+
+
+def _places(rng: np.random.Generator, *sizes: int) -> list[int]:
+    """Addresses of regions one behind the other, with gaps, in any order."""
+    addresses = [0] * len(sizes)
+    reached = 0
+    for index in rng.permutation(len(sizes)):
+        reached += int(rng.integers(0, 20))
+        addresses[index] = reached
+        reached += sizes[index]
+    return addresses
+
+
+def _clamp(rng: np.random.Generator, signed: int) -> dict[str, int]:
+    """The type of the output, its clamp, often all codes, and its zero point."""
+    low, high = CODES[signed]
+    zero = int(rng.integers(low, high + 1))
+    if rng.random() < 0.3:
+        low, high = sorted(int(x) for x in rng.integers(low, high + 1, 2))
+    return {"low": low, "high": high, "signed": signed, "output_zero": zero}
+
+
+def _scale(rng: np.random.Generator, name: str, usual_shift: int) -> dict[str, int]:
+    """Multiplier and shift; mostly such that results spread over the codes, sometimes extreme."""
+    shift = usual_shift + int(rng.integers(-1, 2))
+    if rng.random() < 0.1:
+        shift = int(rng.integers(-31, 31))
+    multiplier = 0 if rng.random() < 0.02 else int(rng.integers(1 << 30, 1 << 31))
+    return {f"{name}multiplier": multiplier, f"{name}shift": shift}
+
+
+def _zero(rng: np.random.Generator, signed: int) -> int:
+    return int(rng.integers(CODES[signed][0], CODES[signed][1] + 1))
+
+
+def _operand(rng: np.random.Generator, rows: int, columns: int) -> tuple[int, int, int]:
+    """Row stride, column stride and bytes of an operand: whole, repeated in one direction or in both, or apart."""
+    kind = int(rng.choice([0, 0, 1, 2, 3, 4]))
+    if kind == 0:
+        return columns, 1, rows * columns
+    if kind == 1:
+        return 0, 1, columns
+    if kind == 2:
+        return 1, 0, rows
+    if kind == 3:
+        return 0, 0, 1
+    stride = columns + int(rng.integers(0, 9))
+    return stride, 1, rows * stride
+
+
+def _binary(rng: np.random.Generator) -> Binary:
+    columns = _size(rng, 300)
+    rows = _size(rng, max(1, MAX_ELEMENTS // columns))
+    signed = int(rng.integers(0, 2))
+    function = int(rng.integers(0, len(FUNCTIONS)))
+    adds = FUNCTIONS[function].name in ("add", "sub")
+    a_row, a_column, a_bytes = _operand(rng, rows, columns)
+    b_row, b_column, b_bytes = _operand(rng, rows, columns)
+    a, b, output = _places(rng, a_bytes, b_bytes, rows * columns)
+    if (a_row, a_column) == (columns, 1) and rng.random() < 0.3:
+        output = a
+    return Binary(
+        function=function,
+        a=a,
+        b=b,
+        output=output,
+        rows=rows,
+        columns=columns,
+        a_row_stride=a_row,
+        b_row_stride=b_row,
+        a_column_stride=a_column,
+        b_column_stride=b_column,
+        a_zero=_zero(rng, signed),
+        b_zero=_zero(rng, signed),
+        left_shift=20 if rng.random() < 0.8 else int(rng.integers(0, 32)),
+        **_scale(rng, "a_", -1),
+        **_scale(rng, "b_", -1),
+        **_scale(rng, "output_", -18 if adds else -6),
+        **_clamp(rng, signed),
+    )
+
+
+def _pool(rng: np.random.Generator) -> Pool:
+    fields: dict[str, int] = {}
+    for axis in ("height", "width"):
+        kernel, stride, outputs = int(rng.integers(1, 5)), int(rng.integers(1, 4)), int(rng.integers(1, 7))
+        pad = int(rng.integers(0, kernel))
+        last = (outputs - 1) * stride - pad
+        fields[f"kernel_{axis}"] = kernel
+        fields[f"stride_{axis}"] = stride
+        fields[f"ofm_{axis}"] = outputs
+        fields["pad_top" if axis == "height" else "pad_left"] = pad
+        fields[f"ifm_{axis}"] = max(1, last + 1 + int(rng.integers(0, kernel + 1)))
+    taps = fields["kernel_height"] * fields["kernel_width"]
+    pixels = fields["ofm_height"] * fields["ofm_width"]
+    depth = _size(rng, max(1, min(40, MAX_ELEMENTS // (taps * pixels))))
+    ifm_row = fields["ifm_width"] * depth + int(rng.choice([0, 0, 5]))
+    ofm_row = fields["ofm_width"] * depth + int(rng.choice([0, 0, 5]))
+    ifm, ofm = _places(rng, fields["ifm_height"] * ifm_row, fields["ofm_height"] * ofm_row)
+    clamp = _clamp(rng, int(rng.integers(0, 2)))
+    del clamp["output_zero"]
+    return Pool(
+        maximum=int(rng.integers(0, 2)),
+        ifm=ifm,
+        ifm_row_stride=ifm_row,
+        depth=depth,
+        ofm=ofm,
+        ofm_row_stride=ofm_row,
+        **fields,
+        **clamp,
+    )
+
+
+def _mean(rng: np.random.Generator) -> Mean:
+    inner = _size(rng, 60)
+    count = _size(rng, max(1, min(80, MAX_ELEMENTS // inner)))
+    outer = _size(rng, max(1, MAX_ELEMENTS // (inner * count)))
+    source, target = _places(rng, outer * count * inner, outer * inner)
+    signed = int(rng.integers(0, 2))
+    return Mean(
+        input=source,
+        output=target,
+        outer=outer,
+        count=count,
+        inner=inner,
+        input_zero=_zero(rng, signed),
+        **_scale(rng, "", -int(np.log2(count))),
+        **_clamp(rng, signed),
+    )
+
+
+def _rescale(rng: np.random.Generator) -> Rescale:
+    size = _size(rng, MAX_ELEMENTS)
+    source, target = _places(rng, size, size)
+    input_signed = int(rng.integers(0, 2))
+    return Rescale(
+        input=source,
+        output=source if rng.random() < 0.2 else target,
+        size=size,
+        input_zero=_zero(rng, input_signed),
+        input_signed=input_signed,
+        **_scale(rng, "", 0),
+        **_clamp(rng, int(rng.integers(0, 2))),
+    )
+
+
+def _lookup(rng: np.random.Generator) -> Lookup:
+    size = _size(rng, MAX_ELEMENTS)
+    source, target, table = _places(rng, size, size, 256)
+    return Lookup(input=source, output=target, size=size, table=table)
+
+
+KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
+    "binary": _binary,
+    "pool": _pool,
+    "mean": _mean,
+    "rescale": _rescale,
+    "lookup": _lookup,
+}
+
+
+def draw_case(rng: np.random.Generator, lanes: int, kind: str) -> Case:
+    """`kind`: one of KINDS."""
+    instruction = KINDS[kind](rng)
+    faults = instruction.faults()
+    if faults:
+        raise AssertionError(f"the generator drew an illegal instruction: {faults}")
+    return Case(instruction, draw_hardware(rng, lanes), rng.integers(0, 256, SCRATCHPAD_BYTES, np.uint8))

@@ -1,0 +1,135 @@
+// The scratchpad banks that an instruction touches, walked run by run from the fields of its word.
+`timescale 1ns / 1ps
+
+module bank_decoder
+  import npu_types::*;
+  import isa_words::*;
+(
+    input  logic           enable,
+    input  logic   [575:0] word,
+    input  count_t         bank_bytes,
+    output banks_t         banks
+);
+  // A region: size bytes, repeated along up to three strides.
+  typedef struct packed {
+    wide_address_t       address;
+    count_t        [2:0] counts;
+    count_t        [2:0] strides;
+    count_t              size;
+  } region_t;
+
+  function automatic banks_t touched(region_t region);
+    banks_t found = '0;
+    for (count_t i = 0; i < region.counts[0]; i++)
+    for (count_t j = 0; j < region.counts[1]; j++)
+    for (count_t k = 0; k < region.counts[2]; k++) begin
+      wide_address_t first = region.address + 36'(i * region.strides[0]) + 36'(j * region.strides[1]) +
+          36'(k * region.strides[2]);
+      wide_address_t last = first + 36'(region.size) - 1;
+      for (wide_address_t bank = first / 36'(bank_bytes); bank <= last / 36'(bank_bytes); bank++) begin
+        found[$clog2(BANKS)'(bank)] = 1;
+      end
+    end
+    return found;
+  endfunction
+
+  function automatic region_t dense(count_t address, count_t size);
+    return '{address: 36'(address), counts: {3{32'd1}}, strides: '0, size: size};
+  endfunction
+
+  function automatic region_t map(count_t address, count_t height, count_t width, count_t depth, count_t row_stride,
+                                  count_t pixel_stride);
+    return '{address: 36'(address), counts: {32'd1, width, height}, strides: {32'd0, pixel_stride, row_stride}, size: depth};
+  endfunction
+
+  copy_t copy;
+  window_t window;
+  binary_t binary;
+  pool_t pool;
+  mean_t mean;
+  rescale_t rescale;
+  lookup_t lookup;
+  assign copy = copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
+  assign window = window_t'(word[WINDOW_OFFSET+:$bits(window_t)]);
+  assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
+  assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
+  assign mean = mean_t'(word[VECTOR_OFFSET+:$bits(mean_t)]);
+  assign rescale = rescale_t'(word[VECTOR_OFFSET+:$bits(rescale_t)]);
+  assign lookup = lookup_t'(word[VECTOR_OFFSET+:$bits(lookup_t)]);
+
+  function automatic banks_t of_copy();
+    banks_t found = '0;
+    count_t [2:0] counts = {32'(copy.count2) + 1, 32'(copy.count1) + 1, 32'(copy.count0) + 1};
+    if (copy.source_space == 0 && copy.fill == 0)
+      found |= touched('{
+          address: copy.source,
+          counts: counts,
+          strides: {copy.source_stride2, copy.source_stride1, copy.source_stride0},
+          size: 32'(copy.size)
+      });
+    if (copy.target_space == 0)
+      found |= touched('{
+          address: copy.target,
+          counts: counts,
+          strides: {copy.target_stride2, copy.target_stride1, copy.target_stride0},
+          size: 32'(copy.size)
+      });
+    return found;
+  endfunction
+
+  function automatic banks_t of_window(logic depthwise);
+    count_t channels = 32'(window.ofm_depth);
+    count_t taps = 32'(window.kernel_height) * 32'(window.kernel_width);
+    count_t weights = taps * channels * (depthwise ? 1 : 32'(window.ifm_depth));
+    count_t parameters = window.per_channel ? 9 * channels : 4 * channels + 5;
+    return touched(dense(32'(window.weights), weights)) | touched(dense(32'(window.parameters), parameters)) |
+        touched(map(32'(window.ifm), 32'(window.ifm_height), 32'(window.ifm_width), 32'(window.ifm_depth),
+                    32'(window.ifm_row_stride), 32'(window.ifm_pixel_stride))) |
+        touched(map(32'(window.ofm), 32'(window.ofm_height), 32'(window.ofm_width), channels,
+                    32'(window.ofm_row_stride), 32'(window.ofm_pixel_stride)));
+  endfunction
+
+  function automatic banks_t of_binary();
+    count_t rows = 32'(binary.rows), columns = 32'(binary.columns);
+    return touched(dense(32'(binary.output_), rows * columns)) |
+        touched(map(32'(binary.a), rows, 1, binary.a_column_stride ? columns : 1, 32'(binary.a_row_stride), 0)) |
+        touched(map(32'(binary.b), rows, 1, binary.b_column_stride ? columns : 1, 32'(binary.b_row_stride), 0));
+  endfunction
+
+  function automatic banks_t of_pool();
+    count_t depth = 32'(pool.depth);
+    return touched(map(32'(pool.ifm), 32'(pool.ifm_height), 32'(pool.ifm_width), depth, 32'(pool.ifm_row_stride), depth)) |
+        touched(map(32'(pool.ofm), 32'(pool.ofm_height), 32'(pool.ofm_width), depth, 32'(pool.ofm_row_stride), depth));
+  endfunction
+
+  function automatic banks_t of_mean();
+    count_t sums = 32'(mean.outer) * 32'(mean.inner);
+    return touched(dense(32'(mean.input_), sums * 32'(mean.count))) | touched(dense(32'(mean.output_), sums));
+  endfunction
+
+  function automatic banks_t of_rescale();
+    return touched(dense(32'(rescale.input_), 32'(rescale.size))) |
+        touched(dense(32'(rescale.output_), 32'(rescale.size)));
+  endfunction
+
+  function automatic banks_t of_lookup();
+    return touched(dense(32'(lookup.input_), 32'(lookup.size))) |
+        touched(dense(32'(lookup.output_), 32'(lookup.size))) | touched(dense(32'(lookup.table_), 256));
+  endfunction
+
+  always_comb begin
+    banks = '0;
+    if (enable) begin
+      case (word[7:0])
+        COPY_OPCODE: banks = of_copy();
+        CONVOLVE_OPCODE, DEPTHWISE_OPCODE: banks = of_window(word[7:0] == DEPTHWISE_OPCODE);
+        BINARY_OPCODE: banks = of_binary();
+        POOL_OPCODE: banks = of_pool();
+        MEAN_OPCODE: banks = of_mean();
+        RESCALE_OPCODE: banks = of_rescale();
+        LOOKUP_OPCODE: banks = of_lookup();
+        default: ;
+      endcase
+    end
+  end
+endmodule

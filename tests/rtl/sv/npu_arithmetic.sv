@@ -1,0 +1,50 @@
+// Rescaling with one rounding or two. Written from the definitions of the LiteRT reference kernels
+// (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT, single rounding), not from isa/arithmetic.py.
+`timescale 1ns / 1ps
+
+package npu_arithmetic;
+  import npu_types::*;
+
+  // value * factor * 2^(left - 31)
+  function automatic sum_t round_twice(sum_t value, sum_t factor, logic signed [7:0] left);
+    logic signed [63:0] product, nudged;
+    sum_t moved, high_word, remainder, threshold;
+    logic [31:0] mask;
+    int right;
+    right = left < 0 ? -int'(left) : 0;
+    moved = left > 0 ? value <<< left : value;  // wraps to 32 bits
+    product = 64'(moved) * 64'(factor);
+    nudged = product + (product >= 0 ? 64'sd1 <<< 30 : 64'sd1 - (64'sd1 <<< 30));
+    // Division by 2^31 toward zero.
+    high_word = 32'(nudged >= 0 ? nudged >>> 31 : -((-nudged) >>> 31));
+    mask = (32'd1 << right) - 1;
+    remainder = high_word & mask;
+    threshold = 32'(mask >> 1) + (high_word < 0 ? 1 : 0);
+    return (high_word >>> right) + (remainder > threshold ? 1 : 0);
+  endfunction
+
+  function automatic sum_t round_once(sum_t value, sum_t factor, logic signed [7:0] left);
+    logic signed [63:0] product;
+    int right;
+    right   = 31 - (left > 30 ? 30 : int'(left));
+    product = 64'(value) * 64'(factor) + (64'sd1 <<< (right - 1));
+    return 32'(product >>> right);
+  endfunction
+
+  function automatic code_t clamped(sum_t value, operand_t low, operand_t high);
+    if (value < 32'(low)) return low[7:0];
+    if (value > 32'(high)) return high[7:0];
+    return value[7:0];
+  endfunction
+
+  function automatic operand_t extended(code_t code, logic is_signed);
+    return {is_signed && code[7], code};
+  endfunction
+
+  // sum / count, to nearest, halves away from zero.
+  function automatic sum_t averaged(sum_t sum, sum_t count);
+    sum_t half = count / 2;
+    if (count == 0) return 0;
+    return sum > 0 ? (sum + half) / count : (sum - half) / count;
+  endfunction
+endpackage

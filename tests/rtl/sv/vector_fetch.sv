@@ -1,0 +1,148 @@
+// Walks over the elements of a vector instruction, `lanes` at a time, and makes their addresses.
+//
+// An elementwise instruction is one line of elements. A look-up begins with the entries of its table. A pool and a
+// mean have a place (an output pixel, an outer index) with a line of channels, and for each `lanes` of them the
+// elements of the window, one after the other. Elements in the padding of a pool take their turn like all others.
+`timescale 1ns / 1ps
+
+module vector_fetch
+  import npu_types::*;
+  import isa_words::*;
+#(
+    parameter int LANES = 8
+) (
+    input  logic                   clk,
+    input  logic                   reset,
+    input  logic                   start,
+    input  logic     [575:0]       word,      // of the instruction that runs
+    input  logic                   has_table, // of the instruction that starts
+    input  count_t                 lanes,
+    input  logic                   advance,   // the step is taken
+    output step_t                  now,
+    output logic     [LANES-1:0]   enable,
+    output address_t [LANES-1:0]   a_address,
+    output address_t [LANES-1:0]   b_address
+);
+  binary_t binary;
+  pool_t pool;
+  mean_t mean;
+  rescale_t unary;  // a look-up has the same fields in front
+  lookup_t look_up;
+  logic [7:0] opcode;
+  assign opcode = word[7:0];
+  assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
+  assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
+  assign mean = mean_t'(word[VECTOR_OFFSET+:$bits(mean_t)]);
+  assign unary = rescale_t'(word[VECTOR_OFFSET+:$bits(rescale_t)]);
+  assign look_up = lookup_t'(word[VECTOR_OFFSET+:$bits(lookup_t)]);
+
+  // Ends of the loops.
+  count_t rows, columns, line, window_rows, window_columns;
+  always_comb begin
+    rows = 1;
+    columns = 1;
+    window_rows = 1;
+    window_columns = 1;
+    case (opcode)
+      BINARY_OPCODE: line = 32'(binary.rows) * 32'(binary.columns);
+      POOL_OPCODE: begin
+        rows = 32'(pool.ofm_height);
+        columns = 32'(pool.ofm_width);
+        line = 32'(pool.depth);
+        window_rows = 32'(pool.kernel_height);
+        window_columns = 32'(pool.kernel_width);
+      end
+      MEAN_OPCODE: begin
+        rows = 32'(mean.outer);
+        line = 32'(mean.inner);
+        window_rows = 32'(mean.count);
+      end
+      default: line = table_entries ? 256 : 32'(unary.size);
+    endcase
+  end
+
+  logic busy, table_entries;
+  count_t row, column, element, window_row, window_column;
+  place_t place;                // of an elementwise instruction's first element,
+  place_t [LANES-1:0] places;   // of one for each lane, and of the first one behind
+  place_t next_place;
+  coordinate_t ifm_row, ifm_column;
+  logic row_ends, window_ends, line_ends, column_ends, all_ends;
+
+  always_comb begin
+    automatic place_t at = place;
+    next_place = place;
+    for (int lane = 0; lane < LANES; lane++) begin
+      places[lane] = at;
+      if (at.column + 1 == 32'(binary.columns)) at = '{row: at.row + 1, column: 0};
+      else at.column = at.column + 1;
+      if (count_t'(lane) + 1 == lanes) next_place = at;
+    end
+  end
+
+  always_comb begin
+    row_ends = window_column + 1 == window_columns;
+    window_ends = row_ends && window_row + 1 == window_rows;
+    line_ends = element + lanes >= line;
+    column_ends = column + 1 == columns;
+    all_ends = window_ends && line_ends && column_ends && row + 1 == rows;
+    ifm_row = 32'(row) * 32'(pool.stride_height) - 32'(pool.pad_top) + window_row;
+    ifm_column = 32'(column) * 32'(pool.stride_width) - 32'(pool.pad_left) + window_column;
+    now.valid = busy;
+    now.table_entries = table_entries;
+    now.first = window_row == 0 && window_column == 0;
+    now.last = window_ends;
+    now.final_step = all_ends && !table_entries;
+    now.used = line - element < lanes ? line - element : lanes;
+    now.covered = opcode != POOL_OPCODE || (ifm_row >= 0 && ifm_row < 32'(pool.ifm_height) &&
+        ifm_column >= 0 && ifm_column < 32'(pool.ifm_width));
+    case (opcode)
+      BINARY_OPCODE: now.target = binary.output_ + address_t'(element);
+      POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
+          address_t'(column * line) + address_t'(element);
+      MEAN_OPCODE: now.target = mean.output_ + address_t'(row * line) + address_t'(element);
+      default: now.target = address_t'(element) + (table_entries ? 0 : unary.output_);
+    endcase
+    for (int lane = 0; lane < LANES; lane++) begin
+      automatic address_t across = address_t'(element) + address_t'(lane);
+      enable[lane] = busy && count_t'(lane) < now.used;
+      b_address[lane] = binary.b + address_t'(32'(places[lane].row) * 32'(binary.b_row_stride)) +
+          (binary.b_column_stride ? address_t'(places[lane].column) : 0);
+      case (opcode)
+        BINARY_OPCODE: a_address[lane] = binary.a + address_t'(32'(places[lane].row) * 32'(binary.a_row_stride)) +
+            (binary.a_column_stride ? address_t'(places[lane].column) : 0);
+        POOL_OPCODE: a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
+            address_t'(ifm_column * line) + across;
+        MEAN_OPCODE: a_address[lane] = mean.input_ + address_t'((row * window_rows + window_row) * line) + across;
+        default: a_address[lane] = (table_entries ? look_up.table_ : unary.input_) + across;
+      endcase
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (reset) busy <= 0;
+    else if (start) begin
+      busy <= 1;
+      table_entries <= has_table;
+      row <= 0;
+      column <= 0;
+      element <= 0;
+      window_row <= 0;
+      window_column <= 0;
+      place <= '0;
+    end else if (busy && advance) begin
+      if (all_ends && !table_entries) busy <= 0;
+      table_entries <= table_entries && !all_ends;
+      window_column <= row_ends ? 0 : window_column + 1;
+      if (row_ends) window_row <= window_ends ? 0 : window_row + 1;
+      if (window_ends) begin
+        element <= line_ends ? 0 : element + lanes;
+        place <= next_place;
+        if (line_ends) begin
+          column <= column_ends ? 0 : column + 1;
+          if (column_ends) row <= all_ends ? 0 : row + 1;
+        end
+      end
+    end
+  end
+endmodule

@@ -1,0 +1,138 @@
+// The vector unit: elementwise functions, rescales, look-ups, pools and means, one instruction at a time.
+//
+// Operands leave the scratchpad in steps of up to `lanes` elements, pass `startup_cycles` registers, and stay in
+// front of the lanes for as many cycles as the step takes there. While they stay, everything behind them waits. The
+// last cycle of a result's last step writes it.
+`timescale 1ns / 1ps
+
+module vector_unit
+  import npu_types::*;
+  import isa_words::*;
+#(
+    parameter int LANES = 8,
+    parameter int STAGES = 16  // most registers between scratchpad and lanes
+) (
+    input  logic                           clk,
+    input  logic                           reset,
+    input  vector_straps_t                 straps,
+    input  logic                           start,
+    input  logic           [575:0]         word,
+    output logic                           done,
+    // Scratchpad ports: data comes in the cycle of the address.
+    output logic           [LANES-1:0]     a_enable,
+    output address_t       [LANES-1:0]     a_address,
+    input  code_t          [LANES-1:0]     a_data,
+    output logic           [LANES-1:0]     b_enable,
+    output address_t       [LANES-1:0]     b_address,
+    input  code_t          [LANES-1:0]     b_data,
+    output logic           [LANES-1:0]     write,
+    output address_t       [LANES-1:0]     write_address,
+    output code_t          [LANES-1:0]     write_data
+);
+  logic [575:0] held;
+  always_ff @(posedge clk) if (start) held <= word;
+
+  logic advance;
+  step_t fetched;
+  logic [LANES-1:0] enable;
+  vector_fetch #(
+      .LANES(LANES)
+  ) fetch (
+      .clk,
+      .reset,
+      .start,
+      .word(held),
+      .has_table(word[7:0] == LOOKUP_OPCODE),
+      .lanes(straps.lanes),
+      .advance,
+      .now(fetched),
+      .enable,
+      .a_address,
+      .b_address
+  );
+  assign a_enable = advance ? enable : '0;
+  assign b_enable = held[7:0] == BINARY_OPCODE ? a_enable : '0;
+
+  // The registers; all of them move, or none.
+  step_t [STAGES+1:1] steps;
+  code_t [STAGES:1][LANES-1:0] a_stages, b_stages;
+  always_ff @(posedge clk) begin
+    if (reset) steps <= '0;
+    else if (advance) begin
+      steps <= {steps[STAGES:1], fetched};
+      steps[straps.startup_cycles+1].valid <= 0;  // it leaves through the lanes
+      a_stages <= {a_stages[STAGES-1:1], a_data};
+      b_stages <= {b_stages[STAGES-1:1], b_data};
+    end
+  end
+  step_t step;
+  code_t [LANES-1:0] a, b;
+  assign step = straps.startup_cycles == 0 ? fetched : steps[straps.startup_cycles];
+  assign a = straps.startup_cycles == 0 ? a_data : a_stages[straps.startup_cycles];
+  assign b = straps.startup_cycles == 0 ? b_data : b_stages[straps.startup_cycles];
+
+  // How long a step stays.
+  function automatic count_t binary_cycles(logic [3:0] binary_function);
+    case (binary_function)
+      F_ADD, F_SUB: return straps.add_cycles;
+      F_MUL: return straps.mul_cycles;
+      default: return straps.max_cycles;
+    endcase
+  endfunction
+  binary_t binary;
+  pool_t pool;
+  assign binary = binary_t'(held[VECTOR_OFFSET+:$bits(binary_t)]);
+  assign pool = pool_t'(held[VECTOR_OFFSET+:$bits(pool_t)]);
+  count_t stays, stayed;
+  always_comb begin
+    case (held[7:0])
+      BINARY_OPCODE: stays = binary_cycles(binary.function_);
+      POOL_OPCODE: stays = straps.pool_cycles + (step.last && !pool.maximum ? straps.divide_cycles : 0);
+      MEAN_OPCODE: stays = straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0);
+      RESCALE_OPCODE: stays = straps.requantise_cycles;
+      default: stays = step.table_entries ? 1 : straps.lut_cycles;
+    endcase
+  end
+  logic leaves;
+  assign leaves = step.valid && stayed + 1 >= stays;
+  assign advance = !step.valid || leaves;
+  assign done = leaves && step.final_step;
+
+  code_t entries[256];
+  sum_t [LANES-1:0] gathered, gathers;
+  count_t number, number_now;
+  assign number_now = (step.first ? 0 : number) + 32'(step.covered);
+  for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
+    code_t code;
+    vector_lane work (
+        .word(held),
+        .first(step.first),
+        .covered(step.covered),
+        .a(a[lane]),
+        .b(b[lane]),
+        .entry(entries[a[lane]]),
+        .gathered(gathered[lane]),
+        .number(number_now),
+        .gathers(gathers[lane]),
+        .code
+    );
+    assign write[lane] = leaves && step.last && !step.table_entries &&
+        count_t'(lane) < step.used;
+    assign write_address[lane] = step.target + address_t'(lane);
+    assign write_data[lane] = code;
+  end
+
+  always_ff @(posedge clk) begin
+    if (reset || leaves) stayed <= 0;
+    else if (step.valid) stayed <= stayed + 1;
+    if (leaves) begin
+      gathered <= gathers;
+      number <= number_now;
+      for (int lane = 0; lane < LANES; lane++) begin
+        if (step.table_entries && count_t'(lane) < step.used) begin
+          entries[8'(step.target)+8'(lane)] <= a[lane];
+        end
+      end
+    end
+  end
+endmodule
