@@ -180,7 +180,7 @@ class LayerRow:
         return best if best is not None and moved(best) > 0 else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Two or more runs; the first is the baseline."""
 
@@ -358,6 +358,9 @@ class Comparison:
             ],
             "conditions": [verdict.to_dict() for verdict in verdicts],
         }
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {', '.join(self.labels)}>"
 
     def _repr_html_(self) -> str:
         """The comparison in a notebook."""

@@ -152,7 +152,7 @@ class LayerResult:
         return row | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """One execution of a program.
 
@@ -291,6 +291,12 @@ class RunResult:
         """What the scratchpad holds over time; likewise."""
         return _figure("occupancy", self)
 
+    def __repr__(self) -> str:
+        return (
+            f"<RunResult: {self.model} on {self.hardware.name}, "
+            f"{self.latency_ms:.4g} ms, {self.energy_uj:.4g} uJ, {len(self.program.layers)} layers>"
+        )
+
     def _repr_html_(self) -> str:
         """The summary and the layers in a notebook."""
         from npusim.reports import notebook
@@ -300,7 +306,6 @@ class RunResult:
 
 def _figure(name: str, result: RunResult) -> Figure:
     """A figure of `npusim.reports.figures`; raises NpusimError where matplotlib is not installed."""
-    from npusim.reports import figures
+    from npusim.reports import notebook
 
-    drawn: Figure = getattr(figures, name)(result)
-    return drawn
+    return notebook.figure(name, result)

@@ -56,7 +56,7 @@ class Variant:
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WhatIf:
     """What each change would bring to one model on one machine.
 
@@ -83,6 +83,9 @@ class WhatIf:
         except ImportError as fault:
             raise NpusimError("to_pandas() needs pandas: pip install 'npusim[pandas]'") from fault
         return pandas.DataFrame(self.to_list())
+
+    def __repr__(self) -> str:
+        return f"<WhatIf: {self.model} on {self.hardware.name}, {len(self.variants)} variants>"
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""

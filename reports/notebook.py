@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from html import escape
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from npusim.reports import comparison_cells as cells
@@ -12,12 +14,15 @@ from npusim.reports.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES, main_
 from npusim.reports.what_if import how, matters, percent, value
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from npusim.comparison import Comparison, Row
     from npusim.result import RunResult
     from npusim.variants import WhatIf
 
 MOST_LAYERS = 20
 LONGEST_NAME = 48
+DOTS_PER_INCH = 90
 
 _RIGHT = ' style="text-align:right;white-space:nowrap"'
 _LEFT = ' style="text-align:left"'
@@ -67,6 +72,24 @@ def result(run: RunResult) -> str:
         _longest(len(rows), len(layers)),
         _table(head, rows, left=(0, 1, 2, 6)),
     )
+
+
+def figure(name: str, run: RunResult) -> Figure:
+    """A figure of `npusim.reports.figures` that a notebook shows, also without `%matplotlib inline`."""
+    from npusim.reports import figures
+
+    drawn: Figure = getattr(figures, name)(run)
+    vars(drawn)["_repr_png_"] = partial(_png, drawn)  # of a kind that IPython asks every object for
+    return drawn
+
+
+def _png(drawn: Figure) -> bytes:
+    from npusim.reports import figures
+
+    file = BytesIO()
+    with figures.styled():
+        drawn.savefig(file, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight")
+    return file.getvalue()
 
 
 def comparison(found: Comparison) -> str:
