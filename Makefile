@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-FOLDERS := npusim npusim/formats npusim/models npusim/explore isa isa/presets kernels scheduler reports
+FOLDERS := npusim npusim/formats npusim/models npusim/explore isa isa/presets kernels scheduler reports reports/templates
 # Two workers: most machines that run this have at least two cores.
 JOBS ?= 2
 

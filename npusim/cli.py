@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +27,9 @@ from npusim.cli_base import (
 from npusim.isa.errors import NpusimError
 
 if TYPE_CHECKING:
+
     from npusim.files import Writer
+    from npusim.reports.folder import ReportFile
     from npusim.result import RunResult
 
 app = typer.Typer(
@@ -76,6 +79,10 @@ def run(
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="F", help="Write the timeline, for ui.perfetto.dev.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", help="Write a page, report.html, its data, and its figures."),
+    ] = None,
     timing_only: Annotated[
         bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
     ] = False,
@@ -93,7 +100,9 @@ def run(
         raise NpusimError(f"{option}: --timing-only executes no data; give one or the other")
     reports = {"--json": json, "--csv": csv, "--trace": trace}
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
-    check_targets(targets, {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None})
+    pages = _report_files(report) if report else {}
+    sources = {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None}
+    check_targets(targets, sources, pages)
     with Progress(f"scheduling {model}") as progress:
         program, wall = api.prepare(model, hw, effort=effort, progress=progress)
     values = None
@@ -101,6 +110,8 @@ def run(
         from npusim.inputs import read_npz
 
         values = read_npz(input, program.inputs)
+    if report:
+        files.make_folder(report)
     with Progress(f"simulating {program.name}") as progress:
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
@@ -114,7 +125,21 @@ def run(
     try:
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
-        files.write_all({path: _writer(option, result) for option, path in targets.items()})
+        asked = {path: _writer(option, result) for option, path in targets.items()}
+        files.write_all(asked | {path: partial(each.write, result) for path, each in pages.items()})
+
+
+def _report_files(folder: Path) -> dict[Path, ReportFile]:
+    """The files of a report; what it needs must be installed, and the folder must take them."""
+    from npusim.files import require_folder
+    from npusim.reports.page import require_extra
+
+    require_extra("--report")
+    from npusim.reports.folder import files
+
+    found = {folder / each.name: each for each in files()}
+    require_folder(folder, [path.name for path in found])
+    return found
 
 
 def _writer(option: str, result: RunResult) -> Writer:

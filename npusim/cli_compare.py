@@ -19,6 +19,8 @@ EXIT_CONDITION = 3
 """A condition of --fail-if holds; differs from faults of the user (2) and of npusim (1)."""
 
 PAGE = "comparison.html"
+IN_FOLDER = {"--html": PAGE, "--json": "comparison.json", "--csv": "layers.csv"}
+"""Files of --report, as the options write them."""
 
 
 def register(app: typer.Typer) -> None:
@@ -57,26 +59,23 @@ def compare(
     asked = [conditions.parse(text) for text in fail_if or ()]
     targets = {"--json": json, "--csv": csv, "--html": html}
     given = {option: path for option, path in targets.items() if path}
-    check_targets(given, {str(path): path for path in runs})
-    if report:
-        files.require_folder(report)
+    pages = {option: report / name for option, name in IN_FOLDER.items()} if report else {}
     if report or html:
         from npusim.reports.page import require_extra
 
         require_extra("--report" if report else "--html")
+    if report:
+        files.require_folder(report, IN_FOLDER.values())
+    check_targets(given, {str(path): path for path in runs}, pages.values())
     comparison = compared(*runs)
     verdicts = conditions.judge(asked, comparison)
-    writers = {path: _writer(option, comparison, verdicts) for option, path in given.items()}
     try:
         _print(comparison, verdicts)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
         if report:
-            report.mkdir(exist_ok=True)
-            names = {"--json": "comparison.json", "--csv": "layers.csv", "--html": PAGE}
-            writers |= {
-                report / name: _writer(option, comparison, verdicts) for option, name in names.items()
-            }
-        files.write_all(writers)
+            files.make_folder(report)
+        asked = [*given.items(), *pages.items()]
+        files.write_all({path: _writer(option, comparison, verdicts) for option, path in asked})
     _exit(verdicts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -71,12 +71,26 @@ def require_writable(path: Path) -> None:
         raise NpusimError(f"{path}: cannot be written: permission denied")
 
 
-def require_folder(path: Path) -> None:
-    """Raise NpusimError if files surely cannot be written into the folder `path`, which may be made."""
-    if path.exists() and not path.is_dir():
+def require_folder(path: Path, names: Iterable[str] = ()) -> None:
+    """Raise NpusimError if files `names` surely cannot be written into the folder `path`, which may not exist yet."""
+    if path.is_dir():
+        for name in names:
+            require_writable(path / name)
+        return
+    if path.exists() or path.is_symlink():
         raise NpusimError(f"{path}: is a file; give the name of a folder")
     parent = path.resolve().parent
-    if not path.exists() and not parent.is_dir():
-        raise NpusimError(f"{path}: there is no folder {parent}")
-    if not os.access(path if path.exists() else parent, os.W_OK):
-        raise NpusimError(f"{path}: cannot be written: permission denied")
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise NpusimError(f"{path}: cannot be made: {parent} is a file")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise NpusimError(f"{path}: cannot be made: permission denied")
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder `path` and those above it, if they are not there; raises NpusimError that names it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise NpusimError(f"{path}: cannot be made: {fault.strerror or fault}") from fault

@@ -13,10 +13,11 @@ from math import log10
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npusim.isa.errors import NpusimError
 from npusim.isa.instruction import Unit
-from npusim.power import layer_energy_uj, power_over_time
+from npusim.power import Amounts, layer_energy_uj, power_over_time
 from npusim.reports import quantities as show
 from npusim.reports import series
 from npusim.reports.names import (
@@ -37,10 +38,13 @@ if TYPE_CHECKING:
 
     from npusim.result import RunResult
 
+    Drawing = Callable[[RunResult], Figure]
+
 WIDTH_INCHES = 9.0
 LABELLED_LAYERS = 6
 LISTED_LAYERS = 24
 MOST_BARS = 20_000
+POWER_WINDOWS = 500
 INK, FAINT, GRID = "#1d2329", "#5f6971", "#e3e6e9"
 _STYLE: Any = {
     "font.size": 9.0,
@@ -80,7 +84,7 @@ def styled() -> AbstractContextManager[object]:
     return rc_context(_STYLE)
 
 
-def _in_style(draw: Callable[[RunResult], Figure]) -> Callable[[RunResult], Figure]:
+def _in_style(draw: Drawing) -> Drawing:
     @wraps(draw)
     def drawn(result: RunResult) -> Figure:
         with styled():
@@ -132,6 +136,7 @@ def roofline(result: RunResult) -> Figure:
     axes.set(xlabel="MACs per byte of DRAM traffic", ylabel="MACs per cycle")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
     axes.grid(True, which="major")
     return figure
 
@@ -206,15 +211,16 @@ def energy(result: RunResult) -> Figure:
 def power(result: RunResult) -> Figure:
     """Power over time by component; the area is the energy."""
     figure, (axes,) = _figure(result, "Power over time", 3.6)
-    found = power_over_time(result.program, result.execution)
+    found = power_over_time(result.program, result.execution, POWER_WINDOWS)
     ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
-    base = np.zeros(len(ms) - 1)
+    base: Amounts = np.zeros(len(ms) - 1)
     shown = {}
     for name in reversed(list(COMPONENT_NAMES)):
         part = found.by_component_mw.get(name)
         if part is not None and part.any():
-            axes.stairs(base + part, ms, baseline=base, fill=True, color=COMPONENT_COLOURS[name], linewidth=0)
-            base, shown[COMPONENT_NAMES[name]] = base + part, COMPONENT_COLOURS[name]
+            _stairs(axes, ms, base, base + part, COMPONENT_COLOURS[name])
+            base = base + part
+            shown[COMPONENT_NAMES[name]] = COMPONENT_COLOURS[name]
     window = show.whole(window_cycles(int(result.cycles)))
     _line(axes, result.power_mw.average, f"average {show.power(result.power_mw.average)}")
     _line(axes, result.power_mw.peak, f"peak of {window} cycles {show.power(result.power_mw.peak)}")
@@ -229,12 +235,9 @@ def occupancy(result: RunResult) -> Figure:
     """Bytes of the scratchpad in use over time."""
     figure, (axes,) = _figure(result, "Scratchpad in use", 2.8)
     use = scratchpad_use(result.program, result.execution.trace)
-    ms = (
-        np.append(use.cycles, max(int(result.cycles), int(use.cycles[-1])))
-        * result.hardware.us_of_cycles(1)
-        * 1e-3
-    )
-    axes.stairs(use.sizes / 1024, ms, fill=True, color="#d9a514", alpha=0.75, linewidth=0)
+    end = max(int(result.cycles), int(use.cycles[-1]))
+    ms = np.append(use.cycles, end) * result.hardware.us_of_cycles(1) * 1e-3
+    _stairs(axes, ms, np.zeros(len(use.sizes)), use.sizes / 1024, COMPONENT_COLOURS["scratchpad"])
     size_kib = result.hardware.scratchpad.size_kib
     _line(axes, size_kib, f"size {show.size(result.hardware.scratchpad_bytes)}")
     axes.set(xlabel="ms", ylabel="KiB", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, size_kib * 1.12))
@@ -242,7 +245,7 @@ def occupancy(result: RunResult) -> Figure:
     return figure
 
 
-FIGURES: Mapping[str, Callable[[RunResult], Figure]] = {
+FIGURES: Mapping[str, Drawing] = {
     "roofline": roofline,
     "timeline": timeline,
     "energy": energy,
@@ -279,6 +282,12 @@ def _bars(axes: Axes, result: RunResult, row: int, begin: Times, end: Times, col
     lefts = np.minimum(begin, total - widths)
     spans = np.stack((lefts, widths), 1) * result.hardware.us_of_cycles(1) * 1e-3
     axes.broken_barh([tuple(span) for span in spans.tolist()], (row - 0.38, 0.76), facecolors=colours)
+
+
+def _stairs(axes: Axes, edges: NDArray[Any], low: NDArray[Any], high: NDArray[Any], colour: str) -> None:
+    """The area between two amounts, each constant from one of `edges` to the next."""
+    low, high = np.append(low, low[-1:]), np.append(high, high[-1:])
+    axes.fill_between(edges[: len(low)], low, high, step="post", color=colour, linewidth=0)
 
 
 def _line(axes: Axes, value: float, label: str) -> None:

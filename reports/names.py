@@ -137,3 +137,12 @@ CAUSE_COLOURS: Mapping[str, str] = {
     "overlapped": "#7cb874",
 }
 """Blue: inside the MAC array; red to yellow: memory; purple: queues; grey: beginning and end; green: gains."""
+
+REGION_COLOURS: Mapping[str, str] = {
+    "constants": "#c2561a",
+    "code": "#7b858e",
+    "input": "#0b8a6b",
+    "output": "#9a4f92",
+    "maps": "#d9a514",
+}
+"""Regions of the DRAM by kind."""

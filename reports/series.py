@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.activity import Doing, activity
 from npusim.isa.table import BY_OPCODE, decode_all
 from npusim.losses import CAUSE_OF
+from npusim.timeline import Times, owners
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npusim.result import LayerResult, RunResult
-
-Times = NDArray[np.int64]
 
 COMPUTING = (Doing.MAC, Doing.VECTOR, Doing.HOST, Doing.MOVES)
 """Stretches that are no stall."""
@@ -100,6 +98,26 @@ def stalls(result: RunResult) -> Stalls:
     last = np.append(first[1:], len(idle)) - 1
     causes = tuple(CAUSE_OF[Doing(each)] for each in kind[first].tolist())
     return Stalls(causes, layer[first].astype(np.int64), begin[first], end[last])
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Whose cycles they are, one layer after the other: int64 [n] each, without gaps from 0 to the end."""
+
+    layer: Times
+    begin: Times
+    end: Times
+
+
+def turns(result: RunResult) -> Turns:
+    """The layers in the order in which they own cycles (`npusim.timeline.owners`); a layer may come again."""
+    program = result.program
+    found = owners(program, result.execution.trace, int(result.cycles))
+    layer = np.append(program.layer_of.astype(np.int64), 0)[found.instruction]
+    new = np.append(True, layer[1:] != layer[:-1])[: len(layer)]
+    first = np.flatnonzero(new)
+    begin = found.bounds[:-1][first]
+    return Turns(layer[first], begin, np.append(begin[1:], found.bounds[-1])[: len(first)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,114 @@
+"""Pages: self-contained HTML from the templates, with nothing to fetch and nothing of a model file run as code.
+
+Every value is escaped by the template engine. Data for scripts goes through `island`, which cannot end the element
+it stands in. A page carries a content security policy that allows its own scripts only, by their hashes, and no
+network at all: even a name that slipped through would do nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npusim.isa.errors import NpusimError
+from npusim.reports import quantities as show
+from npusim.reports.names import CAUSE_COLOURS, COMPONENT_COLOURS, REGION_COLOURS, RESOURCE_COLOURS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+_NEEDED = ("jinja2", "matplotlib", "pyarrow")
+_THIN, _HARD = "\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}"
+
+
+def require_extra(option: str) -> None:
+    """Raise NpusimError, before any work, if something that reports need is not installed."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise NpusimError(f"{option} needs {', '.join(missing)}: pip install 'npusim[report]'")
+
+
+def page(template: str, scripts: Sequence[str], data: object, **values: Any) -> str:
+    """A page from `template`, with `scripts` (files of the templates, in this order) and `data` for them."""
+    sources = [(TEMPLATES / name).read_text("utf-8").strip() for name in scripts]
+    hashes = " ".join(f"'sha256-{b64encode(sha256(each.encode()).digest()).decode()}'" for each in sources)
+    policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
+    rendered: str = (
+        _environment()
+        .get_template(template)
+        .render(policy=policy, scripts=sources, island=island(data), colours=_colours(), **values)
+    )
+    return rendered
+
+
+def island(data: object) -> str:
+    """JSON that may stand inside a script element: without <, > and & (and, as ASCII, without line separators)."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+def typeset(text: str) -> str:
+    """A quantity of `npusim.reports.quantities` as it is printed: thin spaces between thousands, micro as a sign."""
+    text = re.sub(r"(?<=\d) (?=\d{3}(?!\d))", _THIN, text)
+    text = re.sub(r"(?<=\d) (?=\S)", _HARD, text)
+    return re.sub(r"(?<=[\d\s])u(?=[smJWA]\b)", "\N{MICRO SIGN}", text)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(typeset=typeset, name=show.printable)
+    for unit in ("time", "energy", "power", "count", "size", "ratio", "whole", "percent", "digits"):
+        environment.filters[unit] = _typeset_of(unit)
+    return environment
+
+
+def _typeset_of(unit: str) -> Any:
+    quantity = getattr(show, unit)
+    return lambda value: typeset(quantity(value))
+
+
+_LIGHT = {
+    "ground": "#f6f7f8", "paper": "#ffffff", "ink": "#1a2026", "soft": "#57626c", "rule": "#dde2e6",
+    "faint": "#eef1f3", "accent": "#1f6fb2", "focus": "#0b5fd0",
+}  # fmt: skip
+_DARK = {
+    "ground": "#12161a", "paper": "#191e23", "ink": "#e7ebee", "soft": "#9ba7b1", "rule": "#2d353d",
+    "faint": "#22282e", "accent": "#6db3f2", "focus": "#8cc4ff",
+}  # fmt: skip
+_TABLES = (("r", RESOURCE_COLOURS), ("e", COMPONENT_COLOURS), ("c", CAUSE_COLOURS), ("k", REGION_COLOURS))
+
+
+def _colours() -> dict[str, dict[str, str]]:
+    """Variables of the style sheet, by theme: those of the page, and of each resource, component, cause, region."""
+    light = {f"{kind}-{name}": colour for kind, table in _TABLES for name, colour in table.items()}
+    return {
+        "light": _LIGHT | light,
+        "dark": _DARK | {name: _lighter(colour) for name, colour in light.items()},
+    }
+
+
+def _lighter(colour: str, part: float = 0.22) -> str:
+    """The colour with `part` of white in it: on a dark ground it needs to be lighter to be as strong."""
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(value + (255 - value) * part):02x}" for value in parts)
