@@ -14,6 +14,7 @@ and the stream of low bits and plain weights. Bits are numbered from the low end
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,9 @@ GROUP = 64
 
 PLAIN, ZEROS = 8, 9
 HEADER_BYTES = 4
+
+_MOST_STEPS = 1 << 22
+"""Weights whose unary bits, at most 511 each, can be counted in 31 bits."""
 
 Bytes = NDArray[np.uint8]
 
@@ -82,13 +86,15 @@ def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
     if modes.max(initial=0) > ZEROS:
         raise SimulationError(f"packed weights: mode {modes.max()} has no meaning; 0..{ZEROS} have")
     values = _quotients(packed[unary_start:low_start], modes, count)
-    low = packed[low_start:]
-    if values is None or len(low) < int(_low_bytes(modes, count).sum()):
+    stream = packed[low_start:]
+    if values is None or len(stream) < int(_low_bytes(modes, count).sum()):
         raise SimulationError(f"packed weights: the block ends before its {count} weights do")
-    _add_low_values(values, low, modes, count)
+    low = _low_values(stream, modes, count)
+    values <<= np.minimum(modes, PLAIN - 1).astype(np.uint16)[:, np.newaxis]
+    values |= low
     codes = _unfolds(zero_point).take(values, mode="clip")
     plain = np.flatnonzero(modes == PLAIN)
-    codes[plain] = values[plain]
+    codes[plain] = low[plain]
     return codes.reshape(-1)[:count]
 
 
@@ -130,7 +136,8 @@ def _choose_modes(folded: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.uint16]
 
 def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
     """The sum of each group; u is at most 2 * 255, so that GROUP of them fit 16 bits."""
-    return np.add.reduce(values, axis=1, dtype=np.uint16).astype(np.int64)
+    sums: NDArray[np.int64] = np.add.reduce(values, axis=1, dtype=np.uint16).astype(np.int64)
+    return sums
 
 
 def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
@@ -148,13 +155,13 @@ def _unary_stream(quotients: NDArray[np.uint16], modes: Bytes, count: int) -> By
     steps = (quotients if coded.all() else quotients[coded]).ravel() + np.uint16(1)
     if len(modes) and coded[-1] and count % GROUP:
         steps = steps[: count % GROUP - GROUP]
-    ends = np.cumsum(steps, dtype=np.int64)
+    ends = np.cumsum(steps, dtype=np.int64 if steps.size > _MOST_STEPS else np.int32)
     bits = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     bits[ends - 1] = 1
     return np.packbits(bits, bitorder="little")
 
 
-def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.int32] | None:
+def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.uint16] | None:
     """The inverse of `_unary_stream`, [groups, GROUP]; None if the stream is too short."""
     coded = modes < PLAIN
     wanted = int(np.count_nonzero(coded)) * GROUP
@@ -162,53 +169,75 @@ def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.int32] | No
     ends = np.flatnonzero(np.unpackbits(unary, bitorder="little").view(np.bool_))
     if len(ends) < wanted - short:
         return None
-    steps = np.zeros(wanted, np.int32)
-    steps[: wanted - short] = np.diff(ends[: wanted - short], prepend=-1) - 1
+    steps = np.zeros(wanted, np.uint16)
+    if wanted:
+        # Modulo 2^16, which no quotient of a weight comes near: a damaged block gives some weights or other.
+        held = ends[: wanted - short].astype(np.uint16)
+        steps[0] = held[0]
+        np.subtract(held[1:], held[:-1], out=steps[1 : len(held)])
+        steps[1 : len(held)] -= np.uint16(1)
     if coded.all():
         return steps.reshape(-1, GROUP)
-    quotients = np.zeros((len(modes), GROUP), np.int32)
+    quotients = np.zeros((len(modes), GROUP), np.uint16)
     quotients[coded] = steps.reshape(-1, GROUP)
     return quotients
+
+
+@cache
+def _every(bits: int, pitch: int) -> np.uint64:
+    """A word with the low `bits` of every `pitch` bits set."""
+    return np.uint64(sum(((1 << bits) - 1) << start for start in range(0, 64, pitch)))
+
+
+def _gathered(spread: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
+    """Eight values of `width` bits, one per byte, moved together to the low end: in pairs, fours, all eight."""
+    words = spread & _every(width, 8)
+    for pitch in (8, 16, 32):
+        bits = width * pitch // 8
+        even = _every(bits, 2 * pitch)
+        words = words & even | (words & even << np.uint64(pitch)) >> np.uint64(pitch - bits)
+    return words
+
+
+def _spread(words: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
+    """The inverse of `_gathered`."""
+    for pitch in (32, 16, 8):
+        bits = width * pitch // 8
+        even = _every(bits, 2 * pitch)
+        words = words & even | words << np.uint64(pitch - bits) & even << np.uint64(pitch)
+    return words
 
 
 def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: int) -> Bytes:
     """Low bits and plain weights: eight values of w bits make w bytes, so groups of one mode go together."""
     sizes = _low_bytes(modes, count)
-    starts = np.cumsum(sizes) - sizes
-    stream = np.zeros(int(sizes.sum()) + GROUP, np.uint8)
+    rows = np.zeros((len(modes), GROUP), np.uint8)
     for mode in range(1, PLAIN + 1):
         chosen = np.flatnonzero(modes == mode)
         if not len(chosen):
             continue
         if mode == PLAIN:
-            rows = codes[chosen]
-        else:
-            values = (folded[chosen] & np.uint16((1 << mode) - 1)).reshape(len(chosen), -1, 8)
-            words = np.zeros(values.shape[:2], "<u8")
-            for place in range(8):
-                words |= values[:, :, place].astype("<u8") << np.uint64(mode * place)
-            rows = words.view(np.uint8).reshape(len(chosen), -1, 8)[:, :, :mode].reshape(len(chosen), -1)
-        stream[starts[chosen, np.newaxis] + np.arange(rows.shape[1])] = rows
-    return stream[: int(sizes.sum())]
+            rows[chosen] = codes[chosen]
+            continue
+        words = _gathered(folded[chosen].astype(np.uint8).view("<u8"), mode)
+        values = words.view(np.uint8).reshape(len(chosen), -1, 8)[:, :, :mode]
+        rows[chosen, : mode * GROUP // 8] = values.reshape(len(chosen), -1)
+    stream: Bytes = rows[np.arange(GROUP, dtype=np.uint8) < sizes.astype(np.uint8)[:, np.newaxis]]
+    return stream
 
 
-def _add_low_values(values: NDArray[np.int32], stream: Bytes, modes: Bytes, count: int) -> None:
-    """The inverse of `_low_stream`: shift the quotients in `values` up and put the low bits below, in place."""
+def _low_values(stream: Bytes, modes: Bytes, count: int) -> Bytes:
+    """The inverse of `_low_stream`, [groups, GROUP]; 0 where a mode has no low bits."""
     sizes = _low_bytes(modes, count)
     starts = np.cumsum(sizes) - sizes
     padded = np.concatenate([stream, np.zeros(GROUP, np.uint8)])
+    # Eight values of `mode` bits begin every `mode` bytes: a word at each byte of the stream.
+    at = np.ndarray(len(stream) + GROUP - 7, "<u8", padded, 0, (1,))
+    low = np.zeros((len(modes), GROUP), np.uint8)
     for mode in range(1, PLAIN + 1):
         chosen = np.flatnonzero(modes == mode)
-        if not len(chosen):
-            continue
-        rows = padded[starts[chosen, np.newaxis] + np.arange(mode * GROUP // 8)]
-        if mode == PLAIN:
-            values[chosen] = rows
-            continue
-        spread = np.zeros((len(chosen), GROUP // 8, 8), np.uint8)
-        spread[:, :, :mode] = rows.reshape(len(chosen), -1, mode)
-        words = spread.view("<u8")[:, :, 0]
-        low = np.empty((len(chosen), GROUP // 8, 8), np.int32)
-        for place in range(8):
-            low[:, :, place] = words >> np.uint64(mode * place) & np.uint64((1 << mode) - 1)
-        values[chosen] = values[chosen] << mode | low.reshape(len(chosen), GROUP)
+        if len(chosen):
+            words = at[starts[chosen, np.newaxis] + np.arange(0, mode * GROUP // 8, mode)]
+            spread = words if mode == PLAIN else _spread(words & _every(8 * mode, 64), mode)
+            low[chosen] = spread.view(np.uint8)
+    return low

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,33 @@ def decode(word: bytes | NDArray[np.uint8]) -> Instruction:
 
 
 def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
-    """Decode a program's code. Raises ProgramError that names the first bad instruction by its position."""
+    """Decode a program's code. Raises ProgramError that names the first bad instruction by its position.
+
+    The instructions of code that cannot change are remembered as long as it lives, for the next run of a program.
+    """
+    found = _DECODED.get(id(code))
+    if found is None:
+        found = tuple(_decoded(code))
+        if _cannot_change(code):
+            _DECODED[id(code)] = found
+            weakref.finalize(code, _DECODED.pop, id(code), None)
+    return list(found)
+
+
+_DECODED: dict[int, tuple[Instruction, ...]] = {}
+
+
+def _cannot_change(code: NDArray[np.uint8]) -> bool:
+    """Whether neither an array nor what it is a view of can be written."""
+    owner: Any = code
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    return owner is None or isinstance(owner, bytes)
+
+
+def _decoded(code: NDArray[np.uint8]) -> list[Instruction]:
     code = np.ascontiguousarray(code, np.uint8).reshape(-1, WORD_BYTES)
     decoded: list[Instruction] = [_NOTHING] * len(code)
     lanes = code.view("<u8")
@@ -62,7 +89,10 @@ def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
 
 
 def encode_all(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
-    """Encode instructions to uint8 [n, WORD_BYTES]. Raises ProgramError that names the first bad instruction."""
+    """Encode instructions to uint8 [n, WORD_BYTES], read-only.
+
+    Raises ProgramError that names the first bad instruction.
+    """
     code = np.zeros((len(instructions), WORD_BYTES), np.uint8)
     lanes = code.view("<u8")
     by_row: dict[type[Instruction], list[int]] = {}
@@ -73,6 +103,7 @@ def encode_all(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
         if words is None:
             _one_by_one(lambda instruction: instruction.encode(), instructions)
         lanes[positions] = words
+    code.flags.writeable = False
     return code
 
 

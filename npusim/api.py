@@ -125,14 +125,17 @@ def simulate(
     *,
     timing_only: bool = False,
     seed: int = 0,
+    hardware: Hardware | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
     """Run a program on the simulated machine.
 
     inputs:      values by position, or by tensor name (or "in0", ...); drawn at random from `seed` if None.
     timing_only: execute no data: the same cycles and energy, no outputs.
+    hardware:    another machine than the one that the program was compiled for: what it would do there as it is.
 
-    Raises NpusimError for inputs that do not fit and for a program that cannot finish.
+    Raises NpusimError for inputs that do not fit, for a program that cannot finish, and for hardware that lacks
+    what the program uses.
     """
     from npusim import inputs as values
     from npusim.machine import execute
@@ -140,6 +143,8 @@ def simulate(
     from npusim.result import WallTimes
 
     begin = time.perf_counter()
+    if hardware is not None:
+        program = replace(program, hardware=hardware)
     arrays: list[Array] | None = None
     if not timing_only:
         arrays = values.draw(program.inputs, seed) if inputs is None else values.bind(program.inputs, inputs)

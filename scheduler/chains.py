@@ -90,7 +90,7 @@ def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | 
     if not links:
         return None
     best: tuple[float, Chain] | None = None
-    alone = [_alone(residents, index) for index in range(first, first + len(links) + 1)]
+    alone = [residents.cycles(index) for index in range(first, first + len(links) + 1)]
     for length in range(len(links), 0, -1):
         items = tuple(range(first, first + length + 1))
         fused = _fused(residents, items, tuple(links[:length]), hardware)
@@ -133,12 +133,6 @@ def links_from(residents: Residents, first: int) -> Iterator[int]:
 def _works(residents: Residents, items: Sequence[int]) -> list[Work]:
     bodies = [residents.items[index].body for index in items]
     return [body for body in bodies if isinstance(body, Work)]
-
-
-def _alone(residents: Residents, index: int) -> float:
-    """Estimated cycles of an item by itself; infinite if it fits nowhere."""
-    best = residents.search(index).best(residents.budget(index))
-    return float("inf") if best is None else best[0]
 
 
 def _fused(

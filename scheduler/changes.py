@@ -28,6 +28,8 @@ _DEPTHS = (
     Depth(results=3),
 )
 _ROOMS = (0.75, 0.5, 0.35, 1.0)
+_LARGE = (1, 2, 4, 8)
+"""Parts of the scratchpad; storages that are larger go to DRAM, which makes room for chains."""
 _LEADS = (2, 32, 128, 8)
 _CUTS = 6
 """Cuts tried per item, the fastest by estimate."""
@@ -42,6 +44,12 @@ def network_changes(best: Schedule) -> Iterator[Change]:
     everything = frozenset(range(len(network.items)))
     if shared:
         yield partial(replace, apart=frozenset(shared))
+    storages = best.residents.storages
+    for part in _LARGE:
+        least = best.residents.capacity_bytes // part
+        large = {root for root, storage in storages.items() if storage.size_bytes > least}
+        yield partial(_evict_all, frozenset(large))
+    yield partial(replace, readmit=True)
     for depth in _DEPTHS:
         yield partial(replace, depth=depth)
     for room in _ROOMS:
@@ -137,7 +145,11 @@ def _toggle(name: str, key: int, choices: Choices) -> Choices:
 
 
 def _evict(tensor: int, choices: Choices) -> Choices:
-    return replace(choices, evicted=choices.evicted | {tensor}, kept=choices.kept - {tensor})
+    return _evict_all(frozenset({tensor}), choices)
+
+
+def _evict_all(tensors: frozenset[int], choices: Choices) -> Choices:
+    return replace(choices, evicted=choices.evicted | tensors, kept=choices.kept - tensors)
 
 
 def _keep(tensor: int, choices: Choices) -> Choices:

@@ -36,6 +36,7 @@ class Choices:
     chains:     the chain that begins at an item; a length of 1 is none.
     evicted:    storages (root tensors) that live in DRAM.
     kept:       storages that go to DRAM only when nothing else is left to go.
+    readmit:    whether storages in DRAM come back where they fit after all and the estimates say that it helps.
     apart:      results that do not take the place of an input.
     unpacked:   items whose weights are stored as they are.
     unhurried:  items that load nothing ahead of the tile that needs it.
@@ -48,6 +49,7 @@ class Choices:
     chains: Mapping[int, Band] = field(default_factory=_none)
     evicted: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
+    readmit: bool = False
     apart: frozenset[int] = frozenset()
     unpacked: frozenset[int] = frozenset()
     unhurried: frozenset[int] = frozenset()

@@ -10,7 +10,7 @@ from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Choices
 from npusim.scheduler.network import Network
 from npusim.scheduler.storage import Aliases, Item, Storage, operand_tensor
-from npusim.scheduler.tiling import SINGLE, Cut, Depth, Residency, TileSearch
+from npusim.scheduler.tiling import SINGLE, Cut, Depth, End, Residency, TileSearch
 
 
 class Residents:
@@ -38,6 +38,7 @@ class Residents:
         self.refused: set[int] = set()
         self._limits: list[int | None] = [None] * len(self.items)
         self._narrow: set[int] = set()
+        self._works = [index for index, item in enumerate(self.items) if isinstance(item.body, Work)]
         self._first_uses = self._find_first_uses()
 
     def resident(self, item: Item, operand: tuple[str, int]) -> bool:
@@ -75,7 +76,8 @@ class Residents:
         residency, depth = self.residency(item, item.body), depth or self.depth(index)
         key = (index, residency, depth, self.packs(index))
         if key not in searches:
-            searches[key] = TileSearch(item.body, residency, self.hardware, depth, self.packs(index))
+            end = End(index == self._works[0], index == self._works[-1])
+            searches[key] = TileSearch(item.body, residency, self.hardware, depth, self.packs(index), end)
         return searches[key]
 
     def depth(self, index: int) -> Depth:
@@ -112,10 +114,33 @@ class Residents:
     def fit(self) -> None:
         """Evict until every item has room for its smallest buffers; what is left with nobody to evict does with one
         buffer per operand. Raises CompileError when that does not help either.
+
+        With `Choices.readmit`, who gave way for a storage that later had to go itself comes back.
         """
+        before = set(self.roots)
         for index in range(len(self.items)):
             while self._smallest(index) > self.capacity_bytes - self.live_bytes(index):
                 self._give_way(index)
+        if self.choices.readmit:
+            for root in sorted(before - self.roots, key=lambda root: (self.storages[root].size_bytes, root)):
+                self._readmit(root)
+
+    def _readmit(self, root: int) -> None:
+        """Take a storage back into the scratchpad if all items that it passes have room and are faster by estimate."""
+        storage = self.storages[root]
+        span = range(max(storage.first, 0), min(storage.last + 1, len(self.items)))
+        before = sum(self.cycles(index) for index in span)
+        self.roots.add(root)
+        fits = all(self._smallest(index) <= self.capacity_bytes - self.live_bytes(index) for index in span)
+        if not fits or sum(self.cycles(index) for index in span) >= before:
+            self.roots.discard(root)
+
+    def cycles(self, index: int) -> float:
+        """Estimated cycles of a work by itself, infinite if it fits nowhere; 0 for moves and host calls."""
+        if not isinstance(self.items[index].body, Work):
+            return 0.0
+        best = self.search(index).best(self.budget(index))
+        return float("inf") if best is None else best[0]
 
     def _give_way(self, index: int) -> None:
         """Evict for an item; with nobody left to evict, give it one buffer per operand. Raises CompileError."""

@@ -5,9 +5,11 @@ The search uses the machine's own `cost` of the instructions that each cut would
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
+from typing import NamedTuple
 
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import WORD_BYTES
@@ -16,6 +18,12 @@ from npusim.scheduler.allocate import aligned
 from npusim.scheduler.packed import share
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
+
+_PRICE = 1 / 4
+"""Share that counts of the transfers or computation of a tile that another layer may hide."""
+
+_TAPERS = (64, 32, 16, 12, 8, 6, 4, 3, 2)
+"""Parts of all channels that a smaller last tile may have."""
 
 _PATIENCE = 3
 """Channels get fewer along the cuts of one row step; after this many without gain only overhead grows."""
@@ -39,6 +47,15 @@ class Depth:
     results: int = 2
 
 
+class End(NamedTuple):
+    """Whether a work is the first or the last of its network: nothing hides its loads, or its computation."""
+
+    first: bool
+    last: bool
+
+
+MIDDLE = End(first=False, last=False)
+
 DOUBLE = Depth()
 SINGLE = Depth(1, 1, 1)
 """No overlap of transfers and computation, for the smallest scratchpad."""
@@ -51,19 +68,27 @@ class Cut:
     channels_outside: for each channel range all rows (constants loaded once), else for each row range all
                       channels (feature map loaded once).
     keep_constants:   with rows outside, the constants of all channels stay for the whole work.
+    last_channels:    the last so many channels are a tile of their own; 0: as the step has it.
     """
 
     row_step: int
     channel_step: int
     channels_outside: bool
     keep_constants: bool
+    last_channels: int = 0
+
+    def channels(self, work: Work) -> list[tuple[int, int]]:
+        """The ranges of channels, first to last."""
+        ends = [*range(self.channel_step, work.channels, self.channel_step), work.channels]
+        last = work.channels - self.last_channels
+        if self.last_channels and last > 0 and last not in ends:
+            ends = sorted([*ends, last])
+        return list(zip([0, *ends], ends, strict=False))
 
     def tiles(self, work: Work) -> list[Tile]:
         """The tiles in order of execution."""
         rows = [(r, min(r + self.row_step, work.rows)) for r in range(0, work.rows, self.row_step)]
-        channels = [
-            (c, min(c + self.channel_step, work.channels)) for c in range(0, work.channels, self.channel_step)
-        ]
+        channels = self.channels(work)
         if self.channels_outside:
             return [Tile(*r, *c) for c in channels for r in rows]
         return [Tile(*r, *c) for r in rows for c in channels]
@@ -85,6 +110,13 @@ def _spans(total: int, step: int) -> list[tuple[int, int]]:
     """The distinct sizes into which a step cuts a total: (size, repetitions)."""
     whole, rest = divmod(total, step)
     return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
+
+
+def _channel_spans(work: Work, cut: Cut) -> list[tuple[int, int]]:
+    """The distinct numbers of channels that the tiles of a cut have: (channels, repetitions)."""
+    if not cut.last_channels:
+        return _spans(work.channels, cut.channel_step)
+    return list(Counter(last - first for first, last in cut.channels(work)).items())
 
 
 def _constant_traffic(work: Work, hardware: Hardware, pack: bool) -> float:
@@ -111,12 +143,15 @@ class TileSearch:
         hardware: Hardware,
         depth: Depth = DOUBLE,
         pack: bool = True,
+        end: End = MIDDLE,
     ) -> None:
         self._work = work
         self._residency = residency
         self._hardware = hardware
         self._depth = depth
+        self._end = end
         self._constant_traffic = _constant_traffic(work, hardware, pack)
+        self._load_gap_cycles = hardware.dma.setup_cycles + hardware.cycles_of_ns(hardware.dram.latency_ns)
         self._tile_cycles: dict[tuple[int, int], int] = {}
         self._best: dict[int, tuple[float, Cut] | None] = {}
 
@@ -134,9 +169,9 @@ class TileSearch:
     def buffer_bytes(self, cut: Cut) -> int:
         """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
         work, residency, depth = self._work, self._residency, self._depth
-        row_tiles, channel_tiles = -(-work.rows // cut.row_step), -(-work.channels // cut.channel_step)
+        channels = _channel_spans(work, cut)
+        row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum(count for _, count in channels)
         if cut.keep_constants and not cut.channels_outside:
-            channels = _spans(work.channels, cut.channel_step)
             size = sum(count * aligned(work.constant_bytes(0, each)) for each, count in channels)
         else:
             block = aligned(work.constant_bytes(0, min(cut.channel_step, work.channels)))
@@ -153,27 +188,44 @@ class TileSearch:
     def cycles(self, cut: Cut) -> float:
         """Estimated time: transfers overlap computation but for one tile at either end."""
         work, residency, hardware = self._work, self._residency, self._hardware
-        rows, channels = _spans(work.rows, cut.row_step), _spans(work.channels, cut.channel_step)
+        rows, channels = _spans(work.rows, cut.row_step), _channel_spans(work, cut)
         row_tiles, channel_tiles = sum(n for _, n in rows), sum(n for _, n in channels)
         tiles = row_tiles * channel_tiles
         compute = sum(rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels)
         reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
         traffic = self._constant_traffic * reload
+        loads = channel_tiles * reload if self._constant_traffic else 0
         for position, resident in enumerate(residency.inputs):
             if not resident:
                 passes = channel_tiles if cut.channels_outside and row_tiles > 1 else 1
                 traffic += self._all_bands(position, cut.row_step, row_tiles) * passes
+                loads += row_tiles * passes
             elif residency.loaded[position]:
                 traffic += band_bytes(work, position, 0, work.rows)
+                loads += row_tiles
         if not residency.output:
             traffic += sum(count * self._stored(size, cut.channel_step) for size, count in channels)
-        traffic += tiles * 2 * WORD_BYTES
-        transfer = traffic / hardware.dram_bytes_per_cycle
-        # Transfers of the first tile hide behind the layer before, mostly; computation of the last one only
-        # if the layer is not the last. A quarter of what is exposed in isolation is the price.
-        exposed = min(compute, transfer) / tiles
+        traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
+        # A channel sets up a load only when the bytes of the one before it have arrived.
+        transfer = traffic / hardware.dram_bytes_per_cycle + loads * self._load_gap_cycles
         overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
-        return max(compute, transfer) + exposed / 4 + overhead
+        return max(compute, transfer) + self._exposed(cut, compute, transfer, tiles) + overhead
+
+    def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
+        """What hides behind nothing: transfers of the first tile or computation of the last one.
+
+        Most of it does hide behind the layers before and after, where there are any: a quarter is the price.
+        """
+        if compute >= transfer:
+            return transfer / tiles * (1 if self._end.first else _PRICE)
+        if not self._end.last:
+            return compute / tiles * _PRICE
+        arrived = finished = 0.0
+        for tile in cut.tiles(self._work):
+            cycles = self.tile_cycles(tile.rows, tile.channels)
+            arrived += transfer * cycles / compute
+            finished = max(arrived, finished) + cycles
+        return finished - transfer
 
     def _band(self, position: int, row_step: int, number: int) -> int:
         first = number * row_step
@@ -243,6 +295,20 @@ class TileSearch:
                 worse += 1
                 if worse >= _PATIENCE:
                     break
+        return best if best is None or not self._end.last else self._tapered(best, budget_bytes)
+
+    def _tapered(self, best: tuple[float, Cut], budget_bytes: int) -> tuple[float, Cut]:
+        """The best cut with a smaller last tile, so that little is left to compute when the last weights are there."""
+        work = self._work
+        for group in cuts(work, self._residency) if work.channel_step else ():
+            for cut in group:
+                for part in _TAPERS:
+                    last = -(-work.channels // (part * work.channel_step)) * work.channel_step
+                    if not 0 < last < min(cut.channel_step, work.channels):
+                        continue
+                    tapered = replace(cut, last_channels=last)
+                    if self.buffer_bytes(tapered) <= budget_bytes:
+                        best = min(best, (self.cycles(tapered), tapered), key=lambda pair: pair[0])
         return best
 
 

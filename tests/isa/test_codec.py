@@ -162,7 +162,7 @@ def test_words_without_meaning_are_refused(word: bytes, message: str) -> None:
 
 
 def test_the_first_bad_word_of_a_program_is_named() -> None:
-    code = encode_all([Barrier()] * 4)
+    code = encode_all([Barrier()] * 4).copy()
     code[1, 71] = 1
     code[3, 0] = 0
     with pytest.raises(ProgramError, match=r"^instruction 1: ctl\.barrier: unused bits"):
@@ -171,3 +171,20 @@ def test_the_first_bad_word_of_a_program_is_named() -> None:
 
 def test_an_empty_program_has_no_words() -> None:
     assert decode_all(encode_all([])) == []
+
+
+def test_instructions_of_code_that_cannot_change_are_remembered() -> None:
+    code = encode_all([Copy(size=5), Barrier()])
+    first, second = decode_all(code), decode_all(code)
+    assert first == second == decode_all(code.copy())
+    assert first is not second
+    assert first[0] is second[0]
+
+
+def test_code_that_can_change_is_decoded_again() -> None:
+    code = encode_all([Copy(size=5)]).copy()
+    view = code[:]
+    view.flags.writeable = False
+    assert [decode_all(each)[0].size for each in (code, view)] == [5, 5]  # type: ignore[attr-defined]
+    code[:] = encode_all([Copy(size=6)])
+    assert [decode_all(each)[0].size for each in (code, view)] == [6, 6]  # type: ignore[attr-defined]

@@ -13,10 +13,10 @@ ALL = os.environ.get("NPUSIM_RTL") == "all"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what is collected here when a tool is missing."""
-    tool = missing_tool()
-    if tool is None:
+    missing = missing_tool()
+    if missing is None:
         return
-    reason = f"{tool} is not installed; on Debian and Ubuntu: apt-get install verilator g++"
+    reason = f"{missing}; on Debian and Ubuntu: apt-get install verilator g++"
     for item in items:
         if "tests/rtl/" in item.path.as_posix():
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -34,7 +34,7 @@ def draw_hardware(rng: np.random.Generator, array: MacArray) -> Hardware:
         clock_mhz=1000.0,
         mac_array=array,
         scratchpad=Scratchpad(
-            size_kib=64, banks=int(rng.choice([1, 2, 4, 16, 64])), bank_ports=int(rng.integers(1, 5))
+            size_kib=64, banks=int(rng.choice([1, 2, 4, 16, 64])), bank_ports=int(rng.choice([1, 1, 2, 3]))
         ),
         front_end=FrontEnd(
             queue_depth=int(rng.integers(1, 17)),

@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 SOURCES = HERE / "sv"
 LIBRARIES = HERE.parents[1] / "build" / "rtl"
 PACKAGES = ("npu_types.sv", "npu_arithmetic.sv")
+OLDEST = (5, 6)
 NEEDED = ("verilator", "g++")
 WARNINGS = ("-Wall", "-Wno-WIDTH", "-Wno-UNUSED", "-Wno-DECLFILENAME")
 RUNTIME = ("verilated", "verilated_threads")
@@ -37,8 +38,19 @@ class BuildError(Exception):
 
 
 def missing_tool() -> str | None:
-    """The first tool that is needed and not installed."""
-    return next((tool for tool in NEEDED if shutil.which(tool) is None), None)
+    """What is needed and not installed; None if nothing."""
+    absent = next((f"{tool} is not installed" for tool in NEEDED if shutil.which(tool) is None), None)
+    if absent is None and (found := _version_number()) < OLDEST:
+        return (
+            f"verilator {OLDEST[0]}.{OLDEST[1]:03} or newer is not installed, but {found[0]}.{found[1]:03} is"
+        )
+    return absent
+
+
+def _version_number() -> tuple[int, int]:
+    """Of "Verilator 5.006 2023-01-22 ...": (5, 6)."""
+    major, _, minor = _version().split()[1].partition(".")
+    return int(major), int(minor or 0)
 
 
 def _sources() -> list[Path]:
@@ -88,7 +100,9 @@ def _build(top: str, interface: str, parameters: Mapping[str, int], folder: Path
     package.write_text(words.package())
     sources = [str(path) for path in (package, *_sources())]
     chosen = [f"-G{key}={value}" for key, value in parameters.items()]
-    verilator = ["verilator", "--cc", "-O3", "--output-split", "0", *WARNINGS]
+    # Newer versions know more warnings.
+    strict = () if _version_number() == OLDEST else ("-Wno-fatal",)
+    verilator = ["verilator", "--cc", "-O3", "--output-split", "0", *WARNINGS, *strict]
     _run([*verilator, "--top-module", top, *chosen, "--Mdir", str(folder), *sources])
     # One C++ file: most of the time of the small ones goes into Verilator's headers.
     parts = [HERE / interface, *sorted(folder.glob("*.cpp"))]

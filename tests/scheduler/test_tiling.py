@@ -14,7 +14,7 @@ from npusim.kernels.graph import Graph
 from npusim.kernels.work import Work
 from npusim.machine import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.tiling import Cut, Residency, TileSearch, band_bytes, cuts
+from npusim.scheduler.tiling import Cut, End, Residency, TileSearch, band_bytes, cuts
 
 from ..graphs import Sketch
 from ..random_graphs import random_graph
@@ -129,3 +129,40 @@ def cycles_with(cut: Cut, graph: Graph, chosen: Hardware, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(TileSearch, "best", lambda self, budget_bytes: (0.0, cut))
         return execute(compile_graph(graph, chosen), data=False).cycles
+
+
+@pytest.mark.parametrize(
+    ("step", "last", "ranges"),
+    [
+        (24, 0, [(0, 24), (24, 48), (48, 60)]),
+        (24, 8, [(0, 24), (24, 48), (48, 52), (52, 60)]),
+        (60, 8, [(0, 52), (52, 60)]),
+        (24, 12, [(0, 24), (24, 48), (48, 60)]),  # they are a tile of their own already
+        (24, 60, [(0, 24), (24, 48), (48, 60)]),  # all of them are the whole work
+    ],
+)
+def test_the_last_channels_may_be_a_tile_of_their_own(
+    step: int, last: int, ranges: list[tuple[int, int]]
+) -> None:
+    sketch = Sketch("net")
+    sketch.fully_connected(sketch.input(1, 64), 60)
+    (work,) = works(sketch.graph(), EDGE)
+    assert Cut(1, step, True, False, last).channels(work) == ranges
+
+
+def test_the_last_tile_of_a_network_bound_by_its_weights_is_small() -> None:
+    # When its weights are there, nothing else is left to wait for: what it computes is all exposed.
+    sketch = Sketch("net")
+    sketch.fully_connected(sketch.fully_connected(sketch.input(1, 256), 512), 512)
+    first, last = works(sketch.graph(), EDGE)
+    residency = Residency((True,), True, (False,))
+    ends = [End(first=True, last=False), End(first=False, last=True)]
+    cuts_of = [
+        TileSearch(work, residency, EDGE, end=end).best(EDGE.scratchpad_bytes)
+        for work, end in zip((first, last), ends, strict=True)
+    ]
+    assert cuts_of[0] is not None
+    assert cuts_of[1] is not None
+    assert not cuts_of[0][1].last_channels
+    tiles = cuts_of[1][1].tiles(last)
+    assert tiles[-1].channels < tiles[0].channels // 4

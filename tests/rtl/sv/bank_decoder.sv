@@ -8,7 +8,7 @@ module bank_decoder
     input  logic           enable,
     input  logic   [575:0] word,
     input  count_t         bank_bytes,
-    output banks_t         banks
+    output banks_t         banks        // none unless enabled
 );
   // A region: size bytes, repeated along up to three strides.
   typedef struct packed {
@@ -39,7 +39,12 @@ module bank_decoder
 
   function automatic region_t map(count_t address, count_t height, count_t width, count_t depth, count_t row_stride,
                                   count_t pixel_stride);
-    return '{address: 36'(address), counts: {32'd1, width, height}, strides: {32'd0, pixel_stride, row_stride}, size: depth};
+    return '{
+        address: 36'(address),
+        counts: {32'd1, width, height},
+        strides: {32'd0, pixel_stride, row_stride},
+        size: depth
+    };
   endfunction
 
   copy_t copy;
@@ -98,8 +103,10 @@ module bank_decoder
 
   function automatic banks_t of_pool();
     count_t depth = 32'(pool.depth);
-    return touched(map(32'(pool.ifm), 32'(pool.ifm_height), 32'(pool.ifm_width), depth, 32'(pool.ifm_row_stride), depth)) |
-        touched(map(32'(pool.ofm), 32'(pool.ofm_height), 32'(pool.ofm_width), depth, 32'(pool.ofm_row_stride), depth));
+    return touched(map(32'(pool.ifm), 32'(pool.ifm_height), 32'(pool.ifm_width), depth,
+                       32'(pool.ifm_row_stride), depth)) |
+        touched(map(32'(pool.ofm), 32'(pool.ofm_height), 32'(pool.ofm_width), depth,
+                    32'(pool.ofm_row_stride), depth));
   endfunction
 
   function automatic banks_t of_mean();
