@@ -27,7 +27,6 @@ from npusim.cli_base import (
 from npusim.isa.errors import NpusimError
 
 if TYPE_CHECKING:
-
     from npusim.files import Writer
     from npusim.reports.folder import ReportFile
     from npusim.result import RunResult

@@ -74,8 +74,8 @@ def compare(
     finally:  # what was computed is kept, even if nobody reads the summary to its end
         if report:
             files.make_folder(report)
-        asked = [*given.items(), *pages.items()]
-        files.write_all({path: _writer(option, comparison, verdicts) for option, path in asked})
+        outputs = [*given.items(), *pages.items()]
+        files.write_all({path: _writer(option, comparison, verdicts) for option, path in outputs})
     _exit(verdicts)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -177,14 +177,11 @@ class _Bench(NamedTuple):
         """What one machine gives. Raises NpusimError where the model, or the program as it is, does not fit."""
         from npusim import api
         from npusim.area import area
-        from npusim.isa import table, validate
 
-        if isinstance(self.model, Program):
-            program = replace(self.model, hardware=hardware)
-            validate.validate(program, table.decode_all(program.code))
-        else:
-            program = api.compile(self.model, hardware, effort=self.effort)
-        result = api.simulate(program, timing_only=True)
+        program = self.model
+        if not isinstance(program, Program):
+            program = api.compile(program, hardware, effort=self.effort)
+        result = api.simulate(program, timing_only=True, hardware=hardware)
         return Point(result.latency_ms, float(result.energy_uj), area(hardware).total)
 
     def attempt(self, hardware: Hardware) -> Point | str:
