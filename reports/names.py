@@ -127,7 +127,7 @@ CAUSE_COLOURS: Mapping[str, str] = {
     "stall_feature_map": "#f2a65a",
     "stall_dram_contention": "#8c3b0e",
     "stall_dma": "#e3c02b",
-    "stall_bank_ports": "#a88a1e",
+    "stall_bank_ports": "#d06a8a",
     "stall_queue": "#b0559c",
     "stall_front_end": "#5f6971",
     "instruction_fetch": "#8d979f",

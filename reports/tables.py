@@ -59,6 +59,7 @@ def instructions(result: RunResult) -> Columns:
         "layer": program.layer_of.tolist(),
         "dispatched": trace.dispatched.tolist(),
         "at_head": trace.at_head.tolist(),
+        "ready": trace.ready.tolist(),
         "started": trace.started.tolist(),
         "ended": trace.ended.tolist(),
         "own_cycles": trace.busy.tolist(),
