@@ -147,12 +147,15 @@ def _repeated(step: Step, state: _State, times: int) -> _State:
     A step is made of maxima and sums: shifted by a cycle it does the same a cycle later. So once it has moved
     the whole state by one distance, it moves on by this distance for ever.
     """
+    if times == 1:
+        return step(state)
     while times > 0:
         after = step(state)
         times -= 1
         distance = after.start - state.start
-        if all(new - old == distance for new, old in zip(after, state, strict=True)):
-            return _State(*(value + distance * times for value in after))
+        if after.output_end - state.output_end == distance and after.half_free - state.half_free == distance:
+            moved = distance * times
+            return _State(after.start + moved, after.output_end + moved, after.half_free + moved)
         state = after
     return state
 
@@ -162,11 +165,13 @@ def _group_step(group: _Group, latency: int, promised: int) -> Step:
     away up to `promised` cycles before it is empty, just in time for the first sums, but not before it began.
     """
     advance, entered, output = group
+    leaves, free_before_end = entered + latency, min(promised, output - 1)
 
     def step(state: _State) -> _State:
-        end = max(state.start + entered + latency, state.output_end) + output
-        start = max(state.start + advance, state.half_free)
-        return _State(start, end, end - min(promised, output - 1))
+        begin, output_end, half_free = state
+        left, ready = begin + leaves, begin + advance
+        end = (left if left > output_end else output_end) + output
+        return _State(ready if ready > half_free else half_free, end, end - free_before_end)
 
     return step
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
+from npusim.isa.hardware import Hardware
+
 ALIGNMENT_BYTES = 16
 
 
@@ -11,18 +16,44 @@ def aligned(size_bytes: int, alignment: int = ALIGNMENT_BYTES) -> int:
 
 
 class Allocator:
-    """First fit over address and time. Times are integers; spans include both ends."""
+    """First fit over address and time. Times are integers; spans include both ends.
 
-    def __init__(self, capacity_bytes: int) -> None:
+    With `bank_bytes`, buffers that live at the same time have banks of that size for themselves where there is room.
+    """
+
+    def __init__(self, capacity_bytes: int, bank_bytes: int = 0) -> None:
         self.capacity_bytes = capacity_bytes
+        self._bank_bytes = bank_bytes
         self._entries: list[tuple[int, int, int, int]] = []
+
+    @classmethod
+    def of_scratchpad(cls, capacity_bytes: int, hardware: Hardware) -> Self:
+        """Banks matter where they have a single port: then two units cannot work in one at the same time.
+
+        With more ports there is one for the unit that computes and one for transfers, and whole banks would only
+        leave holes.
+        """
+        scratchpad = hardware.scratchpad
+        apart = scratchpad.bank_ports == 1
+        return cls(capacity_bytes, hardware.scratchpad_bytes // scratchpad.banks if apart else 0)
 
     def find(self, size_bytes: int, first: int, last: int, *, from_top: bool = False) -> int | None:
         """An address where `size_bytes` are free from `first` to `last`, the lowest or the highest; None if full."""
-        size = aligned(size_bytes)
         taken = sorted(
             (start, end) for begin, until, start, end in self._entries if begin <= last and until >= first
         )
+        if self._bank_bytes:
+            bank = self._bank_bytes
+            apart = self._fit(
+                size_bytes, [(start // bank * bank, aligned(end, bank)) for start, end in taken], from_top
+            )
+            if apart is not None:
+                return apart
+        return self._fit(size_bytes, taken, from_top)
+
+    def _fit(self, size_bytes: int, taken: Sequence[tuple[int, int]], from_top: bool) -> int | None:
+        """The lowest or highest place between what is taken, which is in order of address."""
+        size = aligned(size_bytes)
         gaps = []
         free = 0
         for start, end in taken:

@@ -61,7 +61,7 @@ class SlotBuilder:
         self.loads: list[Load] = []
         self.buffers: list[Buffer] = []
         self.item_of_slot: list[int] = []
-        self.memory = Allocator(residents.capacity_bytes)
+        self.memory = Allocator.of_scratchpad(residents.capacity_bytes, hardware)
         self._lead_slots = residents.choices.lead_slots
         self._store_channel = min(1, hardware.dma.channels - 1)
         self._loaded: dict[int, int] = {}

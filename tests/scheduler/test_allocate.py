@@ -6,6 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npusim.api import hardware, load
+from npusim.isa.hardware_file import change
+from npusim.machine import execute
+from npusim.scheduler import compile_graph
 from npusim.scheduler.allocate import Allocator, aligned
 
 from ..examples import examples
@@ -35,6 +39,30 @@ def test_the_lowest_and_the_highest_hole() -> None:
     assert memory.find(32, 0, 0) == 32
     assert memory.find(32, 0, 0, from_top=True) == 96
     assert memory.find(16, 0, 0, from_top=True) == 144
+
+
+def test_banks_of_their_own_while_there_are_any() -> None:
+    memory = Allocator(256, bank_bytes=64)
+    assert memory.place(80, 0, 5) == 0  # banks 0 and 1
+    assert memory.place(16, 0, 0, from_top=True) == 240  # bank 3
+    assert memory.place(16, 0, 0, from_top=True) == 176  # bank 2
+    assert memory.place(16, 0, 0, from_top=True) == 224  # none is left: as without banks
+    assert memory.place(16, 1, 1, from_top=True) == 240  # later, bank 3 is free again
+
+
+@pytest.mark.parametrize(("ports", "second"), [(1, 4096), (2, 32)])
+def test_banks_matter_where_they_have_one_port(ports: int, second: int) -> None:
+    machine = change(hardware("edge-128"), {"scratchpad.size_kib": 64, "scratchpad.bank_ports": ports})
+    memory = Allocator.of_scratchpad(machine.scratchpad_bytes, machine)
+    assert [memory.place(32, 0, 0), memory.place(32, 0, 0)] == [0, second]
+
+
+@pytest.mark.parametrize("model", ["ds_cnn", "digits_cnn"])
+def test_one_port_costs_little_where_there_is_room(model: str) -> None:
+    """Weights arrive in banks where nobody computes; side by side they would wait for each tile to end."""
+    machines = [change(hardware("edge-128"), {"scratchpad.bank_ports": ports}) for ports in (1, 2)]
+    one, two = (execute(compile_graph(load(model), machine), data=False).cycles for machine in machines)
+    assert one <= 1.03 * two
 
 
 @pytest.mark.parametrize(
