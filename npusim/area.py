@@ -113,16 +113,19 @@ def _memories_mm2(hardware: Hardware) -> dict[str, float]:
     scratchpad, array = hardware.scratchpad, hardware.mac_array
     banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
     return {
-        "scratchpad": _sram_mm2(scratchpad.size_kib, scratchpad.banks, scratchpad.port_bytes, hardware),
+        "scratchpad": _sram_mm2(
+            scratchpad.size_kib, scratchpad.banks, scratchpad.port_bytes, hardware, scratchpad.bank_ports
+        ),
         "accumulator": _sram_mm2(array.accumulator_kib, banks, PRICED_PORT_BYTES, hardware),
     }
 
 
-def _sram_mm2(kib: float, banks: int, port_bytes: int, hardware: Hardware) -> float:
-    """Banks of equal size with a port each."""
+def _sram_mm2(kib: float, banks: int, port_bytes: int, hardware: Hardware, ports: int = 1) -> float:
+    """Banks of equal size; `ports` of each bank, so many bytes wide."""
     sram = _table()["sram"]
     cells = sram["macro_factor"] * _node("cells_mm2_per_mib", hardware, sram) * kib / 1024
-    periphery = banks * (sram["bank_um2"] + port_bytes * sram["port_byte_um2"])
+    cells *= 1 + sram["port_growth"] * (ports - 1)
+    periphery = banks * (sram["bank_um2"] + ports * port_bytes * sram["port_byte_um2"])
     return float(cells + periphery * _node("logic_factor", hardware) * 1e-6)
 
 

@@ -224,6 +224,7 @@ class RunResult:
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
         from npusim import __version__
+        from npusim.area import area
 
         return {
             "schema_version": SCHEMA_VERSION,
@@ -234,7 +235,9 @@ class RunResult:
             "latency_ms": self.latency_ms,
             "inferences_per_s": self.inferences_per_s,
             "energy_uj": dict(vars(self.energy_uj)),
+            "edp_uj_ms": float(self.energy_uj) * self.latency_ms,
             "power_mw": asdict(self.power_mw),
+            "area_mm2": area(self.hardware).to_dict(),
             "macs": self.macs,
             "mac_utilization": self.mac_utilization,
             "lower_bound_cycles": self.lower_bound.cycles,

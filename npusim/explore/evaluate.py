@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from npusim import machine
+from npusim import api, machine
 from npusim.explore.metrics import combine, number
 from npusim.explore.space import InfeasibleError, Space, Values
 from npusim.isa.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
@@ -25,7 +25,6 @@ from npusim.isa.program import Program
 from npusim.kernels.graph import Graph
 from npusim.measure import measure
 from npusim.result import RunResult
-from npusim.scheduler import compile_graph
 from npusim.trace import Execution
 
 PROGRAMS_KEPT = 16
@@ -126,7 +125,8 @@ class Evaluator:
         space = self.job.space
 
         def program() -> Program:
-            return compile_graph(self.job.workloads[workload].graph, space.compiled_for(setting))
+            graph = self.job.workloads[workload].graph
+            return api.compile(graph, space.compiled_for(setting), effort=space.effort)
 
         def execution() -> tuple[Program, Execution]:
             made = self._programs.get((workload, *_values(space.program_paths, setting)), program)

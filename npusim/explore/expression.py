@@ -145,9 +145,9 @@ class _Reader:
     def _name(self, node: ast.AST) -> _Closure:
         path = ast.unparse(node)
         if path not in self.known:
-            near = nearest(path, self.known) or nearest(
-                path, [known.rpartition(".")[2] for known in self.known]
-            )
+            # "rows" means mac_array.rows.
+            spellings = {known.rpartition(".")[2]: known for known in self.known}
+            near = nearest(path, self.known) or spellings.get(nearest(path, spellings) or "")
             hint = f", did you mean {near}?" if near else ""
             raise ExpressionError(f"{path}: no parameter has this name{hint}")
         self.names[path] = None

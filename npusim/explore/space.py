@@ -87,6 +87,7 @@ class Space:
     programs:    "own": every point is compiled for its own hardware. "shared": for its hardware with the
                  parameters of the stage `estimate` (and later) at those of the base, so that points that differ
                  in timing, energy or clock only execute the same program.
+    effort:      schedules that the compiler tries for each program, beside the one of its estimates.
     """
 
     base: Hardware
@@ -98,6 +99,7 @@ class Space:
     keep: tuple[str, ...] = ()
     combine: str = "mean"
     programs: Programs = "own"
+    effort: int = 0
 
     @cached_property
     def size(self) -> int:
@@ -177,8 +179,8 @@ class Space:
 
     @cached_property
     def program_paths(self) -> tuple[str, ...]:
-        """The changed parameters that programs depend on."""
-        last = Stage.ESTIMATE if self.programs == "own" else Stage.STRUCTURE
+        """The changed parameters that programs depend on; a search over schedules times them on the machine."""
+        last = Stage.STRUCTURE if self.programs == "shared" else Stage.TIME if self.effort else Stage.ESTIMATE
         return tuple(path for path in paths_up_to(last) if path in self.changed)
 
     @cached_property
@@ -204,6 +206,7 @@ class Space:
             "keep": list(self.keep),
             "combine": self.combine,
             "programs": self.programs,
+            "effort": self.effort,
         }
 
     @classmethod
@@ -219,6 +222,7 @@ class Space:
             keep=tuple(plain["keep"]),
             combine=plain["combine"],
             programs=plain["programs"],
+            effort=plain["effort"],
         )
 
 

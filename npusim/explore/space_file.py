@@ -29,6 +29,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from npusim.api import schedules_of_effort
 from npusim.explore.expression import Expression, ExpressionError, parse
 from npusim.explore.metrics import HIGHER_IS_BETTER, full_key
 from npusim.explore.ranges import listed_values
@@ -82,6 +83,7 @@ class _SpaceTables(_Table):
     keep: list[str] = []
     combine: Literal["mean", "sum", "geomean", "max"] = "mean"
     programs: Programs = "own"
+    effort: str | int = "fast"
     sampler: Sampling = Sampling()
     models: list[str] | dict[str, Annotated[float, Field(gt=0)]] = {}
 
@@ -132,13 +134,23 @@ class _Reader:
         objectives = tuple(self._objectives(tables.objectives))
         limits = tuple(self._limits(tables.limits))
         keep = tuple(key for at, name in _numbered("keep", tables.keep) if (key := self._key(at, name)))
+        effort = self._effort(tables.effort)
         if not axes and not self.faults:
             self.faults["parameters"] = "is empty: nothing varies"
         if self.faults or base is None:
             self._fail()
         assert base is not None
         space = Space(
-            base, axes, objectives, derived, constraints, limits, keep, tables.combine, tables.programs
+            base,
+            axes,
+            objectives,
+            derived,
+            constraints,
+            limits,
+            keep,
+            tables.combine,
+            tables.programs,
+            effort,
         )
         self._check_size(space, tables.sampler)
         models = tables.models
@@ -240,6 +252,13 @@ class _Reader:
                 except ValueError:
                     self.faults[where] = f'{short(text)} is not a limit, such as "<= 4"'
 
+    def _effort(self, given: str | int) -> int:
+        try:
+            return schedules_of_effort(given)
+        except NpusimError as fault:
+            self.faults["effort"] = str(fault).removeprefix("effort ")
+            return 0
+
     def _check_size(self, space: Space, sampling: Sampling) -> None:
         if sampling.kind == "grid" and space.size > MOST_GRID_POINTS:
             raise SpaceError(
@@ -272,8 +291,8 @@ def _words(loc: Sequence[int | str], kind: str, message: str, given: object) -> 
     keys = [str(part) for part in loc]
     if keys[0] == "sampler" and len(keys) > 1:
         fields = Sampling.model_fields
-    if keys[0] == "models":  # the branch of the union is not part of the path
-        keys = [key for key in keys if "[" not in key]
+    if keys[0] in ("models", "effort"):  # the branch of the union is not part of the path
+        keys = [key for key in keys if "[" not in key and key not in ("str", "int")]
     where = ".".join(keys)
     if kind == "extra_forbidden":
         near = nearest(keys[-1], fields)

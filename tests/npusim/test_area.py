@@ -1,0 +1,86 @@
+"""Area: near what is published, and nothing that helps is free."""
+
+from __future__ import annotations
+
+import pytest
+
+import npusim
+from npusim.area import area
+from npusim.isa.hardware_file import change, hardware, list_presets
+
+EDGE = hardware("edge-128")
+
+
+def test_beside_gemmini() -> None:
+    # Genc et al., DAC 2021, Intel 22FFL, 16 x 16, 256 KiB scratchpad in 4 banks, 64 KiB accumulators (from memory):
+    # array 0.116 mm2, scratchpad 0.544, accumulators 0.146. Its multipliers have no shadow weights.
+    gemmini = change(
+        EDGE,
+        {
+            "technology.node_nm": 22,
+            "clock_mhz": 500,
+            "mac_array.columns": 16,
+            "mac_array.shadow_weights": False,
+            "mac_array.accumulator_kib": 64,
+            "scratchpad.size_kib": 256,
+            "scratchpad.banks": 4,
+            "scratchpad.bank_ports": 1,
+        },
+    )
+    parts = area(gemmini).by_component
+    published = {"mac_array": 0.116, "scratchpad": 0.544, "accumulator": 0.146}
+    assert {name: parts[name] for name in published} == pytest.approx(published, rel=0.3)
+
+
+GROWS = {
+    "mac_array.rows": 32,
+    "mac_array.columns": 16,
+    "mac_array.accumulator_kib": 64,
+    "mac_array.ifm_bytes_per_cycle": 64,
+    "mac_array.weight_bytes_per_cycle": 64,
+    "mac_array.output_lanes": 16,
+    "vector.lanes": 32,
+    "vector.add_cycles": 1,
+    "vector.exp_cycles": 1,
+    "vector.divide_cycles": 1,
+    "vector.pool_cycles": 1,
+    "vector.lut_cycles": 1,
+    "scratchpad.size_kib": 4096,
+    "scratchpad.banks": 64,
+    "scratchpad.bank_ports": 4,
+    "scratchpad.port_bytes": 32,
+    "dma.channels": 4,
+    "dma.port_bytes_per_cycle": 64,
+    "dma.decoder_bytes_per_cycle": 16,
+    "dram.bandwidth_gb_per_s": 4,
+    "dram.outstanding_requests": 64,
+    "front_end.queue_depth": 64,
+    "front_end.fetch_instructions": 16,
+    "clock_mhz": 2000,
+}
+
+
+@pytest.mark.parametrize("path", GROWS)
+def test_what_helps_costs_area(path: str) -> None:
+    base = change(
+        EDGE, {"vector.lut_cycles": 2, "vector.pool_cycles": 2} if path.startswith("vector") else {}
+    )
+    more = change(base, {path: GROWS[path]})
+    assert area(more).total > area(base).total
+
+
+@pytest.mark.parametrize("preset", list_presets())
+def test_presets(preset: str) -> None:
+    chip = hardware(preset)
+    sizes = [area(change(chip, {"technology.node_nm": node})).total for node in (28, 22, 16, 7)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 0.3 < sizes[0] < 60
+    found = area(chip)
+    assert found.total == pytest.approx(sum(found.by_component.values()))
+    assert all(part > 0 for part in found.by_component.values())
+
+
+def test_in_the_json() -> None:
+    plain = npusim.run("digits_cnn", timing_only=True).to_dict()
+    assert plain["area_mm2"] == area(EDGE).to_dict()
+    assert plain["edp_uj_ms"] == plain["energy_uj"]["total"] * plain["latency_ms"]
