@@ -83,7 +83,7 @@ def _print(rows: list[Row], remarks: list[str], rounds: int) -> None:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    limit = "" if row.limit is None else f"{row.limit:g}" if row.peer else f"{row.limit:g} MB"
+    limit = "" if row.limit is None else f"{row.limit:.3g} {row.unit}".rstrip()
     return (
         row.what,
         row.model,

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from benchmarks import peers
 from benchmarks.measure import (
@@ -24,11 +25,13 @@ from benchmarks.measure import (
 MOBILENET_V2 = "coral_mobilenet_v2_1.0_224_quant"
 MLPERF_TINY = ("mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_vww96_int8", "mlperf_ad01_int8")
 HARDWARE = ("--hw", "edge-128")
+REUSE_LIMIT_MS = 1000 / 120
+COMPILE_LIMIT_MS = {"ds_cnn": 25, "mlperf_kws_int8": 25, "mlperf_resnet8_int8": 40, "mobilenet_v2": 250}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measured number: `value` is a ratio to the peer, or megabytes where there is none.
+    """One measured number: `value` is a ratio to the peer, or where there is none a number of `unit`.
 
     `ours` and `peer` are the medians that the ratio belongs to (it is the median of ratios, not their quotient).
     `limit` is None where nothing is demanded. `cpu_ratio` is a ratio of times in processor time: it has no
@@ -42,6 +45,7 @@ class Row:
     value: float
     limit: float | None = None
     cpu_ratio: float | None = None
+    unit: str = ""
 
     @property
     def holds(self) -> bool:
@@ -58,23 +62,44 @@ def exact(rounds: int) -> Iterator[Row]:
     peers.require_litert()
     network = peers.model(MOBILENET_V2)
     worker = Path(__file__).with_name("warm_exact.py")
-    command = [sys.executable, "-P", str(worker), str(network), str(rounds)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchmarkError(f"warm_exact.py: {(done.stderr.strip() or 'it failed').splitlines()[-1]}")
-    samples = json.loads(done.stdout)
+    samples = json.loads(_output_of(worker, str(network), str(rounds)))
     comparison = Comparison(*([Sample(*pair) for pair in samples[side]] for side in ("ours", "peer")))
     yield _time_row("exact, warm", network, comparison, limit=10.0)
 
 
 def timing(rounds: int) -> Iterator[Row]:
-    """MobileNetV2, `npusim run --timing-only` against Vela, both in a fresh process."""
+    """MobileNetV2, `npusim run --timing-only` against Vela, both in a fresh process; Vela reads the file."""
     peers.require_vela()
     network = peers.model(MOBILENET_V2)
-    comparison = take_turns(
-        lambda: npusim_run(network, *HARDWARE, "--timing-only"), lambda: peers.vela_compile(network), rounds
-    )
-    yield _time_row("timing only, fresh", network, comparison, limit=1.5)
+    for ours in (network, Path("mobilenet_v2")):
+        comparison = take_turns(
+            lambda file=ours: npusim_run(file, *HARDWARE, "--timing-only"),  # type: ignore[misc]
+            lambda: peers.vela_compile(network),
+            rounds,
+        )
+        yield _time_row("timing only, fresh", ours, comparison, limit=0.8)
+
+
+def points(rounds: int) -> Iterator[Row]:
+    """CPU time of a design point in a sweep: of a program reused, and of a compilation with its timing."""
+    worker = Path(__file__).with_name("points.py")
+    files = [f"{name}={peers.model(name)}" for name in MLPERF_TINY[:2]]
+    samples = [json.loads(_output_of(worker, *files)) for _ in range(min(rounds, 3))]
+    for key in samples[0]:
+        kind, name = key.split()
+        spent_ms = median(sample[key] for sample in samples) * 1e3
+        limit_ms = REUSE_LIMIT_MS if kind == "reuse" else COMPILE_LIMIT_MS[name]
+        what = "point, program reused" if kind == "reuse" else "point, compiled"
+        shown = f"{spent_ms:.1f} ms, {1e3 / spent_ms:.3g}/s"
+        yield Row(what, name, shown, "", spent_ms, limit_ms, unit="ms")
+
+
+def events(rounds: int) -> Iterator[Row]:
+    """ResNet-18 on 32 x 32 multipliers with all of the memory system, CPU time and memory of a fresh process."""
+    samples = [npusim_run("resnet18", "--hw", "mobile-1024", "--timing-only") for _ in range(rounds + 1)][1:]
+    spent_s = median(sample.cpu_s for sample in samples)
+    yield Row("timing only, one core", "resnet18", _duration(spent_s), "", spent_s, 1.5, unit="s")
+    yield _memory_row(Path("resnet18"), samples, limit_mb=200 * 1.048576)
 
 
 def tiny(rounds: int) -> Iterator[Row]:
@@ -109,10 +134,21 @@ def cycles(rounds: int) -> Iterator[Row]:
 BENCHMARKS: dict[str, Benchmark] = {
     "exact": exact,
     "timing": timing,
+    "points": points,
+    "events": events,
     "tiny": tiny,
     "memory": memory,
     "cycles": cycles,
 }
+
+
+def _output_of(worker: Path, *arguments: str) -> str:
+    """What a worker prints."""
+    command = [sys.executable, "-P", str(worker), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchmarkError(f"{worker.name}: {(done.stderr.strip() or 'it failed').splitlines()[-1]}")
+    return done.stdout
 
 
 def _npusim_cycles(network: Path) -> int:
@@ -137,7 +173,7 @@ def _time_row(what: str, network: Path, comparison: Comparison, limit: float) ->
 
 def _memory_row(network: Path, samples: Sequence[Sample], limit_mb: float) -> Row:
     peak_mb = peak_bytes(samples) / 1e6
-    return Row("peak memory", network.stem, f"{peak_mb:.0f} MB", "", peak_mb, limit_mb)
+    return Row("peak memory", network.stem, f"{peak_mb:.0f} MB", "", peak_mb, limit_mb, unit="MB")
 
 
 def _duration(seconds: float) -> str:

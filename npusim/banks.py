@@ -112,16 +112,18 @@ class BankPorts:
         self._ports = hardware.scratchpad.bank_ports
         self._bank_bytes = hardware.scratchpad_bytes // hardware.scratchpad.banks
         self._used: dict[int, Banks] = {}
-        self._order: dict[int, list[int]] = {}
+        order: dict[int, list[int]] = {}
         # Most completions of each unit by the end of this cycle: what has begun, and what takes no time at all.
         self._most_done = [0] * len(PRODUCERS)
         for index, (unit, cost) in enumerate(zip(units, costs, strict=True)):
             if unit != Unit.FRONT_END:
-                self._order.setdefault(unit, []).append(index)
+                order.setdefault(unit, []).append(index)
                 if not cost.cycles:
                     self._most_done[unit] += 1
-        self._plenty = len(self._order) <= self._ports
-        self._next = dict.fromkeys(self._order, 0)
+        self._plenty = len(order) <= self._ports
+        # Of each unit the instructions after the next one, the next one (-1: none), the one at work.
+        self._later = {unit: iter(indices) for unit, indices in order.items()}
+        self._coming = {unit: next(later, -1) for unit, later in self._later.items()}
         self._holders: dict[int, int] = {}
         self._waiting: list[_Wish] = []
         self._deciding = False
@@ -160,28 +162,30 @@ class BankPorts:
         begin in this cycle; it never needs both at a time.
         """
         rivals = []
-        for other, order in self._order.items():
-            if other != unit:
-                at = [self._holders[other]] if other in self._holders else []
-                position = self._next[other]
-                if position < len(order):
-                    coming = order[position]
-                    if not any(map(gt, self._instructions[coming].waits, self._most_done)):
-                        at.append(coming)
-                if at:
-                    rivals.append(at)
+        done = self._most_done
+        begun = done[unit]
+        for other, coming in self._coming.items():
+            if other == unit:
+                continue
+            at = [self._holders[other]] if other in self._holders else []
+            if coming >= 0:
+                waits = self._instructions[coming].waits
+                # Most often it waits for what is asked for just now.
+                if waits[unit] <= begun and not any(map(gt, waits, done)):
+                    at.append(coming)
+            if at:
+                rivals.append(at)
         if len(rivals) < self._ports:
             return True
-        wanted = self._banks(self._order[unit][self._next[unit]])
+        wanted = self._banks(self._coming[unit])
         taken = _Taken(self._ports)
         for at in rivals:
             taken.add(reduce(or_, map(self._banks, at)))
         return not wanted & taken.full
 
     def _grant(self, unit: int) -> None:
-        position = self._next[unit]
-        self._holders[unit] = self._order[unit][position]
-        self._next[unit] = position + 1
+        self._holders[unit] = self._coming[unit]
+        self._coming[unit] = next(self._later[unit], -1)
         self._most_done[unit] += 1
 
     def _decide_later(self) -> None:
@@ -198,7 +202,7 @@ class BankPorts:
             taken.add(self._banks(index))
         waiting, self._waiting = sorted(self._waiting, key=lambda wish: wish[:2]), []
         for wish in waiting:
-            banks = self._banks(self._order[wish.unit][self._next[wish.unit]])
+            banks = self._banks(self._coming[wish.unit])
             if banks & taken.full:
                 self._waiting.append(wish)
             else:

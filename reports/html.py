@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from npusim.result import LayerResult, RunResult
 
 SCRIPTS = ("page.js", "time.js", "report.js")
-LISTED_BUFFERS = 2000
+
+NAME_WIDTH = 34
 
 UNIT_WORDS = {
     "mac": "MAC array",
@@ -152,7 +153,6 @@ def _context(result: RunResult) -> dict[str, Any]:
         "partition": _partition(result),
         "host_rows": _host_rows(result),
         "regions": regions(result),
-        "buffers": result.program.buffers[:LISTED_BUFFERS],
         "parameters": _parameters(result.hardware),
         "methods": METHODS,
     }
@@ -245,31 +245,33 @@ def _stall_rows(result: RunResult) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class LayerRow:
-    """A layer in the table: the layer, its place, and the pieces of its bar of cycles."""
+    """A layer in the table: its place, its cycles as shares of the run and of the longest layer, and their pieces."""
 
     index: int
     layer: LayerResult
     short_name: str
     share: float
+    length: float
     lost: int
     largest_loss: str
     pieces: Sequence[Row]
 
 
 def _layer(result: RunResult, index: int, layer: LayerResult) -> LayerRow:
-    longest = max((each.cycles for each in result.layers), default=0)
     losses = sorted((item for item in layer.lost_cycles.items() if item[1] > 0), key=lambda item: -item[1])
     rest = layer.cycles - sum(cycles for _, cycles in losses)
     bound = "lower bound" if rest == layer.lower_bound_cycles else "lower bound less gains"
-    pieces = [Row(bound, f"r-{layer.bound_by}", rest, _share(rest, longest))]
+    pieces = [Row(bound, f"r-{layer.bound_by}", rest, _share(rest, layer.cycles))]
     pieces += [
-        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, longest)) for cause, cycles in losses
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, layer.cycles))
+        for cause, cycles in losses
     ]
     return LayerRow(
         index=index,
         layer=layer,
-        short_name=main_name(layer.name),
+        short_name=show.shortened(main_name(layer.name), NAME_WIDTH),
         share=_share(layer.cycles, result.cycles),
+        length=_share(layer.cycles, max(each.cycles for each in result.layers)),
         lost=layer.cycles - layer.lower_bound_cycles,
         largest_loss=f"{CAUSE_NAMES[losses[0][0]]} {show.percent(_share(losses[0][1], layer.cycles))}"
         if losses
@@ -295,7 +297,7 @@ def _layer_energy(result: RunResult) -> list[tuple[int, str, float, list[Row]]]:
     return [
         (
             i,
-            main_name(layer.name),
+            show.shortened(main_name(layer.name), NAME_WIDTH),
             layer.energy_uj,
             [
                 Row(COMPONENT_NAMES[name], f"e-{name}", float(parts[name][i]), _share(float(parts[name][i]), largest))

@@ -31,7 +31,7 @@ def data(result: RunResult) -> dict[str, Any]:
         "cycles": int(result.cycles),
         "us": result.hardware.us_of_cycles(1),
         "layers": [show.printable(main_name(layer.name)) for layer in result.layers],
-        "ops": [layer.op for layer in result.layers],
+        "ops": [show.printable(layer.op) for layer in result.layers],
         "spans": [[layer.start_cycle, layer.end_cycle] for layer in result.layers],
         "causes": {cause: [CAUSE_NAMES[cause], meaning] for cause, meaning in CAUSES.items()},
         "turns": _turns(result),

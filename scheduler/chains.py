@@ -8,10 +8,11 @@ twice; in return no intermediate goes to DRAM. All constants of the stages stay 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from npusim.isa.hardware import Hardware
-from npusim.kernels.work import Tile, Work
+from npusim.kernels.work import OperandRef, Tile, Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Band
 from npusim.scheduler.residency import Residents
@@ -22,39 +23,45 @@ LONGEST = 8
 """Most stages of one chain; every stage adds rows that are computed twice."""
 
 
+class Link(NamedTuple):
+    """What one stage hands to the next: the storage (root tensor), and which input of the next stage it is."""
+
+    root: int
+    position: int
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Works that run band by band. `links[k]` is the storage (root tensor) between stage k and k + 1."""
+    """Works that run band by band, in so many cycles by estimate."""
 
     items: tuple[int, ...]
     row_step: int
-    links: tuple[int, ...]
+    between: tuple[Link, ...]
+    cycles: float = 0.0
+
+    @property
+    def links(self) -> tuple[int, ...]:
+        """The storages (root tensors) between the stages."""
+        return tuple(link.root for link in self.between)
 
     def bands(self, works: Sequence[Work]) -> list[list[Tile]]:
         """For each band, the tile of each stage: all channels of the rows that the later stages need."""
         last = works[-1].rows
+        positions = [link.position for link in self.between]
         return [
-            _tiles(works, first, min(first + self.row_step, last)) for first in range(0, last, self.row_step)
+            _tiles(works, positions, first, min(first + self.row_step, last))
+            for first in range(0, last, self.row_step)
         ]
 
 
-def _tiles(works: Sequence[Work], first: int, last: int) -> list[Tile]:
+def _tiles(works: Sequence[Work], positions: Sequence[int], first: int, last: int) -> list[Tile]:
     """The tiles of all stages for rows [first, last) of the last one."""
     tiles = [Tile(first, last, 0, works[-1].channels)]
     for stage in range(len(works) - 2, -1, -1):
-        position = _link_position(works[stage], works[stage + 1])
-        _, needed = works[stage + 1].inputs[position]
+        _, needed = works[stage + 1].inputs[positions[stage]]
         first, last = needed(first, last)
         tiles.insert(0, Tile(first, last, 0, works[stage].channels))
     return tiles
-
-
-def _link_position(producer: Work, consumer: Work) -> int:
-    """The input of the consumer that has the rows of the producer; chains are made so that there is one."""
-    for position, (rows, _) in enumerate(consumer.inputs):
-        if (rows.count, rows.row_bytes) == (producer.output.count, producer.output.row_bytes):
-            return position
-    raise ValueError("these works do not form a chain")
 
 
 def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
@@ -80,8 +87,7 @@ def _chosen(residents: Residents, first: int, band: Band, hardware: Hardware) ->
     if band.length < 2 or len(links) < band.length - 1:
         return None
     items = tuple(range(first, first + band.length))
-    fused = _fused(residents, items, links, hardware, band.row_step)
-    return None if fused is None else fused[1]
+    return _fused(residents, items, links, hardware, band.row_step)
 
 
 def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | None:
@@ -96,38 +102,58 @@ def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | 
         fused = _fused(residents, items, tuple(links[:length]), hardware)
         if fused is None:
             continue
-        gain = sum(alone[: length + 1]) - fused[0]
+        gain = sum(alone[: length + 1]) - fused.cycles
         if gain > 0 and (best is None or gain > best[0]):
-            best = gain, fused[1]
+            best = gain, fused
     return None if best is None else best[1]
 
 
-def links_from(residents: Residents, first: int) -> Iterator[int]:
-    """Storages that are made by one item, read only by the next, and have no place in the scratchpad."""
-    graph, forest = residents.graph, residents.forest
+def links_from(residents: Residents, first: int) -> Iterator[Link]:
+    """The links of the longest chain that may begin at an item, one by one."""
+    read: set[int] = set()
     for index in range(first, len(residents.items) - 1):
         item, following = residents.items[index], residents.items[index + 1]
         if not isinstance(item.body, Work) or not isinstance(following.body, Work):
             return
-        root, offset = forest.root(operand_tensor(graph, item.node, item.body.output.operand))
-        storage = residents.storages[root]
-        private = (storage.first, storage.last, storage.writes) == (index, index + 1, [index])
-        if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
+        link = _link(residents, index, item.body, following.body)
+        if link is None:
             return
-        inputs = [
-            position
-            for position, (rows, _) in enumerate(following.body.inputs)
-            if forest.root(operand_tensor(graph, following.node, rows.operand)) == (root, 0)
-        ]
-        made = item.body.output
-        if len(inputs) != 1 or made.offset_bytes:
+        # A result may take the place of an input of its own stage, row by row. What an earlier stage reads it must
+        # not touch: later bands read those rows again.
+        read.update(_root(residents, index, rows.operand) for rows, _ in item.body.inputs)
+        if _root(residents, index + 1, following.body.output.operand) in read:
             return
-        taken = following.body.inputs[inputs[0]][0]
-        if (taken.count, taken.row_bytes, taken.offset_bytes) != (made.count, made.row_bytes, 0):
-            return
-        if _link_position(item.body, following.body) != inputs[0]:
-            return
-        yield root
+        yield link
+
+
+def _link(residents: Residents, index: int, work: Work, following: Work) -> Link | None:
+    """What an item hands to the next if nobody else touches it, it has no place in the scratchpad, and both see the
+    same rows in it.
+    """
+    forest = residents.forest
+    tensor = operand_tensor(residents.graph, residents.items[index].node, work.output.operand)
+    root, offset = forest.root(tensor)
+    storage = residents.storages[root]
+    private = (storage.first, storage.last, storage.writes) == (index, index + 1, [index])
+    if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
+        return None
+    node = residents.items[index + 1].node
+    positions = [
+        position
+        for position, (rows, _) in enumerate(following.inputs)
+        if forest.root(operand_tensor(residents.graph, node, rows.operand)) == (root, 0)
+    ]
+    if len(positions) != 1 or work.output.offset_bytes:
+        return None
+    taken, made = following.inputs[positions[0]][0], work.output
+    if (taken.count, taken.row_bytes, taken.offset_bytes) != (made.count, made.row_bytes, 0):
+        return None
+    return Link(root, positions[0])
+
+
+def _root(residents: Residents, index: int, operand: OperandRef) -> int:
+    """The root tensor of an operand of an item."""
+    return residents.forest.root(operand_tensor(residents.graph, residents.items[index].node, operand))[0]
 
 
 def _works(residents: Residents, items: Sequence[int]) -> list[Work]:
@@ -138,15 +164,15 @@ def _works(residents: Residents, items: Sequence[int]) -> list[Work]:
 def _fused(
     residents: Residents,
     items: tuple[int, ...],
-    links: tuple[int, ...],
+    links: tuple[Link, ...],
     hardware: Hardware,
     row_step: int | None = None,
-) -> tuple[float, Chain] | None:
-    """Estimated cycles and the chain with the best row step, or that given; None if no band fits."""
+) -> Chain | None:
+    """The chain with the best row step, or that given; None if no band fits."""
     works = _works(residents, items)
     budget = min(residents.budget(index) for index in items)
     constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in works)
-    best: tuple[float, Chain] | None = None
+    best: Chain | None = None
     worse = 0
     rows = works[-1].rows
     steps = [row_step] if row_step else row_steps(rows)
@@ -156,12 +182,12 @@ def _fused(
         samples = [bands[0], bands[len(bands) // 2], bands[-1]]
         if any(tile.rows <= 0 for band in bands for tile in band):
             continue
-        need = constants + max(_band_bytes(residents, items, works, band) for band in samples)
+        need = constants + max(_band_bytes(residents, chain, works, band) for band in samples)
         if need > budget:
             continue
-        cycles = _cycles(residents, items, works, bands, samples, hardware)
-        if best is None or cycles < best[0]:
-            best, worse = (cycles, chain), 0
+        cycles = _cycles(residents, chain, works, bands, samples, hardware)
+        if best is None or cycles < best.cycles:
+            best, worse = replace(chain, cycles=cycles), 0
         else:
             worse += 1
             if worse == 3:
@@ -174,9 +200,7 @@ def row_steps(rows: int) -> list[int]:
     return list(dict.fromkeys(-(-rows // parts) for parts in PARTS if parts <= rows))
 
 
-def _band_bytes(
-    residents: Residents, items: Sequence[int], works: Sequence[Work], band: Sequence[Tile]
-) -> int:
+def _band_bytes(residents: Residents, chain: Chain, works: Sequence[Work], band: Sequence[Tile]) -> int:
     """Scratchpad bytes of one band: the widest pair of neighbouring links, and several buffers at either end."""
     depth = residents.choices.depth
     sizes = [
@@ -184,20 +208,18 @@ def _band_bytes(
     ]
     inside = sizes[:-1]
     size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
-    residency = residents.residency(residents.items[items[-1]], works[-1])
+    residency = residents.residency(residents.items[chain.items[-1]], works[-1])
     if not residency.output:
         size += depth.results * sizes[-1]
-    return size + depth.inputs * sum(_streamed(residents, items, works, band))
+    return size + depth.inputs * sum(_streamed(residents, chain, works, band))
 
 
-def _streamed(
-    residents: Residents, items: Sequence[int], works: Sequence[Work], band: Sequence[Tile]
-) -> list[int]:
+def _streamed(residents: Residents, chain: Chain, works: Sequence[Work], band: Sequence[Tile]) -> list[int]:
     """Bytes of the inputs of one band that come from DRAM."""
     found = []
-    for stage, (index, work, tile) in enumerate(zip(items, works, band, strict=True)):
+    for stage, (index, work, tile) in enumerate(zip(chain.items, works, band, strict=True)):
         residency = residents.residency(residents.items[index], work)
-        link = _link_position(works[stage - 1], work) if stage else -1
+        link = chain.between[stage - 1].position if stage else -1
         for position, (rows, needed) in enumerate(work.inputs):
             if position != link and not residency.inputs[position]:
                 first, last = needed(tile.first_row, tile.last_row)
@@ -207,7 +229,7 @@ def _streamed(
 
 def _cycles(
     residents: Residents,
-    items: Sequence[int],
+    chain: Chain,
     works: Sequence[Work],
     bands: Sequence[Sequence[Tile]],
     samples: Sequence[Sequence[Tile]],
@@ -219,11 +241,11 @@ def _cycles(
     for band, count in zip(samples, weights, strict=True):
         compute += count * sum(
             residents.search(index).tile_cycles(tile.rows, tile.channels)
-            for index, tile in zip(items, band, strict=True)
+            for index, tile in zip(chain.items, band, strict=True)
         )
-        traffic += count * sum(_streamed(residents, items, works, band))
+        traffic += count * sum(_streamed(residents, chain, works, band))
     traffic += sum(work.constant_bytes(0, work.channels) for work in works)
-    residency = residents.residency(residents.items[items[-1]], works[-1])
+    residency = residents.residency(residents.items[chain.items[-1]], works[-1])
     if not residency.output:
         traffic += output_bytes(works[-1], works[-1].rows, works[-1].channels)
     overhead = len(bands) * len(works) * hardware.dma.setup_cycles

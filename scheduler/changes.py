@@ -33,6 +33,8 @@ _LARGE = (1, 2, 4, 8)
 _LEADS = (2, 32, 128, 8)
 _CUTS = 6
 """Cuts tried per item, the fastest by estimate."""
+_WEAVES = (1, 2, 4, 8, 16)
+"""Row tiles tried to run an item beside the next; 1 is not at all."""
 _BYSTANDERS = 2
 """Storages tried for eviction per item beside those that it uses, the largest."""
 
@@ -44,12 +46,9 @@ def network_changes(best: Schedule) -> Iterator[Change]:
     everything = frozenset(range(len(network.items)))
     if shared:
         yield partial(replace, apart=frozenset(shared))
-    storages = best.residents.storages
     for part in _LARGE:
-        least = best.residents.capacity_bytes // part
-        large = {root for root, storage in storages.items() if storage.size_bytes > least}
-        yield partial(_evict_all, frozenset(large))
-    yield partial(replace, readmit=True)
+        yield partial(_evict_all, best.residents.larger_than(best.residents.capacity_bytes // part))
+    yield partial(replace, readmit=not best.choices.readmit)
     for depth in _DEPTHS:
         yield partial(replace, depth=depth)
     for room in _ROOMS:
@@ -58,6 +57,8 @@ def network_changes(best: Schedule) -> Iterator[Change]:
         yield partial(replace, lead_slots=lead)
     if best.chains:
         yield partial(replace, chains=MappingProxyType(dict.fromkeys(everything, Band(1))))
+    if best.weaves:
+        yield partial(replace, weaves=MappingProxyType(dict.fromkeys(everything, 1)))
     if hardware.dma.decoder_bytes_per_cycle:
         yield partial(replace, unpacked=everything)
 
@@ -69,6 +70,8 @@ def item_changes(best: Schedule, index: int) -> Iterator[Change]:
         if any(index in chain.items for chain in best.chains.values()):
             yield from _chain_changes(best, index)
         else:
+            for parts in _WEAVES:
+                yield partial(_put, "weaves", index, parts)
             yield from _cut_changes(best.residents, index)
             yield from _new_chains(best.residents, index)
         yield partial(_toggle, "unhurried", index)

@@ -1,4 +1,4 @@
-"""The decisions of the compiler that are open to search, in one value; the defaults are those of the fast effort.
+"""The decisions of the compiler that are open to search, in one value; the defaults leave all to the passes.
 
 Passes read a `Choices` and never change it. What it does not mention they decide by their own estimates, and what
 it asks for but does not fit they decide again.
@@ -34,6 +34,7 @@ class Choices:
 
     cuts:       tiles of a work: shape, loop order, and whether constants stay.
     chains:     the chain that begins at an item; a length of 1 is none.
+    weaves:     into how many row tiles an item is cut to run beside the next one on another unit; 1: not at all.
     evicted:    storages (root tensors) that live in DRAM.
     kept:       storages that go to DRAM only when nothing else is left to go.
     readmit:    whether storages in DRAM come back where they fit after all and the estimates say that it helps.
@@ -47,6 +48,7 @@ class Choices:
 
     cuts: Mapping[int, Cut] = field(default_factory=_none)
     chains: Mapping[int, Band] = field(default_factory=_none)
+    weaves: Mapping[int, int] = field(default_factory=_none)
     evicted: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
     readmit: bool = False
@@ -65,12 +67,12 @@ class Choices:
         )
 
     def shapes(self, index: int) -> bool:
-        """Whether the tiles of an item are prescribed, by itself or as part of a chain."""
+        """Whether the tiles of an item are prescribed, by itself or as part of a chain or weave."""
         chained = any(
             band.length > 1 and first <= index < first + band.length for first, band in self.chains.items()
         )
-        return index in self.cuts or chained
+        return index in self.cuts or chained or index in self.weaves or index - 1 in self.weaves
 
 
 FAST = Choices()
-"""What the compiler decides without search."""
+"""Nothing chosen: all by estimate, item by item."""

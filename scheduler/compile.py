@@ -16,14 +16,16 @@ from npusim.isa.table import encode_all
 from npusim.kernels.graph import Graph
 from npusim.kernels.operator import Call, Operator
 from npusim.scheduler.chains import Chain, plan_chains
-from npusim.scheduler.choices import FAST, Choices
+from npusim.scheduler.choices import Choices
 from npusim.scheduler.layout import DramLayout, host_placements
 from npusim.scheduler.network import Network, prepare
-from npusim.scheduler.residency import Residents
+from npusim.scheduler.policies import estimated
+from npusim.scheduler.residency import Residents, fit
 from npusim.scheduler.slots import SlotBuilder
-from npusim.scheduler.storage import Aliases, HostStep, find_storages, share_in_place
+from npusim.scheduler.storage import HostStep
 from npusim.scheduler.synchronise import synchronise
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Timeline, arrange
+from npusim.scheduler.weaves import Weave, plan_weaves
 
 _ATTEMPTS = 200
 _UNIT_OF_LAYER = {Unit.MAC: "mac", Unit.VECTOR: "vector", Unit.HOST: "host"}
@@ -37,6 +39,7 @@ class Schedule:
     choices: Choices
     residents: Residents
     chains: Mapping[int, Chain]
+    weaves: Mapping[int, Weave]
 
 
 def compile_graph(graph: Graph, hardware: Hardware) -> Program:
@@ -45,13 +48,14 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
     Raises GraphError for operators that are malformed or unknown, CompileError for a model that does not fit
     the hardware: it names the operator, the bytes it needs and the bytes there are.
     """
-    return schedule(prepare(graph, hardware), FAST).program
+    network = prepare(graph, hardware)
+    return schedule(network, estimated(network)).program
 
 
 def schedule(network: Network, choices: Choices) -> Schedule:
     """Compile a network with some choices made. Raises CompileError when it does not fit."""
     graph, uses = network.graph, network.uses
-    residents = _fit(network, choices)
+    residents = fit(network, choices)
     placed = _arranged(network, residents)
     layout, host_calls, timeline = placed.layout, placed.host_calls, placed.timeline
     synchronise(timeline.instructions, host_calls)
@@ -80,29 +84,7 @@ def schedule(network: Network, choices: Choices) -> Schedule:
         ),
         constants_address=layout.constants_address,
     )
-    return Schedule(program, choices, residents, placed.chains)
-
-
-def _fit(network: Network, choices: Choices) -> Residents:
-    """What stays in the scratchpad. Results take the place of inputs there only: in DRAM room is cheap, and bytes
-    that are written while they are read tie layers together.
-    """
-    forest = network.aliases.copy()
-    shared = share_in_place(network.graph, forest, network.items, choices.apart)
-    residents = _residents(network, forest, choices)
-    evicted = [output for output in shared if forest.root(output)[0] not in residents.roots]
-    if evicted:
-        for output in evicted:
-            del forest.parent[output]
-        residents = _residents(network, forest, choices)
-    return residents
-
-
-def _residents(network: Network, forest: Aliases, choices: Choices) -> Residents:
-    storages = find_storages(network.graph, forest, network.items)
-    residents = Residents(network, forest, storages, choices)
-    residents.fit()
-    return residents
+    return Schedule(program, choices, residents, placed.chains, placed.weaves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +94,7 @@ class _Arranged:
     layout: DramLayout
     host_calls: tuple[HostCall, ...]
     chains: Mapping[int, Chain]
+    weaves: Mapping[int, Weave]
     buffers: Sequence[Buffer]
     timeline: Timeline
 
@@ -122,17 +105,19 @@ def _arranged(network: Network, residents: Residents) -> _Arranged:
     for _ in range(_ATTEMPTS):
         chains = plan_chains(residents, hardware)
         inside = residents.roots.union(*(chain.links for chain in chains.values()))
-        together = [chain.items for chain in chains.values()]
+        weaves = plan_weaves(residents, chains)
+        residents.woven = {index for weave in weaves.values() for index in weave.items}
+        together = [chain.items for chain in chains.values()] + [weave.items for weave in weaves.values()]
         layout = DramLayout(residents.graph, residents.storages, residents.forest, inside, together, hardware)
         host_calls = _host_calls(network.uses, residents, layout)
-        builder = SlotBuilder(residents, layout, host_calls, chains, hardware)
+        builder = SlotBuilder(residents, layout, host_calls, chains, weaves, hardware)
         try:
             builder.build()
             timeline = arrange(builder.slots, builder.loads, builder.memory, hardware, spare_results)
         except DoesNotFit as failure:
             residents.shrink(failure.item)
             continue
-        return _Arranged(layout, tuple(host_calls.values()), chains, builder.buffers, timeline)
+        return _Arranged(layout, tuple(host_calls.values()), chains, weaves, builder.buffers, timeline)
     raise CompileError(
         f"{residents.graph.name}: no schedule found for {hardware.name} with {residents.capacity_bytes} bytes of "
         f"scratchpad; enlarge scratchpad.size_kib"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from npusim.isa.errors import CompileError
 from npusim.kernels.work import Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Choices
 from npusim.scheduler.network import Network
-from npusim.scheduler.storage import Aliases, Item, Storage, operand_tensor
+from npusim.scheduler.storage import Aliases, Item, Storage, find_storages, operand_tensor, share_in_place
 from npusim.scheduler.tiling import SINGLE, Cut, Depth, End, Residency, TileSearch
 
 
@@ -17,7 +17,8 @@ class Residents:
     """The resident storages (by root tensor) and what is left of the scratchpad at each item.
 
     `unhurried` items load nothing ahead of the tile that needs it: what waits may split the room of a larger
-    buffer. `refused` items are no longer cut as the choices ask, because that did not fit.
+    buffer. `refused` items are no longer woven or cut as the choices ask, because that did not fit; `woven` ones are
+    in the schedule that is tried.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Residents:
         self.roots = {root for root, storage in storages.items() if storage.may_be_resident} - evicted
         self.unhurried: set[int] = set(choices.unhurried)
         self.refused: set[int] = set()
+        self.woven: set[int] = set()
         self._limits: list[int | None] = [None] * len(self.items)
         self._narrow: set[int] = set()
         self._works = [index for index, item in enumerate(self.items) if isinstance(item.body, Work)]
@@ -57,6 +59,15 @@ class Residents:
             for root in roots
         )
         return Residency(inside, self.resident(item, work.output.operand), loaded)
+
+    @property
+    def evicted(self) -> set[int]:
+        """Storages that might be resident and are not."""
+        return {root for root, each in self.storages.items() if each.may_be_resident} - self.roots
+
+    def larger_than(self, size_bytes: int) -> frozenset[int]:
+        """Storages of more bytes."""
+        return frozenset(root for root, each in self.storages.items() if each.size_bytes > size_bytes)
 
     def _find_first_uses(self) -> dict[int, Item]:
         """The first work that reads each storage."""
@@ -102,7 +113,11 @@ class Residents:
 
     def live_bytes(self, index: int) -> int:
         """Bytes of the residents that are live at an item."""
-        return sum(aligned(self.storages[root].size_bytes) for root in self.live(index))
+        return self.bytes_of(self.live(index))
+
+    def bytes_of(self, roots: Iterable[int]) -> int:
+        """Bytes of some storages in the scratchpad."""
+        return sum(aligned(self.storages[root].size_bytes) for root in roots)
 
     def budget(self, index: int) -> int:
         """Bytes that the streaming buffers of an item may take."""
@@ -155,12 +170,12 @@ class Residents:
 
     def shrink(self, index: int) -> None:
         """Give an item less room, after its buffers found no place; when that leads nowhere, evict; then slow down.
-        Before all that, cut it as estimated where the choices want something else.
+        Before all that, run it alone, cut as estimated.
 
         Raises CompileError when nothing helps.
         """
         item = self.items[index]
-        if index not in self.refused and self.choices.shapes(index):
+        if index not in self.refused and (self.choices.shapes(index) or index in self.woven):
             self.refused.add(index)
             return
         smallest, budget = self._smallest(index), self.budget(index)
@@ -192,3 +207,27 @@ class Residents:
             f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(index)} bytes of scratchpad for its '
             f"smallest tile, {self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
         )
+
+
+def fit(network: Network, choices: Choices) -> Residents:
+    """What stays in the scratchpad, before anything is placed. Raises CompileError for a network that does not fit.
+
+    Results take the place of inputs there only: in DRAM room is cheap, and bytes that are written while they are
+    read tie layers together.
+    """
+    forest = network.aliases.copy()
+    shared = share_in_place(network.graph, forest, network.items, choices.apart)
+    residents = _residents(network, forest, choices)
+    evicted = [output for output in shared if forest.root(output)[0] not in residents.roots]
+    if evicted:
+        for output in evicted:
+            del forest.parent[output]
+        residents = _residents(network, forest, choices)
+    return residents
+
+
+def _residents(network: Network, forest: Aliases, choices: Choices) -> Residents:
+    storages = find_storages(network.graph, forest, network.items)
+    residents = Residents(network, forest, storages, choices)
+    residents.fit()
+    return residents

@@ -14,9 +14,10 @@ from random import Random
 from npusim.isa.errors import CompileError
 from npusim.isa.program import Program
 from npusim.scheduler.changes import Change, item_changes, network_changes
-from npusim.scheduler.choices import FAST, Choices
+from npusim.scheduler.choices import Choices
 from npusim.scheduler.compile import Schedule, schedule
 from npusim.scheduler.network import Network
+from npusim.scheduler.policies import estimated
 
 _SEED = 0
 _LEAST_SHARE = 1e-4
@@ -59,7 +60,7 @@ class _Descent:
         self._tried: set[tuple[object, ...]] = set()
         self._count = 0
         self._random = Random(_SEED)
-        self._best = schedule(network, FAST)
+        self._best = schedule(network, estimated(network))
         self._timing = evaluate(self._best.program)
 
     def run(self) -> Schedule:

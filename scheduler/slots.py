@@ -19,6 +19,7 @@ from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import Item, Storage, operand_tensor
 from npusim.scheduler.tiling import output_bytes
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy, strided_copy
+from npusim.scheduler.weaves import Weave
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class SlotBuilder:
         layout: DramLayout,
         host_calls: dict[int, HostCall],
         chains: dict[int, Chain],
+        weaves: dict[int, Weave],
         hardware: Hardware,
     ) -> None:
         self.residents = residents
@@ -68,6 +70,7 @@ class SlotBuilder:
         self._plans: list[_Plan] = []
         self._resident_buffers: dict[int, Buffer] = {}
         self._chains = chains
+        self._weaves = weaves
         self._links: dict[int, list[Buffer]] = {root: [] for chain in chains.values() for root in chain.links}
 
     def build(self) -> None:
@@ -77,6 +80,8 @@ class SlotBuilder:
             index = len(self._plans)
             if index in self._chains:
                 self._plan_chain(self._chains[index])
+            elif index in self._weaves:
+                self._plan_weave(self._weaves[index])
             else:
                 self._plan_alone(index, items[index])
         self._place_residents()
@@ -112,6 +117,19 @@ class SlotBuilder:
             slots = list(range(first + stage, last + 1, stages))
             self._plans.append(_Plan(tiles, slots, True, first, last))
         self.item_of_slot += list(chain.items) * len(bands)
+
+    def _plan_weave(self, weave: Weave) -> None:
+        first = len(self.item_of_slot)
+        tiles: tuple[list[Tile], list[Tile]] = ([], [])
+        slots: tuple[list[int], list[int]] = ([], [])
+        for pair in weave.tiles:
+            for stage, tile in enumerate(pair):
+                if tile is not None:
+                    tiles[stage].append(tile)
+                    slots[stage].append(len(self.item_of_slot))
+                    self.item_of_slot.append(weave.items[stage])
+        last = len(self.item_of_slot) - 1
+        self._plans += [_Plan(tiles[stage], slots[stage], True, first, last) for stage in (0, 1)]
 
     def _place_residents(self) -> None:
         """Give the resident storages addresses, largest first; they keep them from first to last slot."""

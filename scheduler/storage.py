@@ -151,10 +151,12 @@ def share_in_place(
     for index, item in enumerate(items):
         if not isinstance(item.body, Work):
             continue
+        before = [forest.root(tensor)[0] for tensor in operands(graph, items[index - 1])[0]] if index else []
         output = operand_tensor(graph, item.node, item.body.output.operand)
         sources = [operand_tensor(graph, item.node, rows.operand) for rows, _ in item.body.inputs]
         roots = [forest.root(source)[0] for source in sources]
-        for position in item.body.overwrites:
+        # What the work before still reads comes last: the two could not run beside each other.
+        for position in sorted(item.body.overwrites, key=lambda each: roots[each] in before):
             root, offset = forest.root(sources[position])
             same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes
             alone = output not in forest.parent and writers.get(output) == 1 and output not in apart

@@ -12,7 +12,7 @@ from math import gcd
 from typing import NamedTuple
 
 from npusim.isa.hardware import Hardware
-from npusim.isa.instruction import WORD_BYTES
+from npusim.isa.instruction import WORD_BYTES, Instruction, Unit
 from npusim.kernels.work import Tile, TileAddresses, Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.packed import share
@@ -155,16 +155,24 @@ class TileSearch:
         self._tile_cycles: dict[tuple[int, int], int] = {}
         self._best: dict[int, tuple[float, Cut] | None] = {}
 
+    @property
+    def unit(self) -> Unit:
+        """The unit that executes the tiles."""
+        return self._instruction(1, self._work.channels).unit
+
     def tile_cycles(self, rows: int, channels: int) -> int:
         """The machine's cost of a tile of this size."""
         key = (rows, channels)
         if key not in self._tile_cycles:
-            work = self._work
-            strides = (work.output.row_bytes, work.channels)
-            address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides)
-            instruction = work.emit(Tile(0, rows, 0, channels), address)
-            self._tile_cycles[key] = instruction.cost(self._hardware).cycles
+            self._tile_cycles[key] = self._instruction(rows, channels).cost(self._hardware).cycles
         return self._tile_cycles[key]
+
+    def _instruction(self, rows: int, channels: int) -> Instruction:
+        """A tile of this size, at no address in particular."""
+        work = self._work
+        strides = (work.output.row_bytes, work.channels)
+        address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides)
+        return work.emit(Tile(0, rows, 0, channels), address)
 
     def buffer_bytes(self, cut: Cut) -> int:
         """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
@@ -187,11 +195,25 @@ class TileSearch:
 
     def cycles(self, cut: Cut) -> float:
         """Estimated time: transfers overlap computation but for one tile at either end."""
-        work, residency, hardware = self._work, self._residency, self._hardware
+        work, hardware = self._work, self._hardware
         rows, channels = _spans(work.rows, cut.row_step), _channel_spans(work, cut)
-        row_tiles, channel_tiles = sum(n for _, n in rows), sum(n for _, n in channels)
-        tiles = row_tiles * channel_tiles
+        tiles = sum(n for _, n in rows) * sum(n for _, n in channels)
         compute = sum(rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels)
+        transfer = self.transfer_cycles(cut)
+        overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
+        return max(compute, transfer) + self._exposed(cut, compute, transfer, tiles) + overhead
+
+    @property
+    def constant_cycles(self) -> float:
+        """The time in which all constants pass the DRAM port."""
+        return self._constant_traffic / self._hardware.dram_bytes_per_cycle
+
+    def transfer_cycles(self, cut: Cut) -> float:
+        """The time of all transfers between DRAM and scratchpad, instructions included."""
+        work, residency = self._work, self._residency
+        channels = _channel_spans(work, cut)
+        row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum(n for _, n in channels)
+        tiles = row_tiles * channel_tiles
         reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
         traffic = self._constant_traffic * reload
         loads = channel_tiles * reload if self._constant_traffic else 0
@@ -207,9 +229,7 @@ class TileSearch:
             traffic += sum(count * self._stored(size, cut.channel_step) for size, count in channels)
         traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
-        transfer = traffic / hardware.dram_bytes_per_cycle + loads * self._load_gap_cycles
-        overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
-        return max(compute, transfer) + self._exposed(cut, compute, transfer, tiles) + overhead
+        return traffic / self._hardware.dram_bytes_per_cycle + loads * self._load_gap_cycles
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
         """What hides behind nothing: transfers of the first tile or computation of the last one.

@@ -46,8 +46,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.__version__",
     ),
     # The machine and what is derived from its runs.
-    "npusim.machine": ("npusim.isa", "npusim.dram", "npusim.pacing", "npusim.trace"),
-    "npusim.dram": ("npusim.isa", "npusim.pacing", "npusim.trace"),
+    "npusim.machine": ("npusim.isa", "npusim.banks", "npusim.dram", "npusim.pacing", "npusim.trace"),
+    "npusim.banks": ("npusim.isa", "npusim.cycle"),
+    "npusim.dram": ("npusim.isa", "npusim.cycle", "npusim.pacing", "npusim.trace"),
+    "npusim.cycle": (),
     "npusim.trace": ("npusim.isa",),
     "npusim.timeline": ("npusim.isa", "npusim.trace"),
     "npusim.energy": ("npusim.isa", "npusim.trace", "npusim.timeline"),

@@ -90,6 +90,10 @@ class Evaluator:
         self._programs = _Cache(PROGRAMS_KEPT if caching else 0)
         self._executions = _Cache(EXECUTIONS_KEPT if caching else 0)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Between processes the job travels, not what this one has made of it."""
+        return Evaluator, (self.job,)
+
     def record(self, point: int) -> Record:
         """The record of a point. Raises NpusimError for an objective that a model does not have."""
         space, workloads = self.job.space, self.job.workloads

@@ -45,6 +45,13 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+def died(point: int) -> Record:
+    """The record of a point that no process survives."""
+    return Record(
+        point, reason=f"the process that computed it died {ATTEMPTS} times; is there enough memory?"
+    )
+
+
 class InProcess:
     """Points one after the other, here."""
 

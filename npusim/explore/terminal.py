@@ -163,23 +163,25 @@ class Watch:
     def _state(self, now: float, total: int) -> str:
         fresh = self._done - self._known
         rate = fresh / (now - self._begin) if fresh > 0 and now > self._begin else 0.0
-        left = f"{_duration((total - self._done) / rate)} left, " if rate else ""
+        left = f"{rate:.1f}/s, {_duration((total - self._done) / rate)} left, " if rate else ""
         goals = zip(self._space.objectives, self._best, strict=False)
         best = ", ".join(f"{each.key} {digits(each.cost(cost))}" for each, cost in goals)
-        return f"{rate:.1f} points/s, {left}{len(self._front)} on the front, best {best}"
+        return f"{self._done}/{total} points, {left}{len(self._front)} on the front, best {best}"
 
 
 def _bar(file: TextIO) -> Progress:
+    """A short bar and a line of words, cut where the terminal ends."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
 
+    words = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     return Progress(
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}", markup=False),
+        BarColumn(bar_width=10),
+        TextColumn("{task.fields[state]}", markup=False, table_column=words),
         console=Console(file=file, highlight=False, markup=False, emoji=False),
         transient=True,
-        auto_refresh=True,
+        expand=True,
         refresh_per_second=5,
     )
 

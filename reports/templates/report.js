@@ -386,6 +386,28 @@
     new ResizeObserver(() => { if (host.clientWidth !== drawn) { drawn = host.clientWidth; draw(); } }).observe(host);
   }
 
+  // The table of buffers is long and rarely read: its rows are made when it is opened.
+  const list = document.getElementById("buffers");
+  list?.addEventListener("toggle", () => {
+    const body = list.querySelector("tbody"), hex = (address) => "0x" + address.toString(16).padStart(6, "0");
+    if (body.rows.length) return;
+    body.append(...data.buffers.map(([name, address, size, begin, end]) => {
+      const row = document.createElement("tr"), head = document.createElement("th");
+      head.scope = "row";
+      head.textContent = name;
+      const numbers = [[address, hex(address), "n mono"], [address + size - 1, hex(address + size - 1), "n mono"],
+        ...[size, begin, end, end - begin].map((value) => [value, show.whole(value), "n"])];
+      row.append(head, ...numbers.map(([value, text, kind]) => {
+        const cell = document.createElement("td");
+        cell.className = kind;
+        cell.dataset.v = value;
+        cell.textContent = text;
+        return cell;
+      }));
+      return row;
+    }));
+  });
+
   const charts = { units, power, occupancy, buffers };
   document.querySelectorAll("[data-chart]").forEach((host) => {
     const make = charts[host.dataset.chart];

@@ -77,16 +77,16 @@ const overTime = (() => {
     canvas.setAttribute("aria-hidden", "true");
     canvas.style.height = make.height(host.clientWidth < 620) + AXIS + "px";
     host.append(canvas);
-    let plot = null, here = null, engaged = false;
+    let plot = null, here = null, engaged = false, byKey = false;
 
     // Charts that nobody sees are not drawn; on paper all are seen.
     let seen = false;
     new IntersectionObserver(([entry]) => { seen = entry.isIntersecting; if (seen) draw(); }, { rootMargin: "300px" }).observe(host);
 
-    function draw() {
+    function draw(asked = false) {
       host.dataset.from = axis.from.toFixed(2);
       host.dataset.to = axis.to.toFixed(2);
-      if (!seen && !printed()) return;
+      if (!seen && !printed() && asked !== true) return;
       const width = Math.max(host.clientWidth, 200), narrow = width < 620;
       const height = make.height(narrow) + AXIS, ratio = Math.max(devicePixelRatio || 1, printed() ? 2 : 1);
       if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
@@ -131,10 +131,14 @@ const overTime = (() => {
     }
     function tell(place, speak) {
       here = place;
-      draw();
+      byKey = speak === true;
+      draw(true);
       if (!place) return hideTip();
-      const box = canvas.getBoundingClientRect(), [x, y] = make.spot(place, plot);
-      showTip(make.describe(place), box.left + Math.min(Math.max(x, plot.left), plot.right), box.top + y, speak);
+      point(speak);
+    }
+    function point(speak) {
+      const box = canvas.getBoundingClientRect(), [x, y] = make.spot(here, plot);
+      showTip(make.describe(here), box.left + Math.min(Math.max(x, plot.left), plot.right), box.top + y, speak);
     }
 
     // Pointers: a mouse hovers and drags; one finger moves, two zoom.
@@ -169,7 +173,6 @@ const overTime = (() => {
         dragged = true;
       }
       pointers.set(event.pointerId, [x, y]);
-      if (pointers.size === 1) draw();
     });
     const released = (event) => {
       if (pointers.delete(event.pointerId) && !dragged) tell(make.at(...local(event), plot), event.pointerType !== "mouse");
@@ -177,7 +180,7 @@ const overTime = (() => {
     };
     canvas.addEventListener("pointerup", released);
     canvas.addEventListener("pointercancel", (event) => { dragged = true; released(event); });
-    canvas.addEventListener("pointerleave", () => { if (!pointers.size) tell(null); });
+    canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse" && !pointers.size) tell(null); });
     canvas.addEventListener("dblclick", (event) => {
       const place = make.at(...local(event), plot);
       if (place && place.end > place.begin) focus(place.begin, place.end);
@@ -194,6 +197,7 @@ const overTime = (() => {
 
     host.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (!plot) draw(true);
       const key = event.key, around = here ? here.cycle : undefined;
       const arrow = { ArrowLeft: -1, ArrowRight: 1 }[key], lane = { ArrowUp: -1, ArrowDown: 1 }[key];
       if (arrow && event.shiftKey) pan(arrow * 0.2);
@@ -202,7 +206,6 @@ const overTime = (() => {
         if (place && (place.cycle < axis.from || place.cycle > axis.to)) {
           const span = axis.to - axis.from;
           set(place.cycle - span / 2, place.cycle + span / 2);
-          draw();
         }
         tell(place, true);
       } else if (key === "+" || key === "=") zoom(0.5, around);
@@ -212,9 +215,13 @@ const overTime = (() => {
       else if (key === "Escape") tell(null);
       else return;
       event.preventDefault();
-      if (key !== "Escape" && here && !arrow && !lane) { draw(); tell(here, false); }
+      if (key !== "Escape" && here && !arrow && !lane) tell(here, byKey);
     });
-    addEventListener("scroll", () => { if (here) { here = null; hideTip(); draw(); } }, { passive: true });
+    // What was asked for with keys stays beside its item; what the mouse was over is somewhere else now.
+    addEventListener("scroll", () => {
+      if (here && byKey) point();
+      else if (here) tell(null);
+    }, { passive: true });
 
     followers.push(draw);
     onPaint(draw);

@@ -79,7 +79,7 @@ def _classifier() -> Graph:
     sketch = Sketch("classifier", seed=7)
     features = sketch.conv(sketch.input(1, 12, 12, 3), 12, strides=(2, 2), padding=SAME, activation="relu")
     features = sketch.conv(features, 16, strides=(2, 2), padding=SAME, activation="relu", per_channel=True)
-    sketch.fully_connected(sketch.reshape(features, 1, 144), 30)
+    sketch.fully_connected(sketch.reshape(features, 1, 144), 60)
     return sketch.graph()
 
 

@@ -1,0 +1,158 @@
+"""Points computed by a Dask cluster: workers may come, go and die while a search runs."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+from npusim.explore.evaluate import Evaluator, Job, Record, order
+from npusim.explore.executors import ATTEMPTS, chunks, died
+from npusim.isa.errors import NpusimError
+
+CONNECT_S = 15
+LEAST_IN_FLIGHT = 16
+CHUNKS_PER_THREAD = 3
+"""Enough that no worker waits for the next, few enough that the scheduler has little to remember."""
+
+_COMPUTING = threading.Lock()
+"""Threads of one worker share an evaluator and its caches: one of them computes."""
+
+
+def make_evaluator(payload: bytes, version: str) -> Evaluator:
+    """The evaluator of a job: computed by one worker, copied by the others, computed again if it is lost."""
+    from npusim import __version__
+
+    if __version__ != version:
+        raise NpusimError(
+            f"a worker has npusim {__version__}, this is {version}: install the same everywhere"
+        )
+    job = pickle.loads(payload)
+    assert isinstance(job, Job)
+    return Evaluator(job)
+
+
+def compute(evaluator: Evaluator, points: Sequence[int]) -> list[Record]:
+    """The records of some points, on a worker."""
+    with _COMPUTING:
+        return [evaluator.record(point) for point in points]
+
+
+class DaskCluster:
+    """Points in small groups as tasks of a cluster.
+
+    The models travel to the scheduler once, and from worker to worker. A task whose worker dies is given to
+    another; what had been computed of it is computed again.
+    """
+
+    def __init__(self, job: Job, address: str) -> None:
+        self._space, self._address = job.space, address
+        self._client = _connect(address)
+        payload = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
+        self._name = f"npusim-{sha256(payload).hexdigest()[:16]}"
+        self._evaluator = self._submit("job", make_evaluator, payload, _version())
+        self._submitted = 0
+
+    def _submit(self, name: str, function: Any, *arguments: Any) -> Any:
+        with warnings.catch_warnings():
+            # Models of many megabytes are meant to travel in the task, so that the scheduler keeps them.
+            warnings.simplefilter("ignore", UserWarning)
+            return self._client.submit(function, *arguments, key=f"{self._name}-{name}", pure=False)
+
+    def _send(self, points: Sequence[int]) -> Any:
+        self._submitted += 1
+        return self._submit(f"{self._submitted}", compute, self._evaluator, list(points))
+
+    def records(self, points: Sequence[int]) -> Iterator[Record]:
+        """The records of points as they are ready. Raises NpusimError when the cluster is gone."""
+        todo = iter(chunks(order(self._space, points), max(1, self._threads())))
+        running: dict[Any, list[int]] = {}
+        attempts: dict[int, int] = {}
+        done = _distributed().as_completed([], loop=self._client.loop)
+
+        def send(chunk: list[int]) -> None:
+            future = self._send(chunk)
+            running[future.key] = chunk
+            done.add(future)
+
+        self._fill(todo, running, send)
+        for future in done:
+            chunk = running.pop(future.key)
+            found = self._result(future)
+            if found is not None:
+                yield from found
+            for point in chunk if found is None else ():
+                attempts[point] = attempts.get(point, 0) + 1
+                if attempts[point] < ATTEMPTS:
+                    send([point])
+                else:
+                    yield died(point)
+            self._fill(todo, running, send)
+
+    def _fill(self, todo: Iterator[list[int]], running: dict[Any, list[int]], send: Any) -> None:
+        """Keep as much in flight as the workers of the moment need."""
+        wanted = max(LEAST_IN_FLIGHT, CHUNKS_PER_THREAD * self._threads())
+        while len(running) < wanted:
+            chunk = next(todo, None)
+            if chunk is None:
+                return
+            send(chunk)
+
+    def _threads(self) -> int:
+        threads: dict[str, int] = self._client.nthreads()
+        return sum(threads.values())
+
+    def _result(self, future: Any) -> list[Record] | None:
+        """What a task gave; None if it killed worker after worker."""
+        try:
+            found: list[Record] = future.result()
+        except _distributed().KilledWorker:
+            return None
+        except NpusimError:
+            raise
+        except ModuleNotFoundError as fault:
+            raise NpusimError(
+                f"--dask {self._address}: a worker has no {fault.name}: install npusim there"
+            ) from None
+        except BaseException as fault:
+            if type(fault).__name__ in ("CancelledError", "FutureCancelledError", "CommClosedError"):
+                raise NpusimError(
+                    f"--dask {self._address}: the cluster is gone; the points so far are kept, the same command "
+                    "goes on when it is back"
+                ) from None
+            raise
+        finally:
+            future.release()
+        return found
+
+    def close(self) -> None:
+        """Forget the tasks, and leave the cluster to others."""
+        self._evaluator.release()
+        self._client.close(timeout=5)
+
+
+def _version() -> str:
+    from npusim import __version__
+
+    return str(__version__)
+
+
+def _distributed() -> Any:
+    """The package distributed. Raises NpusimError with what to install."""
+    try:
+        import distributed
+    except ImportError:
+        raise NpusimError(
+            "--dask needs Dask, which is not installed: pip install 'npusim[cluster]'"
+        ) from None
+    return distributed
+
+
+def _connect(address: str) -> Any:
+    try:
+        return _distributed().Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as fault:
+        raise NpusimError(f"--dask {address}: no scheduler answers there: {fault}") from None

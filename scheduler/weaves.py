@@ -1,0 +1,181 @@
+"""Weaves: two works on different units that run row tile by row tile, so that one unit works while the other does.
+
+The map between them stays in the scratchpad as a whole. A tile of the second work follows as soon as the first has
+written the rows it needs, and runs beside the next tile of the first. Nothing is computed twice, unlike in a chain;
+but all constants of the first work must be there before its first tile is done.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from npusim.kernels.work import Tile, Work
+from npusim.scheduler.chains import Chain
+from npusim.scheduler.residency import Residents
+from npusim.scheduler.storage import operand_tensor
+from npusim.scheduler.tiling import Cut
+
+PARTS = (2, 3, 4, 6, 8, 12, 16)
+"""Numbers of row tiles of the first work worth a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weave:
+    """Items `first` and `first + 1` tile by tile: each tile of the first with what may follow of the second."""
+
+    first: int
+    tiles: tuple[tuple[Tile, Tile | None], ...]
+
+    @property
+    def items(self) -> tuple[int, int]:
+        """Both items."""
+        return self.first, self.first + 1
+
+
+def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, Weave]:
+    """The pairs of neighbouring items that gain most from running together, by first item; none is in two pairs."""
+    chained = {index for chain in chains.values() for index in chain.items}
+    # From the last item to the first: what can be gained from here on, and how.
+    gains = [0.0] * (len(residents.items) + 2)
+    options: dict[int, Weave] = {}
+    for index in range(len(residents.items) - 2, -1, -1):
+        gains[index] = gains[index + 1]
+        if chained.isdisjoint((index, index + 1)):
+            gain, weave = _best(residents, index)
+            if weave is not None and gain + gains[index + 2] > gains[index]:
+                gains[index] = gain + gains[index + 2]
+                options[index] = weave
+    found: dict[int, Weave] = {}
+    index = 0
+    while index < len(residents.items):
+        if index in options:
+            found[index] = options[index]
+        index += 2 if index in options else 1
+    return found
+
+
+def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
+    """The fastest weave of an item and the next, and the cycles that it saves by estimate."""
+    chosen = residents.choices.weaves.get(first)
+    if not residents.refused.isdisjoint((first, first + 1)):
+        return 0.0, None
+    if any(index in residents.choices.cuts for index in (first, first + 1)):
+        return 0.0, None
+    works = _pair(residents, first)
+    if works is None:
+        return 0.0, None
+    alone = residents.cycles(first) + residents.cycles(first + 1)
+    best: tuple[float, Weave | None] = 0.0, None
+    for parts in PARTS if chosen is None else (chosen,):
+        if not 1 < parts <= works[0].rows:
+            continue
+        weave = Weave(first, _tiles(residents, first, works, -(-works[0].rows // parts)))
+        if not _fits(residents, weave, works):
+            continue
+        gain = inf if chosen else alone - _cycles(residents, weave, works)
+        if gain > best[0]:
+            best = gain, weave
+    return best
+
+
+def _pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
+    """The works of an item and the next if they may be woven."""
+    items, storages = residents.items[first : first + 2], residents.storages
+    a, b = (item.body for item in items)
+    if not isinstance(a, Work) or not isinstance(b, Work):
+        return None
+    if residents.search(first).unit == residents.search(first + 1).unit:
+        return None
+    reads = [
+        [_root(residents, first + k, rows.operand) for rows, _ in work.inputs]
+        for k, work in enumerate((a, b))
+    ]
+    between, result = _root(residents, first, a.output.operand), _root(residents, first + 1, b.output.operand)
+    if between not in residents.roots or between not in reads[1]:
+        return None
+    # Later tiles of the first work still read their inputs. What both load from DRAM arrives in the order of items,
+    # not of tiles.
+    loaded = {root for root in reads[0] if storages[root].from_dram}
+    if result in reads[0] or not loaded.isdisjoint(reads[1]) or between in reads[0]:
+        return None
+    return a, b
+
+
+def _root(residents: Residents, index: int, operand: tuple[str, int]) -> int:
+    return residents.forest.root(operand_tensor(residents.graph, residents.items[index].node, operand))[0]
+
+
+def _tiles(
+    residents: Residents, first: int, works: tuple[Work, Work], row_step: int
+) -> tuple[tuple[Tile, Tile | None], ...]:
+    """Row tiles of the first work, each with the rows of the second that it makes ready."""
+    a, b = works
+    base = residents.forest.root(
+        operand_tensor(residents.graph, residents.items[first].node, a.output.operand)
+    )[1]
+    found: list[tuple[Tile, Tile | None]] = []
+    done = 0
+    for row in range(0, a.rows, row_step):
+        last = min(row + row_step, a.rows)
+        written = base + a.output.offset_bytes + last * a.output.row_bytes
+        ready = (
+            b.rows
+            if last == a.rows
+            else bisect_right(
+                range(b.rows + 1), written, lo=1, key=lambda rows: _needs(residents, first, b, rows)
+            )
+            - 1
+        )
+        follows = Tile(done, ready, 0, b.channels) if ready > done else None
+        found.append((Tile(row, last, 0, a.channels), follows))
+        done = max(done, ready)
+    return tuple(found)
+
+
+def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
+    """The end of the bytes between the two works that the first rows of the second need."""
+    item, graph, forest = residents.items[first + 1], residents.graph, residents.forest
+    between = _root(residents, first, residents.items[first].body.output.operand)  # type: ignore[union-attr]
+    ends = [0]
+    for each, needed in work.inputs:
+        root, offset = forest.root(operand_tensor(graph, item.node, each.operand))
+        if root == between:
+            ends.append(offset + each.offset_bytes + needed(0, rows)[1] * each.row_bytes)
+    return max(ends)
+
+
+def _fits(residents: Residents, weave: Weave, works: tuple[Work, Work]) -> bool:
+    """Whether the buffers of both works fit beside all that lives while they run."""
+    live = set(residents.live(weave.first)).union(residents.live(weave.first + 1))
+    size = residents.bytes_of(live)
+    for stage, (index, work) in enumerate(zip(weave.items, works, strict=True)):
+        size += residents.search(index).buffer_bytes(_cut(work, _stage(weave, stage)))
+    return size <= residents.capacity_bytes
+
+
+def _stage(weave: Weave, stage: int) -> list[Tile]:
+    return [tile for tiles in weave.tiles if (tile := tiles[stage]) is not None]
+
+
+def _cut(work: Work, tiles: Sequence[Tile]) -> Cut:
+    return Cut(max(tile.rows for tile in tiles), work.channels, channels_outside=False, keep_constants=True)
+
+
+def _cycles(residents: Residents, weave: Weave, works: tuple[Work, Work]) -> float:
+    """Estimated time of both: a pipeline of two units, or the transfers if they take longer."""
+    hardware = residents.hardware
+    searches = [residents.search(index) for index in weave.items]
+    first = second = 0.0
+    for a, b in weave.tiles:
+        first += searches[0].tile_cycles(a.rows, a.channels)
+        if b is not None:
+            second = max(first, second) + searches[1].tile_cycles(b.rows, b.channels)
+    cuts = [_cut(work, _stage(weave, stage)) for stage, work in enumerate(works)]
+    transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, cuts, strict=True))
+    tiles = sum(len(_stage(weave, stage)) for stage in (0, 1))
+    overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
+    exposed = sum(search.constant_cycles for search in searches) / 4
+    return max(second, transfer) + exposed + overhead
