@@ -23,6 +23,7 @@ lint: $(VENV)/dev
 docs: $(VENV)/dev
 	$(BIN)/python -m npusim.isa.manual
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/make_notebook.py
 
 bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[bench]'

@@ -6,13 +6,22 @@ Fields are checked here; rules between fields, files and presets are in `npusim.
 from __future__ import annotations
 
 from math import ceil
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Positive = Annotated[int, Field(gt=0)]
-NonNegative = Annotated[int, Field(ge=0)]
-Rate = Annotated[float, Field(gt=0, le=1e6)]
+# The factors that are worth a try when somebody asks what a change of the parameter would bring (npusim.variants).
+_MORE: Any = {"what_if": [2.0]}
+_MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
+
+Positive = Annotated[int, Field(gt=0, json_schema_extra=_MORE)]
+Rate = Annotated[float, Field(gt=0, le=1e6, json_schema_extra=_MORE)]
+# Capacities: less of one is cheaper.
+Capacity = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
+# Times: less is faster.
+Cycles = Annotated[int, Field(ge=0, json_schema_extra=_MORE_OR_LESS)]
+PositiveCycles = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
+Time = Annotated[float, Field(ge=0, le=1e6, json_schema_extra=_MORE_OR_LESS)]
 
 
 class Section(BaseModel):
@@ -30,7 +39,7 @@ class FrontEnd(Section):
     fetch_instructions: Positive = Field(
         default=4, le=256, description="instructions fetched by one DRAM request"
     )
-    decode_cycles: NonNegative = Field(
+    decode_cycles: Cycles = Field(
         default=1, le=1024, description="cycles to decode and dispatch one instruction"
     )
 
@@ -39,13 +48,13 @@ class Dma(Section):
     """Strided copies between DRAM and scratchpad; each channel has a queue of its own."""
 
     channels: Positive = Field(default=2, le=4, description="independent channels")
-    setup_cycles: NonNegative = Field(
+    setup_cycles: Cycles = Field(
         default=16, le=100_000, description="cycles before the first request of a transfer"
     )
     port_bytes_per_cycle: Positive = Field(
         default=16, le=4096, description="scratchpad side, bytes per cycle and channel"
     )
-    decoder_bytes_per_cycle: NonNegative = Field(
+    decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=_MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
 
@@ -54,15 +63,11 @@ class Dram(Section):
     """One shared port; all traffic competes for it, one row visit at a time."""
 
     bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
-    latency_ns: Annotated[float, Field(ge=0, le=1e6)] = Field(
-        default=100.0, description="request to first byte, row open"
-    )
+    latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
     row_bytes: Positive = Field(
         default=2048, le=65_536, description="bytes of one row buffer, a power of two"
     )
-    row_miss_ns: Annotated[float, Field(ge=0, le=1e6)] = Field(
-        default=25.0, description="extra time when a request leaves the open row"
-    )
+    row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
     burst_bytes: Positive = Field(
         default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
     )
@@ -78,7 +83,7 @@ class Dram(Section):
 class Scratchpad(Section):
     """Software-managed SRAM."""
 
-    size_kib: Positive = Field(default=2048, le=262_144, description="capacity")
+    size_kib: Capacity = Field(default=2048, le=262_144, description="capacity")
     banks: Positive = Field(
         default=16, le=1024, description="banks of equal size, one behind the other; one is the energy unit"
     )
@@ -102,7 +107,7 @@ class MacArray(Section):
     shadow_weights: bool = Field(
         default=True, description="second weight register per multiplier: loads hide behind streaming"
     )
-    accumulator_kib: Positive = Field(
+    accumulator_kib: Capacity = Field(
         default=16, le=65_536, description="int32 accumulators, used as two halves"
     )
     ifm_bytes_per_cycle: Positive = Field(
@@ -120,20 +125,22 @@ class Vector(Section):
     """Elementwise, pooling, reduction, look-up and softmax work on `lanes` elements at a time."""
 
     lanes: Positive = Field(default=8, le=4096, description="elements per cycle of a one-cycle function")
-    startup_cycles: NonNegative = Field(default=8, le=1024, description="pipeline fill of one instruction")
-    add_cycles: Positive = Field(
+    startup_cycles: Cycles = Field(default=8, le=1024, description="pipeline fill of one instruction")
+    add_cycles: PositiveCycles = Field(
         default=2, le=1024, description="cycles per element and lane: quantised add and subtract"
     )
-    mul_cycles: Positive = Field(default=2, le=1024, description="quantised multiply")
-    requantise_cycles: Positive = Field(
+    mul_cycles: PositiveCycles = Field(default=2, le=1024, description="quantised multiply")
+    requantise_cycles: PositiveCycles = Field(
         default=1, le=1024, description="rescale to another scale and zero point"
     )
-    max_cycles: Positive = Field(default=1, le=1024, description="compare and select")
-    pool_cycles: Positive = Field(default=1, le=1024, description="one window element of a pool")
-    reduce_cycles: Positive = Field(default=1, le=1024, description="one element of a sum")
-    divide_cycles: Positive = Field(default=4, le=1024, description="one rounded division")
-    lut_cycles: Positive = Field(default=1, le=1024, description="one look-up")
-    exp_cycles: Positive = Field(default=8, le=1024, description="one fixed-point exponential or reciprocal")
+    max_cycles: PositiveCycles = Field(default=1, le=1024, description="compare and select")
+    pool_cycles: PositiveCycles = Field(default=1, le=1024, description="one window element of a pool")
+    reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="one element of a sum")
+    divide_cycles: PositiveCycles = Field(default=4, le=1024, description="one rounded division")
+    lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
+    exp_cycles: PositiveCycles = Field(
+        default=8, le=1024, description="one fixed-point exponential or reciprocal"
+    )
 
 
 class Host(Section):
@@ -144,10 +151,10 @@ class Host(Section):
     clock_mhz: Rate | None = Field(
         default=None, description="clock of the CPU; the table's clock of the core if absent"
     )
-    call_overhead_us: Annotated[float, Field(ge=0, le=1e6)] = Field(
+    call_overhead_us: Time = Field(
         default=20.0, description="driver call: once per inference in PerformanceInfo"
     )
-    handover_us: Annotated[float, Field(ge=0, le=1e6)] = Field(
+    handover_us: Time = Field(
         default=5.0, description="interrupt and return for one host operator inside a program"
     )
 
@@ -169,7 +176,9 @@ class Hardware(Section):
 
     name: str = Field(min_length=1, max_length=64, description="shown in every report")
     description: str = Field(default="", max_length=1000, description="one line on what it stands for")
-    clock_mhz: Annotated[float, Field(gt=0, le=10_000)] = Field(default=500.0, description="clock of the NPU")
+    clock_mhz: Annotated[float, Field(gt=0, le=10_000, json_schema_extra=_MORE)] = Field(
+        default=500.0, description="clock of the NPU"
+    )
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
     dram: Dram = Dram()

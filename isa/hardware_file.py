@@ -29,12 +29,16 @@ PRESETS = Path(__file__).parent / "presets"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One key of a hardware file, for messages and manuals; `default` is None for a key without one."""
+    """One key of a hardware file, for messages and manuals; `default` is None for a key without one.
+
+    what_if: the factors that are worth a try on its value; none for a name or a choice.
+    """
 
     path: str
     allowed: str
     default: object
     description: str
+    what_if: tuple[float, ...] = ()
 
 
 def list_presets() -> tuple[str, ...]:
@@ -214,8 +218,10 @@ def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: st
         if table:
             yield from _parameters(tables[table], tables, f"{prefix}{key}.")
         else:
+            kind = field["anyOf"][0] if "anyOf" in field else field
+            factors = tuple(field.get("what_if", kind.get("what_if", ())))
             yield Parameter(
-                f"{prefix}{key}", _values(field), field.get("default"), field.get("description", "")
+                f"{prefix}{key}", _values(field), field.get("default"), field.get("description", ""), factors
             )
 
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npusim.api import compile, hardware, load, load_program, run, save_program, simulate
+    from npusim.comparison import Comparison, compare
     from npusim.isa.errors import NpusimError
     from npusim.isa.hardware import Hardware
     from npusim.isa.program import Program
     from npusim.kernels.graph import Graph
     from npusim.result import RunResult
+    from npusim.variants import WhatIf, what_if
 
     __version__: str
 
@@ -28,12 +30,15 @@ if not os.path.isdir(os.path.join(__path__[0], "isa")):
     __path__.append(os.path.dirname(os.path.abspath(__path__[0])))
 
 __all__ = [
+    "Comparison",
     "Graph",
     "Hardware",
     "NpusimError",
     "Program",
     "RunResult",
+    "WhatIf",
     "__version__",
+    "compare",
     "compile",
     "hardware",
     "load",
@@ -41,14 +46,18 @@ __all__ = [
     "run",
     "save_program",
     "simulate",
+    "what_if",
 ]
 
 _HOMES = {
+    "Comparison": "npusim.comparison",
     "Graph": "npusim.kernels.graph",
     "Hardware": "npusim.isa.hardware",
     "NpusimError": "npusim.isa.errors",
     "Program": "npusim.isa.program",
     "RunResult": "npusim.result",
+    "WhatIf": "npusim.variants",
+    "compare": "npusim.comparison",
     "compile": "npusim.api",
     "hardware": "npusim.api",
     "load": "npusim.api",
@@ -56,6 +65,7 @@ _HOMES = {
     "run": "npusim.api",
     "save_program": "npusim.api",
     "simulate": "npusim.api",
+    "what_if": "npusim.variants",
 }
 
 

@@ -188,7 +188,12 @@ def run(
     """
     program, wall = prepare(path, hw, effort=effort)
     result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
-    return replace(result, wall_s=replace(result.wall_s, **wall))
+    return replace(result, source=_source(path), wall_s=replace(result.wall_s, **wall))
+
+
+def _source(path: str | Path) -> str:
+    """What finds the model again, from any folder."""
+    return str(Path(path).resolve() if Path(path).is_file() else path)
 
 
 def prepare(

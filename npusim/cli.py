@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim import cli_catalogue, cli_explore, cli_program
+from npusim import cli_catalogue, cli_compare, cli_explore, cli_program
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
     EffortOption,
@@ -20,14 +20,13 @@ from npusim.cli_base import (
     Model,
     Progress,
     ascii_only,
+    check_targets,
     console,
     start_lightly,
 )
 from npusim.isa.errors import NpusimError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from npusim.files import Writer
     from npusim.reports.folder import ReportFile
     from npusim.result import RunResult
@@ -87,6 +86,9 @@ def run(
         bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random inputs.")] = 0,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Also try each hardware parameter doubled, by simulation.")
+    ] = False,
     effort: EffortOption = "fast",
 ) -> None:
     """Compile and execute a model, and print the summary."""
@@ -99,7 +101,7 @@ def run(
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
     pages = _report_files(report) if report else {}
     sources = {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None}
-    _check_targets(targets, sources, pages)
+    check_targets(targets, sources, pages)
     with Progress(f"scheduling {model}") as progress:
         program, wall = api.prepare(model, hw, effort=effort, progress=progress)
     values = None
@@ -112,6 +114,13 @@ def run(
     with Progress(f"simulating {program.name}") as progress:
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
+    if what_if:
+        from npusim.variants import what_if as try_all
+
+        with Progress("what if") as progress:
+            result = replace(
+                result, variants=try_all(model, result.hardware, effort=effort, progress=progress)
+            )
     try:
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
@@ -130,21 +139,6 @@ def _report_files(folder: Path) -> dict[Path, ReportFile]:
     found = {folder / each.name: each for each in files()}
     require_folder(folder, [path.name for path in found])
     return found
-
-
-def _check_targets(
-    targets: dict[str, Path], sources: dict[str, Path | None], pages: Iterable[Path] = ()
-) -> None:
-    """Refuse, before the work, what cannot be written or is another file of this command."""
-    from npusim.files import require_writable
-
-    taken = {path.resolve(): option for option, path in sources.items() if path and path.is_file()}
-    for path in targets.values():
-        require_writable(path)
-    for option, path in (*targets.items(), *(("--report", path) for path in pages)):
-        other = taken.setdefault(path.resolve(), option)
-        if other != option and (path.is_file() or not path.exists()):
-            raise NpusimError(f"{option} {path}: is also {other}; give each a file of its own")
 
 
 def _writer(option: str, result: RunResult) -> Writer:
@@ -169,6 +163,11 @@ def print_summary(result: RunResult) -> None:
 
     target = console()
     target.print(summary(result, target.width, ascii_only(sys.stdout)))
+    if result.variants:
+        from npusim.reports.what_if import table
+
+        target.print()
+        target.print(table(result.variants, target.width))
     sys.stdout.flush()
 
 
@@ -196,6 +195,7 @@ def demo(hw: HardwareOption = None) -> None:
 
 cli_program.register(app)
 cli_catalogue.register(app)
+cli_compare.register(app)
 cli_explore.register(app)
 
 

@@ -6,7 +6,8 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -100,6 +101,24 @@ def _internal(fault: BaseException) -> typer.Exit:
         f"{type(fault).__name__}: {fault}. This is a fault of npusim, not of your input: please report it "
         f"with the command; {DEBUG_VARIABLE}=1 shows where it happened",
     )
+
+
+def check_targets(
+    targets: Mapping[str, Path], sources: Mapping[str, Path | None], pages: Iterable[Path] = ()
+) -> None:
+    """Refuse, before the work, what cannot be written or is another file of this command.
+
+    `targets` and `sources` are by option; `pages` are the files in the folder of --report.
+    """
+    from npusim.files import require_writable
+
+    taken = {path.resolve(): option for option, path in sources.items() if path and path.is_file()}
+    for path in targets.values():
+        require_writable(path)
+    for option, path in (*targets.items(), *(("--report", path) for path in pages)):
+        other = taken.setdefault(path.resolve(), option)
+        if other != option and (path.is_file() or not path.exists()):
+            raise NpusimError(f"{option} {path}: is also {other}; give each a file of its own")
 
 
 def start_lightly() -> None:

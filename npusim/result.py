@@ -19,11 +19,13 @@ from npusim.trace import Execution
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
     from npusim.bounds import LowerBound
     from npusim.energy import Energy
     from npusim.losses import Accounts
     from npusim.performance import PerformanceInfo
+    from npusim.variants import WhatIf
 
 SCHEMA_VERSION = 1
 """Version of the JSON; raised when a key changes its meaning or goes away, not when one is added."""
@@ -150,7 +152,7 @@ class LayerResult:
         return row | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """One execution of a program.
 
@@ -160,6 +162,8 @@ class RunResult:
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
     scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
     program, execution: what ran and its timeline, for reports.
+    source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
+    variants:    what a change of each hardware parameter would bring, where somebody asked.
     """
 
     outputs: list[Array]
@@ -175,6 +179,8 @@ class RunResult:
     wall_s: WallTimes
     program: Program
     execution: Execution
+    source: str | None = None
+    variants: WhatIf | None = None
 
     @property
     def model(self) -> str:
@@ -243,8 +249,19 @@ class RunResult:
             "instructions": self.program.instructions,
             "performance_info": asdict(self.performance_info),
             "layers": [layer.to_dict() for layer in self.layers],
+            **({"what_if": self.variants.to_list()} if self.variants else {}),
             "wall_s": asdict(self.wall_s),
         }
+
+    def what_if(self, *, jobs: int | None = None) -> WhatIf:
+        """What doubling each hardware parameter would bring: `npusim.what_if` of the model on its hardware.
+
+        A result of `npusim.simulate` has only its program: that is run as it is, on what keeps it valid. Raises
+        NpusimError for a model file that is gone or another one by now.
+        """
+        from npusim.variants import what_if_result
+
+        return what_if_result(self, jobs)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The layers as a table, a row per layer; needs the extra `npusim[pandas]`."""
@@ -256,3 +273,42 @@ class RunResult:
             ) from fault
         table = pandas.DataFrame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
+
+    def plot_roofline(self) -> Figure:
+        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure, needs `npusim[report]`."""
+        return _figure("roofline", self)
+
+    def plot_timeline(self) -> Figure:
+        """What each unit does when; likewise."""
+        return _figure("timeline", self)
+
+    def plot_energy(self) -> Figure:
+        """Energy by component and layer; likewise."""
+        return _figure("energy", self)
+
+    def plot_power(self) -> Figure:
+        """Power over time; likewise."""
+        return _figure("power", self)
+
+    def plot_occupancy(self) -> Figure:
+        """What the scratchpad holds over time; likewise."""
+        return _figure("occupancy", self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<RunResult: {self.model} on {self.hardware.name}, "
+            f"{self.latency_ms:.4g} ms, {self.energy_uj:.4g} uJ, {len(self.program.layers)} layers>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The summary and the layers in a notebook."""
+        from npusim.reports import notebook
+
+        return notebook.result(self)
+
+
+def _figure(name: str, result: RunResult) -> Figure:
+    """A figure of `npusim.reports.figures`; raises NpusimError where matplotlib is not installed."""
+    from npusim.reports import notebook
+
+    return notebook.figure(name, result)

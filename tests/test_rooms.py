@@ -40,6 +40,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.power",
         "npusim.result",
         "npusim.performance",
+        "npusim.comparison",
+        "npusim.conditions",
+        "npusim.variants",
+        "npusim.__version__",
     ),
     # The machine and what is derived from its runs.
     "npusim.machine": ("npusim.isa", "npusim.banks", "npusim.dram", "npusim.pacing", "npusim.trace"),
@@ -70,7 +74,9 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
             assert node.level == 0, f"{file}:{node.lineno}: relative import; modules have one name only"
             module = node.module or ""
             parts = [f"{module}.{alias.name}" for alias in node.names]
-            yield from ((node.lineno, part if part in NAMES else module) for part in parts)
+            yield from (
+                (node.lineno, part if part in NAMES or module == "npusim" else module) for part in parts
+            )
 
 
 NAMES = {name for name, _ in modules()}

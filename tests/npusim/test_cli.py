@@ -357,6 +357,11 @@ def test_usage_errors_are_status_2(words: list[str]) -> None:
     assert "Usage: " in done.err
 
 
+def test_commands_are_offered() -> None:
+    assert {"compare", "explore"} <= set(npusim("--help").out.split())
+    assert {"--report", "--what-if"} <= set(npusim("run", "--help").out.split())
+
+
 def test_what_can_be_written_is_written(
     digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
