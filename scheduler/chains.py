@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 from npusim.isa.hardware import Hardware
@@ -17,7 +18,7 @@ from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Band
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import operand_tensor
-from npusim.scheduler.tiling import PARTS, output_bytes
+from npusim.scheduler.tiling import PARTS, Depth, Residency, output_bytes
 
 LONGEST = 8
 """Most stages of one chain; every stage adds rows that are computed twice."""
@@ -171,21 +172,20 @@ def _fused(
     """The chain with the best row step, or that given; None if no band fits."""
     works = _works(residents, items)
     budget = min(residents.budget(index) for index in items)
-    constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in works)
+    where = tuple(
+        residents.residency(residents.items[index], work) for index, work in zip(items, works, strict=True)
+    )
     best: Chain | None = None
     worse = 0
-    rows = works[-1].rows
-    steps = [row_step] if row_step else row_steps(rows)
-    for step in steps:
+    for step in [row_step] if row_step else row_steps(works[-1].rows):
         chain = Chain(items, step, links)
-        bands = chain.bands(works)
-        samples = [bands[0], bands[len(bands) // 2], bands[-1]]
-        if any(tile.rows <= 0 for band in bands for tile in band):
-            continue
-        need = constants + max(_band_bytes(residents, chain, works, band) for band in samples)
+        # One attempt after another asks for the same chains.
+        known, key = residents.network.chains, (chain, where, residents.choices.depth)
+        if key not in known:
+            known[key] = _measured(residents, chain, works, where, hardware)
+        need, cycles = known[key]
         if need > budget:
             continue
-        cycles = _cycles(residents, chain, works, bands, samples, hardware)
         if best is None or cycles < best.cycles:
             best, worse = replace(chain, cycles=cycles), 0
         else:
@@ -200,53 +200,52 @@ def row_steps(rows: int) -> list[int]:
     return list(dict.fromkeys(-(-rows // parts) for parts in PARTS if parts <= rows))
 
 
-def _band_bytes(residents: Residents, chain: Chain, works: Sequence[Work], band: Sequence[Tile]) -> int:
-    """Scratchpad bytes of one band: the widest pair of neighbouring links, and several buffers at either end."""
-    depth = residents.choices.depth
+def _measured(
+    residents: Residents, chain: Chain, works: Sequence[Work], where: Sequence[Residency], hardware: Hardware
+) -> tuple[float, float]:
+    """Scratchpad bytes of a chain (infinite if a band has no rows at some stage) and its estimated cycles.
+
+    Computation of all bands stands against transfers, whichever is longer. Bands between the ends are alike.
+    """
+    bands = chain.bands(works)
+    if any(tile.rows <= 0 for band in bands for tile in band):
+        return inf, inf
+    depth, last = residents.choices.depth, works[-1]
+    counts = (1, len(bands) - 2, 1) if len(bands) > 1 else (0, 1, 0)
+    compute, room = 0.0, 0
+    traffic: float = sum(work.constant_bytes(0, work.channels) for work in works)
+    if not where[-1].output:
+        traffic += output_bytes(last, last.rows, last.channels)
+    for band, count in zip((bands[0], bands[len(bands) // 2], bands[-1]), counts, strict=True):
+        streamed = sum(_streamed(chain, works, where, band))
+        room = max(room, _band_bytes(works, band, where[-1].output, depth) + depth.inputs * streamed)
+        traffic += count * streamed
+        compute += count * sum(
+            residents.search(index).tile_cycles(tile.rows, tile.channels)
+            for index, tile in zip(chain.items, band, strict=True)
+        )
+    constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in works)
+    overhead = len(bands) * len(works) * hardware.dma.setup_cycles
+    return constants + room, max(compute, traffic / hardware.dram_bytes_per_cycle) + overhead
+
+
+def _band_bytes(works: Sequence[Work], band: Sequence[Tile], resident_output: bool, depth: Depth) -> int:
+    """Scratchpad bytes of the results of one band: the widest pair of neighbouring links, and the last ones."""
     sizes = [
         aligned(output_bytes(work, tile.rows, tile.channels)) for work, tile in zip(works, band, strict=True)
     ]
     inside = sizes[:-1]
     size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
-    residency = residents.residency(residents.items[chain.items[-1]], works[-1])
-    if not residency.output:
-        size += depth.results * sizes[-1]
-    return size + depth.inputs * sum(_streamed(residents, chain, works, band))
+    return size if resident_output else size + depth.results * sizes[-1]
 
 
-def _streamed(residents: Residents, chain: Chain, works: Sequence[Work], band: Sequence[Tile]) -> list[int]:
+def _streamed(
+    chain: Chain, works: Sequence[Work], where: Sequence[Residency], band: Sequence[Tile]
+) -> Iterator[int]:
     """Bytes of the inputs of one band that come from DRAM."""
-    found = []
-    for stage, (index, work, tile) in enumerate(zip(chain.items, works, band, strict=True)):
-        residency = residents.residency(residents.items[index], work)
-        link = chain.between[stage - 1].position if stage else -1
+    positions = [-1, *(link.position for link in chain.between)]
+    for work, residency, tile, link in zip(works, where, band, positions, strict=True):
         for position, (rows, needed) in enumerate(work.inputs):
             if position != link and not residency.inputs[position]:
                 first, last = needed(tile.first_row, tile.last_row)
-                found.append(aligned((last - first) * rows.row_bytes))
-    return found
-
-
-def _cycles(
-    residents: Residents,
-    chain: Chain,
-    works: Sequence[Work],
-    bands: Sequence[Sequence[Tile]],
-    samples: Sequence[Sequence[Tile]],
-    hardware: Hardware,
-) -> float:
-    """Computation of all bands against transfers, whichever is longer; bands between the ends are alike."""
-    weights = (1, len(bands) - 2, 1) if len(bands) > 1 else (0, 1, 0)
-    compute, traffic = 0.0, 0.0
-    for band, count in zip(samples, weights, strict=True):
-        compute += count * sum(
-            residents.search(index).tile_cycles(tile.rows, tile.channels)
-            for index, tile in zip(chain.items, band, strict=True)
-        )
-        traffic += count * sum(_streamed(residents, chain, works, band))
-    traffic += sum(work.constant_bytes(0, work.channels) for work in works)
-    residency = residents.residency(residents.items[chain.items[-1]], works[-1])
-    if not residency.output:
-        traffic += output_bytes(works[-1], works[-1].rows, works[-1].channels)
-    overhead = len(bands) * len(works) * hardware.dma.setup_cycles
-    return max(compute, traffic / hardware.dram_bytes_per_cycle) + overhead
+                yield aligned((last - first) * rows.row_bytes)

@@ -27,6 +27,7 @@ class Network:
     aliases:  tensors that share memory because their operator moves nothing.
     searches: the tile searches so far; one schedule after another asks for the same.
     tile_cycles: what tiles of each item cost, by rows and channels; shared by its searches.
+    chains:   bytes and estimated cycles of the chains so far, by chain, residency of its works, and depth.
     """
 
     graph: Graph
@@ -36,6 +37,7 @@ class Network:
     aliases: Aliases
     searches: dict[SearchKey, TileSearch] = field(default_factory=dict)
     tile_cycles: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
+    chains: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
 
 
 def prepare(graph: Graph, hardware: Hardware) -> Network:
