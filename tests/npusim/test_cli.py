@@ -357,7 +357,7 @@ def test_usage_errors_are_status_2(words: list[str]) -> None:
     assert "Usage: " in done.err
 
 
-@pytest.mark.parametrize("option", ["explore", "compare"])
+@pytest.mark.parametrize("option", ["compare"])
 def test_commands_of_later_are_not_offered(option: str) -> None:
     assert option not in npusim("--help").out
     assert "--report" not in npusim("run", "--help").out
