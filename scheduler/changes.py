@@ -31,6 +31,7 @@ _DEPTHS = (
 _ROOMS = (0.75, 0.5, 0.35, 1.0)
 _LARGE = (1, 2, 4, 8)
 """Parts of the scratchpad; storages that are larger go to DRAM, which makes room for chains."""
+_QUEUE_SHARES = (0.25, 0.35, 0.9, 0.5)
 _LEADS = (2, 32, 128, 8)
 _CUTS = 6
 """Cuts tried per item, the fastest by estimate."""
@@ -54,6 +55,8 @@ def network_changes(best: Schedule) -> Iterator[Change]:
         yield partial(replace, depth=depth)
     for room in _ROOMS:
         yield partial(replace, room=room)
+    for share in _QUEUE_SHARES:
+        yield partial(replace, queue_share=share)
     for lead in _LEADS:
         yield partial(replace, lead_slots=lead)
     if best.chains:

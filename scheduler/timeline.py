@@ -146,11 +146,13 @@ def arrange(
     resident: Allocator,
     hardware: Hardware,
     spare_results: bool = True,
+    queue_share: float = 0.5,
 ) -> Timeline:
     """Put slots and loads into program order and give streaming buffers their addresses.
 
     `resident` already holds what stays in the scratchpad over many slots. With `spare_results`, results that go to
-    DRAM keep off the bytes of those before them while there is room elsewhere. Raises DoesNotFit.
+    DRAM keep off the bytes of those before them while there is room elsewhere. Loads that wait fill no more than
+    `queue_share` of their queue, by estimate. Raises DoesNotFit.
     """
     timeline = Timeline()
     dram = hardware.dram
@@ -159,7 +161,7 @@ def arrange(
     latency = hardware.cycles_of_ns(dram.latency_ns) + hardware.dma.setup_cycles
     # Loads that wait in the queue of their channel must leave room, or they hold up the front end and with it
     # the computations behind them.
-    most_waiting = max(1, hardware.front_end.queue_depth - 2)
+    most_waiting = max(1, int(hardware.front_end.queue_depth * queue_share))
     loads = sorted(loads, key=lambda load: load.needed_slot)
     ready: dict[int, float] = {}
     begins: list[float] = []
