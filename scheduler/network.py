@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from npusim.isa.errors import GraphError
 from npusim.isa.hardware import Hardware
+from npusim.isa.program import Piece
 from npusim.kernels import call_of, operator, simplify
 from npusim.kernels.graph import Graph
 from npusim.kernels.operator import Alias, Call, Operator
-from npusim.kernels.work import Move, Work
+from npusim.kernels.work import Constants, Move, Work
 from npusim.scheduler.moves import pieces
 from npusim.scheduler.storage import Aliases, HostStep, Item, join_aliases
 from npusim.scheduler.tiling import Depth, Residency, TileSearch
@@ -34,6 +35,7 @@ class Network:
     tile_cycles: what tiles of each item cost, by rows and channels; shared by its searches.
     chains:   the chains measured so far: by works as they lie, links and depth, then by row step.
     weaves:   the weaves measured so far: by works as they lie and the map between, then by parts.
+    blocks:   constants as they lie in DRAM and their packed bytes: by work (identity), channels, and whether packed.
     """
 
     graph: Graph
@@ -45,6 +47,7 @@ class Network:
     tile_cycles: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     chains: dict[tuple[object, ...], dict[int, Bands]] = field(default_factory=dict)
     weaves: dict[tuple[object, ...], dict[int, Woven]] = field(default_factory=dict)
+    blocks: dict[tuple[int, int, int, bool], tuple[Constants, Piece, int]] = field(default_factory=dict)
 
 
 def prepare(graph: Graph, hardware: Hardware) -> Network:

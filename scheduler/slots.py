@@ -251,9 +251,14 @@ class SlotBuilder:
         self, item: Item, work: Work, channels: tuple[int, int], buffer: Buffer, slot: int, pack: bool
     ) -> Load:
         """The load of the constants of some channels, packed where that is shorter and the hardware can."""
-        constants = work.constants(*channels)
-        content, packed_bytes = block(constants, pack and bool(self.hardware.dma.decoder_bytes_per_cycle))
-        address = self.layout.chunk((id(work), *channels), content)
+        key = (id(work), *channels)
+        blocks = self.residents.network.blocks
+        if (*key, pack) not in blocks:
+            constants = work.constants(*channels)
+            packs = pack and bool(self.hardware.dma.decoder_bytes_per_cycle)
+            blocks[*key, pack] = (constants, *block(constants, packs))
+        constants, content, packed_bytes = blocks[*key, pack]
+        address = self.layout.chunk(key, content)
         load = Load(buffer, slot, 0, item.node, address, 0, content.size_bytes)
         if packed_bytes and constants.weights is not None:
             load.packed_bytes, load.weights = packed_bytes, constants.weights.size
