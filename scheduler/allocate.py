@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from typing import Self
 
@@ -24,6 +25,7 @@ class Allocator:
     def __init__(self, capacity_bytes: int, bank_bytes: int = 0) -> None:
         self.capacity_bytes = capacity_bytes
         self._bank_bytes = bank_bytes
+        # (address, end, first, last), in this order.
         self._entries: list[tuple[int, int, int, int]] = []
 
     @classmethod
@@ -39,14 +41,13 @@ class Allocator:
 
     def find(self, size_bytes: int, first: int, last: int, *, from_top: bool = False) -> int | None:
         """An address where `size_bytes` are free from `first` to `last`, the lowest or the highest; None if full."""
-        taken = sorted(
-            (start, end) for begin, until, start, end in self._entries if begin <= last and until >= first
-        )
+        taken = [
+            (start, end) for start, end, begin, until in self._entries if begin <= last and until >= first
+        ]
         if self._bank_bytes:
             bank = self._bank_bytes
-            apart = self._fit(
-                size_bytes, [(start // bank * bank, aligned(end, bank)) for start, end in taken], from_top
-            )
+            banks = [(start // bank * bank, aligned(end, bank)) for start, end in taken]
+            apart = self._fit(size_bytes, banks, from_top)
             if apart is not None:
                 return apart
         return self._fit(size_bytes, taken, from_top)
@@ -54,24 +55,23 @@ class Allocator:
     def _fit(self, size_bytes: int, taken: Sequence[tuple[int, int]], from_top: bool) -> int | None:
         """The lowest or highest place between what is taken, which is in order of address."""
         size = aligned(size_bytes)
-        gaps = []
+        highest = None
         free = 0
         for start, end in taken:
             if start - free >= size:
                 if not from_top:
                     return free
-                gaps.append((free, start))
-            free = max(free, end)
+                highest = start - size
+            if end > free:
+                free = end
         top = self.capacity_bytes - self.capacity_bytes % ALIGNMENT_BYTES
         if top - free >= size:
-            gaps.append((free, top))
-        if not gaps:
-            return None
-        return gaps[-1][1] - size if from_top else gaps[0][0]
+            return top - size if from_top else free
+        return highest
 
     def take(self, address: int, size_bytes: int, first: int, last: int) -> None:
         """Mark bytes as in use from `first` to `last`."""
-        self._entries.append((first, last, address, address + aligned(size_bytes)))
+        insort(self._entries, (address, address + aligned(size_bytes), first, last))
 
     def place(self, size_bytes: int, first: int, last: int, *, from_top: bool = False) -> int | None:
         """`find` and `take`."""
@@ -82,9 +82,9 @@ class Allocator:
 
     def forget(self, before: int) -> None:
         """Drop what ended before a time that will not be asked for again."""
-        self._entries = [entry for entry in self._entries if entry[1] >= before]
+        self._entries = [entry for entry in self._entries if entry[3] >= before]
 
     @property
     def peak_bytes(self) -> int:
         """One past the highest byte ever taken (of the entries not forgotten)."""
-        return max((end for _, _, _, end in self._entries), default=0)
+        return max((end for _, end, _, _ in self._entries), default=0)

@@ -154,7 +154,7 @@ def arrange(
     DRAM keep off the bytes of those before them while there is room elsewhere. Loads that wait fill no more than
     `queue_share` of their queue, by estimate. Raises DoesNotFit.
     """
-    timeline = Timeline()
+    steps: list[Load | Slot] = []
     dram = hardware.dram
     row_cycles = dram.row_bytes / hardware.dram_bytes_per_cycle + hardware.cycles_of_ns(dram.row_miss_ns)
     cycles_per_byte = row_cycles / dram.row_bytes
@@ -174,30 +174,42 @@ def arrange(
         while position < len(loads):
             load = loads[position]
             forced = load.needed_slot <= index
-            until = max([behind, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
-            waiting = sum(begin > behind for begin in begins[-most_waiting:])
-            early = dma_free >= until or load.earliest_slot > index or waiting >= most_waiting
-            if not forced and early:
-                break
+            if not forced:
+                until = max([behind, *[ready.get(id(buffer), 0.0) for buffer in slot.buffers]]) + slot.cycles
+                if dma_free >= until or load.earliest_slot > index:
+                    break
+                if sum([begin > behind for begin in begins[-most_waiting:]]) >= most_waiting:
+                    break
             if not _place(load, index, resident, spare_results):
                 if forced:
                     raise DoesNotFit(slot.item)
                 break
             position += 1
             if load.size_bytes:
-                _issue(timeline, load)
+                steps.append(load)
                 begins.append(max(dma_free, dispatched))
                 dma_free = begins[-1] + load.size_bytes * cycles_per_byte + hardware.dma.setup_cycles
                 ready[id(load.buffer)] = dma_free + latency
-        dispatched = max([behind, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)])
+        dispatched = max([behind, *[ready.get(id(buffer), 0.0) for buffer in slot.buffers]])
         ended[slot.item] = dispatched + slot.cycles
         now = max(now, ended[slot.item])
-        timeline.add(slot.emit(), slot.layer, slot.buffers)
-        if slot.after is not None:
-            for copy in slot.after():
-                timeline.add(copy, slot.layer, slot.buffers)
+        steps.append(slot)
         if index % 64 == 0:
             resident.forget(index)
+    return _written(steps)
+
+
+def _written(steps: Sequence[Load | Slot]) -> Timeline:
+    """The instructions of loads and slots in order, made when all buffers have found their places."""
+    timeline = Timeline()
+    for step in steps:
+        if isinstance(step, Load):
+            _issue(timeline, step)
+            continue
+        timeline.add(step.emit(), step.layer, step.buffers)
+        if step.after is not None:
+            for copy in step.after():
+                timeline.add(copy, step.layer, step.buffers)
     return timeline
 
 

@@ -47,6 +47,7 @@ def test_share_is_that_of_the_packed_block() -> None:
 
 
 def test_tensors_are_forgotten_when_nobody_has_them() -> None:
+    gc.collect()  # tensors of other tests that only cycles keep
     before = len(packed._MEMORY._found)
     weights = RNG.normal(3, 6, (10, 64)).astype(np.int8)
     packed.share(Constants(b"", weights, 3))
