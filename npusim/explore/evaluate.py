@@ -96,9 +96,18 @@ class Evaluator:
 
     def record(self, point: int) -> Record:
         """The record of a point. Raises NpusimError for an objective that a model does not have."""
+        try:
+            return self._record(point, self.job.space.setting(point))
+        except InfeasibleError as fault:
+            return Record(point, reason=str(fault))
+
+    def base(self) -> Record:
+        """The record of the hardware that the space varies; it is no point, and its number is -1."""
+        return self._record(-1, {})
+
+    def _record(self, point: int, setting: Values) -> Record:
         space, workloads = self.job.space, self.job.workloads
         try:
-            setting = space.setting(point)
             hardware = space.hardware(setting)
             runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
         except InfeasibleError as fault:
