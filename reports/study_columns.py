@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from npusim.explore.evaluate import Record
     from npusim.explore.study import Study
 
-LOGARITHMIC_FROM = 12.0
+LOGARITHMIC_FROM = 3.0
 """A range whose ends are so many times apart is drawn on a logarithmic axis."""
 
 _TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))

@@ -38,7 +38,7 @@ class Bar(NamedTuple):
     """How often a value of a parameter stands on the front, as a part of the most frequent."""
 
     value: str
-    count: int
+    points: int
     part: float
 
 

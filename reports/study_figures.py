@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -36,11 +37,11 @@ def front(study: Study) -> Figure:
     for each, (x, y) in zip(axes, pairs, strict=False):
         for records, colour, size in ((rest, OTHER, 5), (study.front, FRONT, 18)):
             places = [_amounts(value, records) for value in (x, y)]
-            each.scatter(*places, s=size, color=colour, linewidths=0, alpha=0.9 if size > 5 else 0.35,
+            each.scatter(places[0], places[1], s=size, color=colour, linewidths=0, alpha=0.9 if size > 5 else 0.35,
                          rasterized=True)  # fmt: skip
         if study.base is not None and study.base.values:
             place = [_amounts(value, [study.base]) for value in (x, y)]
-            each.scatter(*place, s=42, marker="D", color=INK, label=study.space.base.name)
+            each.scatter(place[0], place[1], s=42, marker="D", color=INK, label=study.space.base.name)
             each.legend(loc="upper right")
         each.set(xlabel=x.title, ylabel=y.title)
         scales = ["log" if value.logarithmic else "linear" for value in (x, y)]
@@ -56,7 +57,7 @@ def parallel(study: Study) -> Figure:
     """The front as lines through all parameters and objectives, coloured by the first objective."""
     from matplotlib import colormaps
 
-    columns = [*study_columns.parameters(study), *study_columns.values(study)]
+    columns: list[Parameter | Value] = [*study_columns.parameters(study), *study_columns.values(study)]
     figure, (axes,) = _figure(study, "Parallel coordinates of the front", 1, 1, 4.4)
     heights = np.array([_heights(column, study) for column in columns]).reshape(len(columns), -1)
     best = _heights(study_columns.values(study)[0], study)
@@ -119,11 +120,20 @@ def writers(study: Study) -> dict[str, Writer]:
     """What writes the figures that a study has, by the names of their files: each as SVG and PNG."""
     if len(study.feasible) < 2 or len(study.objectives) < 2 or not study_columns.parameters(study):
         return {}
-    return {
-        f"{name}.{kind}": _writer(study, draw, kind)
-        for name, draw in FIGURES.items()
-        for kind in ("svg", "png")
-    }
+    found: dict[str, Writer] = {}
+    for name, draw in FIGURES.items():
+        drawn = cache(partial(draw, study))
+        found[f"{name}.svg"] = partial(_save, drawn, "svg")
+        found[f"{name}.png"] = partial(_save, drawn, "png")
+    return found
+
+
+def _save(drawn: Callable[[], Figure], kind: str, file: BinaryIO) -> None:
+    """Draw and lay out a figure once for both of its files."""
+    with styled():
+        figure = drawn()
+        figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
+        figure.set_layout_engine("none")
 
 
 def listed(written: Mapping[str, Writer]) -> list[tuple[str, str]]:
@@ -134,14 +144,6 @@ def listed(written: Mapping[str, Writer]) -> list[tuple[str, str]]:
             purpose = (draw.__doc__ or "").rstrip(".")
             found.append((f"{name}.svg, {name}.png", f"figure: {purpose[0].lower()}{purpose[1:]}"))
     return found
-
-
-def _writer(study: Study, draw: Callable[[Study], Figure], kind: str) -> Writer:
-    def write(file: BinaryIO) -> None:
-        with styled():
-            draw(study).savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
-
-    return write
 
 
 def _figure(study: Study, title: str, rows: int, columns: int, height: float) -> tuple[Figure, list[Axes]]:

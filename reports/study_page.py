@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from npusim.explore.evaluate import Record
     from npusim.explore.study import Study
 
-SCRIPTS = ("page.js", "study.js", "study_charts.js", "study_table.js")
+SCRIPTS = ("page.js", "study.js", "study_kit.js", "study_plots.js", "study_lines.js", "study_table.js")
 MOST_REASONS = 12
 MOST_LISTED_VALUES = 12
 MOST_STATIC_ROWS = 100
@@ -56,7 +56,7 @@ class Reason(NamedTuple):
     """Why points are not feasible, and how many."""
 
     text: str
-    count: int
+    points: int
     share: float
 
 
@@ -80,7 +80,6 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         version=__version__,
         study=study,
         files=files,
-        models=_models(study),
         sampler=_SAMPLERS[study.sampler["kind"]],
         combine=COMBINE[study.space.combine],
         parameters=parameters,
@@ -104,12 +103,6 @@ def title(study: Study) -> str:
     """What was searched, in few words."""
     names = ", ".join(show.printable(model.name) for model in study.models)
     return f"{names} on {show.printable(study.space.base.name)}"
-
-
-def _models(study: Study) -> list[str]:
-    if len(study.models) == 1:
-        return [study.models[0].name]
-    return [f"{model.name} (weight {model.weight:g})" for model in study.models]
 
 
 def _picks(study: Study, parameters: Sequence[Parameter], objectives: Sequence[Value]) -> list[Pick]:
@@ -189,15 +182,16 @@ def _against_base(study: Study) -> str:
         return f"{name}, which it starts from, has no result itself: {base.reason}."
     if not study.feasible:
         return ""
-    own = study.costs([base])[0]
-    costs = study.costs(study.front)
+    own, costs = study.costs([base])[0], study.costs(study.front)
     beaten = int(((costs <= own).all(axis=1) & (costs < own).any(axis=1)).sum())
-    within = "" if study.within_limits(base) else " It does not keep the limits."
+    all_of = "It beats" if len(study.front) == 1 else "All of them beat"
+    some = f"{show.whole(beaten)} of them {'beats' if beaten == 1 else 'beat'}"
     if beaten:
-        points = show.plural(beaten, "point")
-        verb = "is" if beaten == 1 else "are"
-        return f"{points} of the front {verb} at least as good as {name} in everything and better in something.{within}"
-    return f"No point is as good as {name} in everything: it would stand on the front itself.{within}"
+        said = f"{all_of if beaten == len(study.front) else some} {name}: no worse in anything, better in something."
+    else:
+        said = f"None of them beats {name} in everything: it would stand on the front itself."
+    broken = study.reason(base)
+    return f"{said} ({name} {broken}.)" if broken else said
 
 
 def _reasons(study: Study) -> list[Reason]:
@@ -205,7 +199,7 @@ def _reasons(study: Study) -> list[Reason]:
     shown = [
         Reason(text, count, count / len(study.records)) for text, count in counts.most_common(MOST_REASONS)
     ]
-    rest = sum(counts.values()) - sum(each.count for each in shown)
+    rest = sum(counts.values()) - sum(each.points for each in shown)
     if rest:
         more = len(counts) - len(shown)
         shown.append(Reason(f"{more} other reasons, listed in points.csv", rest, rest / len(study.records)))

@@ -5,7 +5,16 @@ const study = (() => {
   const count = data.points.length;
   const NO_RESULT = 0, BEYOND = 1, FEASIBLE = 2, FRONT = 3;
   const HARD = "\u00a0";
-  let model = 0;
+  let model = 0, least = FRONT;
+  const known = new Map();
+  function rangeOf(column) {  // of what is shown
+    const key = `${column.key} ${model} ${least}`;
+    if (!known.has(key)) {
+      const found = column.of[model].filter((value, i) => value !== null && data.state[i] >= least);
+      known.set(key, found.length ? [found.reduce((a, b) => Math.min(a, b)), found.reduce((a, b) => Math.max(a, b))] : [0, 1]);
+    }
+    return known.get(key);
+  }
 
   // --- columns: at(i) is a place on the axis (null: none), text(i) what the reader sees ----------------------
   const parameters = data.parameters.map((each) => {
@@ -24,10 +33,7 @@ const study = (() => {
       levels: null, goal: each.goal, log: each.log, of: each.of,
       at: (i) => each.of[model][i], text: (i) => (each.of[model][i] === null ? "" : show.digits(each.of[model][i]) + unit),
       tick: (at) => show.digits(at), number: (i) => each.of[model][i],
-      get range() {
-        const known = each.of[model].filter((value, i) => value !== null && data.state[i] >= FEASIBLE);
-        return [Math.min(...known), Math.max(...known)];
-      },
+      get range() { return rangeOf(each); },
     };
   });
   const objectives = values.filter((each) => each.goal);
@@ -42,10 +48,10 @@ const study = (() => {
     if (!pending.size) requestAnimationFrame(() => { const now = [...pending]; pending.clear(); now.forEach((each) => listeners[each].forEach((call) => call())); });
     pending.add(what);
   }
-  const on = (what, call) => { listeners[what].push(call); call(); };
+  const on = (what, call) => { listeners[what].push(call); };
   const ranges = new Map();
   const passes = new Uint8Array(count).fill(1);
-  let least = FRONT, words = "", tests = [];
+  let words = "", tests = [];
   const RELATIONS = {
     "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b, "=": (a, b) => a === b,
   };
@@ -142,12 +148,14 @@ const study = (() => {
       return [column, ends];
     });
     form.addEventListener("submit", (event) => event.preventDefault());
-    on("filter", () => fields.forEach(([column, ends]) => ends.forEach((end, at) => {
+    const refresh = () => fields.forEach(([column, ends]) => ends.forEach((end, at) => {
       if (document.activeElement === end) return;
       const range = ranges.get(column.id), full = column.levels ? column.range[at] : "";
       end.value = range ? (column.levels ? range[at] : Number(range[at].toPrecision(4))) : full;
       if (!column.levels) end.placeholder = show.digits(column.range[at]);
-    })));
+    }));
+    on("filter", refresh);
+    refresh();
   }
 
   // --- the dock: what is filtered and chosen, wherever the reader is --------------------------------------------------

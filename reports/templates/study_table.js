@@ -6,7 +6,8 @@
   const table = document.getElementById("point-table"), form = document.getElementById("find"), more = document.getElementById("more");
   const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
   const FIRST = 100;
-  let most = FIRST, order = null, rows = new Map();
+  let most = FIRST, order = null, rows = new Map(), pause = 0;
+  const known = new Map();  // rows are made once
 
   const number = (column, i) => column.number(i) ?? NaN;
   const cells = [
@@ -26,6 +27,10 @@
     if (cells[column].words) return found.sort((a, b) => sign * key(a).localeCompare(key(b), "en"));
     const keys = new Map(found.map((i) => [i, key(i)]));  // what has no value comes last
     return found.sort((a, b) => (Number.isNaN(keys.get(a)) - Number.isNaN(keys.get(b))) || sign * (keys.get(a) - keys.get(b)));
+  }
+  function row(i) {
+    if (!known.has(i)) known.set(i, made(i));
+    return known.get(i);
   }
   function made(i) {
     const row = document.createElement("tr");
@@ -50,7 +55,7 @@
   }
   function draw() {
     const found = sorted(all.filter(shown)), visible = found.slice(0, most);
-    rows = new Map(visible.map((i) => [i, made(i)]));
+    rows = new Map(visible.map((i) => [i, row(i)]));
     body.replaceChildren(...rows.values());
     more.hidden = visible.length === found.length;
     more.textContent = `More rows: ${show.whole(visible.length)} of ${show.whole(found.length)} are shown`;
@@ -72,10 +77,14 @@
     draw();
   }));
   body.addEventListener("pointerleave", () => mark(-1));
-  more.addEventListener("click", () => { most += 400; draw(); });
+  more.addEventListener("click", () => { most += 200; draw(); });
   form.elements.text.addEventListener("input", () => setWords(form.elements.text.value));
   form.elements.wide?.addEventListener("change", () => table.classList.toggle("wide", form.elements.wide.checked));
   form.addEventListener("submit", (event) => event.preventDefault());
-  on("filter", () => { most = FIRST; draw(); });
+  on("filter", () => {  // a range that is being dragged need not make a hundred rows at every step
+    clearTimeout(pause);
+    pause = setTimeout(() => { most = FIRST; draw(); }, 80);
+  });
   on("mark", marked);
+  draw();
 })();
