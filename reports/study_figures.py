@@ -28,6 +28,8 @@ MOST_PLOTS, MOST_TICKS = 6, 12
 
 def front(study: Study) -> Figure:
     """The points by every pair of objectives, the front in orange."""
+    from matplotlib.ticker import LogLocator
+
     objectives = [value for value in study_columns.values(study) if value.goal]
     pairs = list(combinations(objectives, 2))[:MOST_PLOTS]
     rows = -(-len(pairs) // 3)
@@ -35,21 +37,23 @@ def front(study: Study) -> Figure:
     on_front = {record.point for record in study.front}
     rest = [record for record in study.feasible if record.point not in on_front]
     for each, (x, y) in zip(axes, pairs, strict=False):
-        for records, colour, size in ((rest, OTHER, 5), (study.front, FRONT, 18)):
-            places = [_amounts(value, records) for value in (x, y)]
-            each.scatter(places[0], places[1], s=size, color=colour, linewidths=0, alpha=0.9 if size > 5 else 0.35,
-                         rasterized=True)  # fmt: skip
+        for records, colour, size, label in ((rest, OTHER, 5, "feasible"), (study.front, FRONT, 18, "front")):
+            places = _amounts(x, records), _amounts(y, records)
+            alpha = 0.9 if records is study.front else 0.35
+            each.scatter(*places, size, colour, label=label, alpha=alpha, linewidths=0, rasterized=True)
         if study.base is not None and study.base.values:
-            place = [_amounts(value, [study.base]) for value in (x, y)]
-            each.scatter(place[0], place[1], s=42, marker="D", color=INK, label=study.space.base.name)
-            each.legend(loc="upper right")
+            place = _amounts(x, [study.base]), _amounts(y, [study.base])
+            each.scatter(*place, 42, INK, marker="D", label=study.space.base.name)
         each.set(xlabel=x.title, ylabel=y.title)
         scales = ["log" if value.logarithmic else "linear" for value in (x, y)]
         each.set(xscale=scales[0], yscale=scales[1])
         for axis in (each.xaxis, each.yaxis):
+            if axis.get_scale() == "log":
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter("{x:g}")
         each.minorticks_off()
         each.grid(True, color=GRID)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     return figure
 
 
@@ -84,7 +88,7 @@ def sensitivity(study: Study) -> Figure:
     parameters = study_columns.parameters(study)
     objectives = [value for value in study_columns.values(study) if value.goal]
     found = {(each.parameter, each.objective): each for each in study.sensitivities}
-    figure, axes = _figure(study, "What matters", len(objectives), len(parameters), 1.9)
+    figure, axes = _figure(study, "What matters", len(objectives), len(parameters), 1.9, same=True)
     for at, each in enumerate(axes):
         value, parameter = objectives[at // len(parameters)], parameters[at % len(parameters)]
         effect = found[parameter.path, value.key]
@@ -103,8 +107,7 @@ def sensitivity(study: Study) -> Figure:
             each.set_ylabel(value.title, fontsize=8)
         if at >= len(axes) - len(parameters):
             each.set_xlabel(parameter.path.replace(".", "\n", 1), fontsize=7.5)
-        each.sharey(axes[at - at % len(parameters)])
-        each.tick_params(axis="y", labelleft=at % len(parameters) == 0, labelsize=7.5)
+        each.tick_params(axis="y", labelsize=7.5)
     return figure
 
 
@@ -146,16 +149,20 @@ def listed(written: Mapping[str, Writer]) -> list[tuple[str, str]]:
     return found
 
 
-def _figure(study: Study, title: str, rows: int, columns: int, height: float) -> tuple[Figure, list[Axes]]:
-    """An empty figure of rows x columns axes, each row `height` inches high."""
+def _figure(
+    study: Study, title: str, rows: int, columns: int, height: float, *, same: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """An empty figure of rows x columns axes, each row `height` inches high and, if `same`, on one scale."""
     from matplotlib.figure import Figure
 
     with styled():
         figure = Figure(figsize=(WIDTH_INCHES, rows * height), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+        axes = (
+            figure.subplots(rows, columns, squeeze=False, sharey="row" if same else "none").ravel().tolist()
+        )
         models = ", ".join(show.printable(model.name) for model in study.models)
-        figure.suptitle(f"{title}: {models} on {show.printable(study.space.base.name)}", x=0.01, ha="left",
-                        fontsize=10.5, fontweight="bold")  # fmt: skip
+        named = f"{title}: {models} on {show.printable(study.space.base.name)}"
+        figure.suptitle(named, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
     return figure, axes
 
 

@@ -27,8 +27,9 @@ const kit = (() => {
         canvas.style.height = height + "px";
       }
       const context = canvas.getContext("2d");
+      if (context.reset) context.reset();  // on paper, which repeats every call, clearRect would wipe what follows too
+      else context.clearRect(0, 0, canvas.width, canvas.height);
       context.setTransform(scale, 0, 0, scale, 0, 0);
-      context.clearRect(0, 0, width, height);
       context.font = FONT;
       return context;
     });

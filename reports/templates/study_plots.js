@@ -237,7 +237,7 @@
     let plot = null, here = -1;
     function draw() {
       const colours = palette(), height = 240, { width, under, over } = layers(host, height);
-      const box = { left: 52, right: width - 10, top: 10, bottom: height - 38 };
+      const box = { left: 52, right: width - 18, top: 10, bottom: height - 38 };
       const sx = scaleOf(column, 0, last, false), sy = scaleOf(column, 0, 1, false);
       const X = (value) => box.left + sx.of(value) * (box.right - box.left), Y = (value) => box.bottom - sy.of(value) * (box.bottom - box.top);
       under.strokeStyle = colours.rule;

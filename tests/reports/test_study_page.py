@@ -391,6 +391,25 @@ def test_paper_has_no_controls(page: Any) -> None:
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
 
 
+def test_nothing_wipes_a_chart_on_paper(page: Any) -> None:
+    """Chromium repeats the calls of a canvas on paper, where clearRect leaves nothing of what comes after it."""
+    page.emulate_media(media="print")
+    assert not page.locator(".chart .layer").first.is_visible()
+    calls = page.evaluate(
+        """() => {
+          let calls = 0;
+          const plain = CanvasRenderingContext2D.prototype.clearRect;
+          CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+            calls += !this.canvas.classList.contains("layer");
+            return plain.apply(this, box);
+          };
+          npusim.repaint();
+          return calls;
+        }"""
+    )
+    assert calls == 0
+
+
 def test_thousands_of_points_stay_small_and_names_stay_text(browser: Any, tmp_path: Path) -> None:
     path = written(made_study(tmp_path / "study", 5000, names=(EVIL, "other")))
     assert path.stat().st_size < MOST_BYTES
