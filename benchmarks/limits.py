@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import peers
+from benchmarks.exploring import exploring
 from benchmarks.measure import (
     BenchmarkError,
     Comparison,
@@ -139,6 +140,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "tiny": tiny,
     "memory": memory,
     "cycles": cycles,
+    "exploring": exploring,
 }
 
 

@@ -92,22 +92,38 @@ def explore(
     from npusim.explore.space_file import read_space
 
     file = read_space(Path(space), overrides)
-    _finish(_search(file, _workloads(models, file), study or Path(f"{Path(space).stem}.study"), jobs, dask))
+    if points and file.sampling.kind == "grid":
+        raise NpusimError("--points: a grid has all its points; choose another --sampler, such as random")
+    _finish(
+        _search(
+            file,
+            _workloads(models, file, Path(space).parent),
+            study or Path(f"{Path(space).stem}.study"),
+            jobs,
+            dask,
+        )
+    )
 
 
 def _plain(value: object) -> object:
     return value.value if isinstance(value, StrEnum) else value
 
 
-def _workloads(models: list[str], file: SpaceFile) -> list[Workload]:
-    """The models of the command line, or those of the space file; the file gives the weights of both."""
+def _workloads(models: list[str], file: SpaceFile, folder: Path) -> list[Workload]:
+    """The models of the command line, or those of the space file in `folder`; the file gives the weights of both."""
     from npusim import api
     from npusim.explore.evaluate import Workload
 
     named = dict.fromkeys(models) or file.models
     if not named:
         raise NpusimError("no model: name one before the space, or in its [models]")
-    return [Workload(name, api.load(name), file.models.get(name, 1.0)) for name in named]
+    paths = {name: name if models else _beside(folder, name) for name in named}
+    return [Workload(name, api.load(path), file.models.get(name, 1.0)) for name, path in paths.items()]
+
+
+def _beside(folder: Path, name: str) -> str | Path:
+    """A model that a space file names: relative to the file, or else a built-in one."""
+    return folder / name if (folder / name).is_file() else name
 
 
 def _search(

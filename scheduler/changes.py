@@ -14,6 +14,7 @@ from npusim.scheduler.compile import Schedule
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import operands, share_in_place
 from npusim.scheduler.tiling import SINGLE, Depth
+from npusim.scheduler.weaves import pair
 
 Change = Callable[[Choices], Choices]
 """Other choices, from those of the best schedule so far."""
@@ -30,6 +31,7 @@ _DEPTHS = (
 _ROOMS = (0.75, 0.5, 0.35, 1.0)
 _LARGE = (1, 2, 4, 8)
 """Parts of the scratchpad; storages that are larger go to DRAM, which makes room for chains."""
+_QUEUE_SHARES = (0.25, 0.35, 0.9, 0.5)
 _LEADS = (2, 32, 128, 8)
 _CUTS = 6
 """Cuts tried per item, the fastest by estimate."""
@@ -53,6 +55,8 @@ def network_changes(best: Schedule) -> Iterator[Change]:
         yield partial(replace, depth=depth)
     for room in _ROOMS:
         yield partial(replace, room=room)
+    for share in _QUEUE_SHARES:
+        yield partial(replace, queue_share=share)
     for lead in _LEADS:
         yield partial(replace, lead_slots=lead)
     if best.chains:
@@ -64,23 +68,22 @@ def network_changes(best: Schedule) -> Iterator[Change]:
 
 
 def item_changes(best: Schedule, index: int) -> Iterator[Change]:
-    """Changes around one item."""
-    item = best.residents.items[index]
-    if isinstance(item.body, Work):
-        if any(index in chain.items for chain in best.chains.values()):
-            yield from _chain_changes(best, index)
-        else:
+    """Changes around one item, those that help most often first."""
+    residents, item = best.residents, best.residents.items[index]
+    work = item.body if isinstance(item.body, Work) else None
+    if work is not None and any(index in chain.items for chain in best.chains.values()):
+        yield from _chain_changes(best, index)
+    elif work is not None:
+        yield from _cut_changes(residents, index)
+        yield from _new_chains(residents, index)
+        if pair(residents, index) is not None:
             for parts in _WEAVES:
                 yield partial(_put, "weaves", index, parts)
-            yield from _cut_changes(best.residents, index)
-            yield from _new_chains(best.residents, index)
+    yield from _residency_changes(residents, index)
+    if work is not None:
         yield partial(_toggle, "unhurried", index)
-        if (
-            item.body.constant_bytes(0, item.body.channels)
-            and best.residents.hardware.dma.decoder_bytes_per_cycle
-        ):
+        if work.constant_bytes(0, work.channels) and residents.hardware.dma.decoder_bytes_per_cycle:
             yield partial(_toggle, "unpacked", index)
-    yield from _residency_changes(best.residents, index)
 
 
 def _cut_changes(residents: Residents, index: int) -> Iterator[Change]:

@@ -43,6 +43,7 @@ class Choices:
     unhurried:  items that load nothing ahead of the tile that needs it.
     depth:      buffers that tiles are sized for.
     room:       share of the free scratchpad that the tiles of a work may fill; the rest is for what comes after it.
+    queue_share: how much of a queue loads that wait may fill, by estimate.
     lead_slots: how many slots before its first use a storage that comes from DRAM may claim its bytes.
     """
 
@@ -57,6 +58,7 @@ class Choices:
     unhurried: frozenset[int] = frozenset()
     depth: Depth = DOUBLE
     room: float = 1.0
+    queue_share: float = 0.5
     lead_slots: int = 8
 
     def key(self) -> tuple[object, ...]:

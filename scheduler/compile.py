@@ -101,7 +101,8 @@ class _Arranged:
 
 def _arranged(network: Network, residents: Residents) -> _Arranged:
     """Cut, place and order; where something finds no room, give it less and try again."""
-    hardware, spare_results = network.hardware, residents.choices.depth.results > 1
+    hardware, choices = network.hardware, residents.choices
+    spare_results = choices.depth.results > 1
     for _ in range(_ATTEMPTS):
         chains = plan_chains(residents, hardware)
         inside = residents.roots.union(*(chain.links for chain in chains.values()))
@@ -113,7 +114,9 @@ def _arranged(network: Network, residents: Residents) -> _Arranged:
         builder = SlotBuilder(residents, layout, host_calls, chains, weaves, hardware)
         try:
             builder.build()
-            timeline = arrange(builder.slots, builder.loads, builder.memory, hardware, spare_results)
+            timeline = arrange(
+                builder.slots, builder.loads, builder.memory, hardware, spare_results, choices.queue_share
+            )
         except DoesNotFit as failure:
             residents.shrink(failure.item)
             continue

@@ -26,6 +26,7 @@ class Network:
     uses:     operator and call of every node.
     aliases:  tensors that share memory because their operator moves nothing.
     searches: the tile searches so far; one schedule after another asks for the same.
+    tile_cycles: what tiles of each item cost, by rows and channels; shared by its searches.
     """
 
     graph: Graph
@@ -34,6 +35,7 @@ class Network:
     items: tuple[Item, ...]
     aliases: Aliases
     searches: dict[SearchKey, TileSearch] = field(default_factory=dict)
+    tile_cycles: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
 
 
 def prepare(graph: Graph, hardware: Hardware) -> Network:

@@ -88,7 +88,9 @@ class Residents:
         key = (index, residency, depth, self.packs(index))
         if key not in searches:
             end = End(index == self._works[0], index == self._works[-1])
-            searches[key] = TileSearch(item.body, residency, self.hardware, depth, self.packs(index), end)
+            tile_cycles = self.network.tile_cycles.setdefault(index, {})
+            packs = self.packs(index)
+            searches[key] = TileSearch(item.body, residency, self.hardware, depth, packs, end, tile_cycles)
         return searches[key]
 
     def depth(self, index: int) -> Depth:

@@ -33,13 +33,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The tiles of an item and their slots; `first`..`last` are all slots in which its operands must live."""
+    """The tiles of an item and their slots; `first`..`last` are all slots in which its operands must live.
+
+    `beside` ones run while the slots of another item between theirs do.
+    """
 
     tiles: list[Tile]
     slots: list[int]
     share_constants: bool
     first: int
     last: int
+    beside: bool = False
 
 
 class SlotBuilder:
@@ -122,14 +126,15 @@ class SlotBuilder:
         first = len(self.item_of_slot)
         tiles: tuple[list[Tile], list[Tile]] = ([], [])
         slots: tuple[list[int], list[int]] = ([], [])
-        for pair in weave.tiles:
-            for stage, tile in enumerate(pair):
-                if tile is not None:
-                    tiles[stage].append(tile)
-                    slots[stage].append(len(self.item_of_slot))
-                    self.item_of_slot.append(weave.items[stage])
+        for row, follows in weave.tiles:
+            for stage, found in enumerate((row, () if follows is None else (follows,))):
+                tiles[stage].extend(found)
+                slots[stage].extend(range(len(self.item_of_slot), len(self.item_of_slot) + len(found)))
+                self.item_of_slot += [weave.items[stage]] * len(found)
         last = len(self.item_of_slot) - 1
-        self._plans += [_Plan(tiles[stage], slots[stage], True, first, last) for stage in (0, 1)]
+        self._plans += [
+            _Plan(tiles[stage], slots[stage], True, first, last, beside=stage == 0) for stage in (0, 1)
+        ]
 
     def _place_residents(self) -> None:
         """Give the resident storages addresses, largest first; they keep them from first to last slot."""
@@ -224,6 +229,7 @@ class SlotBuilder:
                     (*used, target),
                     emit,
                     after,
+                    plan.beside and number > 0,
                 )
             )
         return made

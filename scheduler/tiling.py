@@ -133,7 +133,8 @@ def _constant_traffic(work: Work, hardware: Hardware, pack: bool) -> float:
 class TileSearch:
     """The cuts of one work under one residency: what each needs and costs, and the best that fits.
 
-    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
+    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once. All searches of
+    one work may share them: `tile_cycles`, by rows and channels.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class TileSearch:
         depth: Depth = DOUBLE,
         pack: bool = True,
         end: End = MIDDLE,
+        tile_cycles: dict[tuple[int, int], int] | None = None,
     ) -> None:
         self._work = work
         self._residency = residency
@@ -152,7 +154,8 @@ class TileSearch:
         self._end = end
         self._constant_traffic = _constant_traffic(work, hardware, pack)
         self._load_gap_cycles = hardware.dma.setup_cycles + hardware.cycles_of_ns(hardware.dram.latency_ns)
-        self._tile_cycles: dict[tuple[int, int], int] = {}
+        self._tile_cycles = {} if tile_cycles is None else tile_cycles
+        self._smallest_buffers: int | None = None
         self._best: dict[int, tuple[float, Cut] | None] = {}
 
     @property
@@ -276,14 +279,16 @@ class TileSearch:
 
     def smallest_buffers(self) -> int:
         """Bytes of scratchpad below which no cut fits."""
-        work = self._work
-        step = min(work.channel_step, work.channels) if work.channel_step else work.channels
-        return min(
-            self.buffer_bytes(Cut(row_step, channel_step, outside, keep))
-            for row_step in (1, work.rows)
-            for channel_step in (step, work.channels)
-            for outside, keep in ((True, False), (False, True), (False, False))
-        )
+        if self._smallest_buffers is None:
+            work = self._work
+            step = min(work.channel_step, work.channels) if work.channel_step else work.channels
+            self._smallest_buffers = min(
+                self.buffer_bytes(Cut(row_step, channel_step, outside, keep))
+                for row_step in {1, work.rows}
+                for channel_step in {step, work.channels}
+                for outside, keep in ((True, False), (False, True), (False, False))
+            )
+        return self._smallest_buffers
 
     def best(self, budget_bytes: int) -> tuple[float, Cut] | None:
         """The fastest cut whose buffers fit the budget, with its estimated cycles; None if none fits."""

@@ -55,7 +55,8 @@ class Load:
 class Slot:
     """One computation of an item: builds its instruction once the buffers have addresses.
 
-    `after` gives the copies that take its results to DRAM.
+    `after` gives the copies that take its results to DRAM. `beside` one waits for no slot before it but those of its
+    own item.
     """
 
     item: int
@@ -64,6 +65,7 @@ class Slot:
     buffers: tuple[Buffer, ...]
     emit: Callable[[], Instruction]
     after: Callable[[], list[Instruction]] | None = None
+    beside: bool = False
 
 
 class DoesNotFit(Exception):
@@ -144,11 +146,13 @@ def arrange(
     resident: Allocator,
     hardware: Hardware,
     spare_results: bool = True,
+    queue_share: float = 0.5,
 ) -> Timeline:
     """Put slots and loads into program order and give streaming buffers their addresses.
 
     `resident` already holds what stays in the scratchpad over many slots. With `spare_results`, results that go to
-    DRAM keep off the bytes of those before them while there is room elsewhere. Raises DoesNotFit.
+    DRAM keep off the bytes of those before them while there is room elsewhere. Loads that wait fill no more than
+    `queue_share` of their queue, by estimate. Raises DoesNotFit.
     """
     timeline = Timeline()
     dram = hardware.dram
@@ -157,19 +161,21 @@ def arrange(
     latency = hardware.cycles_of_ns(dram.latency_ns) + hardware.dma.setup_cycles
     # Loads that wait in the queue of their channel must leave room, or they hold up the front end and with it
     # the computations behind them.
-    most_waiting = max(1, hardware.front_end.queue_depth - 2)
+    most_waiting = max(1, int(hardware.front_end.queue_depth * queue_share))
     loads = sorted(loads, key=lambda load: load.needed_slot)
     ready: dict[int, float] = {}
     begins: list[float] = []
     # A load behind a slot is dispatched when that slot is, which at the latest is when it starts.
     now = dma_free = dispatched = 0.0
+    ended: dict[int, float] = {}
     position = 0
     for index, slot in enumerate(slots):
+        behind = ended.get(slot.item, 0.0) if slot.beside else now
         while position < len(loads):
             load = loads[position]
             forced = load.needed_slot <= index
-            until = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
-            waiting = sum(begin > now for begin in begins[-most_waiting:])
+            until = max([behind, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)]) + slot.cycles
+            waiting = sum(begin > behind for begin in begins[-most_waiting:])
             early = dma_free >= until or load.earliest_slot > index or waiting >= most_waiting
             if not forced and early:
                 break
@@ -183,8 +189,9 @@ def arrange(
                 begins.append(max(dma_free, dispatched))
                 dma_free = begins[-1] + load.size_bytes * cycles_per_byte + hardware.dma.setup_cycles
                 ready[id(load.buffer)] = dma_free + latency
-        dispatched = max([now, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)])
-        now = dispatched + slot.cycles
+        dispatched = max([behind, *(ready.get(id(buffer), 0.0) for buffer in slot.buffers)])
+        ended[slot.item] = dispatched + slot.cycles
+        now = max(now, ended[slot.item])
         timeline.add(slot.emit(), slot.layer, slot.buffers)
         if slot.after is not None:
             for copy in slot.after():

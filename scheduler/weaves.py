@@ -18,16 +18,22 @@ from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import operand_tensor
 from npusim.scheduler.tiling import Cut
 
+_PRICE = 1 / 8
+"""Share that counts of the time of the constants, which all come before the first tile: works before hide most."""
+
+_CHUNKS = 8
+"""The constants of a tile take at most this part of the scratchpad, where channels can be cut."""
+
 PARTS = (2, 3, 4, 6, 8, 12, 16)
 """Numbers of row tiles of the first work worth a look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weave:
-    """Items `first` and `first + 1` tile by tile: each tile of the first with what may follow of the second."""
+    """Items `first` and `first + 1` tile by tile: each row of tiles of the first with what may follow of the second."""
 
     first: int
-    tiles: tuple[tuple[Tile, Tile | None], ...]
+    tiles: tuple[tuple[tuple[Tile, ...], Tile | None], ...]
 
     @property
     def items(self) -> tuple[int, int]:
@@ -64,7 +70,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         return 0.0, None
     if any(index in residents.choices.cuts for index in (first, first + 1)):
         return 0.0, None
-    works = _pair(residents, first)
+    works = pair(residents, first)
     if works is None:
         return 0.0, None
     alone = residents.cycles(first) + residents.cycles(first + 1)
@@ -73,16 +79,18 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         if not 1 < parts <= works[0].rows:
             continue
         weave = Weave(first, _tiles(residents, first, works, -(-works[0].rows // parts)))
-        if not _fits(residents, weave, works):
+        if not _fits(residents, weave):
             continue
-        gain = inf if chosen else alone - _cycles(residents, weave, works)
+        gain = inf if chosen else alone - _cycles(residents, weave)
         if gain > best[0]:
             best = gain, weave
     return best
 
 
-def _pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
+def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
     """The works of an item and the next if they may be woven."""
+    if first + 1 >= len(residents.items):
+        return None
     items, storages = residents.items[first : first + 2], residents.storages
     a, b = (item.body for item in items)
     if not isinstance(a, Work) or not isinstance(b, Work):
@@ -110,13 +118,14 @@ def _root(residents: Residents, index: int, operand: tuple[str, int]) -> int:
 
 def _tiles(
     residents: Residents, first: int, works: tuple[Work, Work], row_step: int
-) -> tuple[tuple[Tile, Tile | None], ...]:
+) -> tuple[tuple[tuple[Tile, ...], Tile | None], ...]:
     """Row tiles of the first work, each with the rows of the second that it makes ready."""
     a, b = works
+    channels = Cut(row_step, _channel_step(residents, a), False, True).channels(a)
     base = residents.forest.root(
         operand_tensor(residents.graph, residents.items[first].node, a.output.operand)
     )[1]
-    found: list[tuple[Tile, Tile | None]] = []
+    found: list[tuple[tuple[Tile, ...], Tile | None]] = []
     done = 0
     for row in range(0, a.rows, row_step):
         last = min(row + row_step, a.rows)
@@ -130,7 +139,7 @@ def _tiles(
             - 1
         )
         follows = Tile(done, ready, 0, b.channels) if ready > done else None
-        found.append((Tile(row, last, 0, a.channels), follows))
+        found.append((tuple(Tile(row, last, *each) for each in channels), follows))
         done = max(done, ready)
     return tuple(found)
 
@@ -147,35 +156,50 @@ def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
     return max(ends)
 
 
-def _fits(residents: Residents, weave: Weave, works: tuple[Work, Work]) -> bool:
+def _fits(residents: Residents, weave: Weave) -> bool:
     """Whether the buffers of both works fit beside all that lives while they run."""
     live = set(residents.live(weave.first)).union(residents.live(weave.first + 1))
     size = residents.bytes_of(live)
-    for stage, (index, work) in enumerate(zip(weave.items, works, strict=True)):
-        size += residents.search(index).buffer_bytes(_cut(work, _stage(weave, stage)))
+    for stage, index in enumerate(weave.items):
+        size += residents.search(index).buffer_bytes(_cut(_stage(weave, stage)))
     return size <= residents.capacity_bytes
 
 
+def _channel_step(residents: Residents, work: Work) -> int:
+    """Channels of a tile of the first work: their constants find room between other buffers."""
+    step = work.channels
+    while work.channel_step and work.constant_bytes(0, step) * _CHUNKS > residents.capacity_bytes:
+        smaller = -(-step // (2 * work.channel_step)) * work.channel_step
+        if smaller >= step:
+            break
+        step = smaller
+    return step
+
+
 def _stage(weave: Weave, stage: int) -> list[Tile]:
-    return [tile for tiles in weave.tiles if (tile := tiles[stage]) is not None]
+    if stage == 0:
+        return [tile for tiles, _ in weave.tiles for tile in tiles]
+    return [tile for _, tile in weave.tiles if tile is not None]
 
 
-def _cut(work: Work, tiles: Sequence[Tile]) -> Cut:
-    return Cut(max(tile.rows for tile in tiles), work.channels, channels_outside=False, keep_constants=True)
+def _cut(tiles: Sequence[Tile]) -> Cut:
+    """A cut with the sizes of some tiles, constants kept."""
+    rows, channels = max(tile.rows for tile in tiles), max(tile.channels for tile in tiles)
+    return Cut(rows, channels, channels_outside=False, keep_constants=True)
 
 
-def _cycles(residents: Residents, weave: Weave, works: tuple[Work, Work]) -> float:
+def _cycles(residents: Residents, weave: Weave) -> float:
     """Estimated time of both: a pipeline of two units, or the transfers if they take longer."""
     hardware = residents.hardware
     searches = [residents.search(index) for index in weave.items]
     first = second = 0.0
     for a, b in weave.tiles:
-        first += searches[0].tile_cycles(a.rows, a.channels)
+        first += sum(searches[0].tile_cycles(tile.rows, tile.channels) for tile in a)
         if b is not None:
             second = max(first, second) + searches[1].tile_cycles(b.rows, b.channels)
-    cuts = [_cut(work, _stage(weave, stage)) for stage, work in enumerate(works)]
+    cuts = [_cut(_stage(weave, stage)) for stage in (0, 1)]
     transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, cuts, strict=True))
     tiles = sum(len(_stage(weave, stage)) for stage in (0, 1))
     overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
-    exposed = sum(search.constant_cycles for search in searches) / 4
+    exposed = sum(search.constant_cycles for search in searches) * _PRICE
     return max(second, transfer) + exposed + overhead

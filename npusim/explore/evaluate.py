@@ -95,27 +95,33 @@ class Evaluator:
         return Evaluator, (self.job,)
 
     def record(self, point: int) -> Record:
-        """The record of a point. Raises NpusimError for an objective that a model does not have."""
-        try:
-            return self._record(point, self.job.space.setting(point))
-        except InfeasibleError as fault:
-            return Record(point, reason=str(fault))
+        """The record of a point. Raises NpusimError for an objective that a model does not have.
+
+        Anything else that goes wrong is the reason why the point has no result: the search goes on.
+        """
+        return self._judged(point, lambda: self.job.space.setting(point))
 
     def base(self) -> Record:
         """The record of the hardware that the space varies; it is no point, and its number is -1."""
-        return self._record(-1, {})
+        return self._judged(-1, dict)
+
+    def _judged(self, point: int, setting: Callable[[], Values]) -> Record:
+        try:
+            return self._record(point, setting())
+        except (InfeasibleError, *_NO_PROGRAM) as fault:
+            return Record(point, reason=str(fault))
+        except NpusimError:
+            raise
+        except MemoryError:
+            return Record(point, reason="not enough memory to compile or simulate it")
+        except Exception as fault:
+            words = " ".join(f"{type(fault).__name__}: {fault}".split())
+            return Record(point, reason=f"a fault of npusim, please report it with the hardware: {words}")
 
     def _record(self, point: int, setting: Values) -> Record:
         space, workloads = self.job.space, self.job.workloads
-        try:
-            hardware = space.hardware(setting)
-            runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
-        except InfeasibleError as fault:
-            return Record(point, reason=str(fault))
-        except _NO_PROGRAM as fault:
-            return Record(point, reason=str(fault))
-        except MemoryError:
-            return Record(point, reason="not enough memory to compile or simulate it")
+        hardware = space.hardware(setting)
+        runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
         by_model = [{key: number(run, key) for key in space.keys} for run in runs]
         values = self._combined(by_model)
         if not all(map(math.isfinite, values.values())):
@@ -181,11 +187,11 @@ class _Cache:
             try:
                 found = make()
             except _NO_PROGRAM as fault:
-                found = fault.with_traceback(None)
+                found = fault
             self._made[key] = found
             while len(self._made) > self._kept:
                 self._made.popitem(last=False)
         if isinstance(found, NpusimError):
-            raise found
+            raise found.with_traceback(None)
         result: _Made = found
         return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npusim.explore.base import keep_base
 from npusim.explore.evaluate import Job, Record, Workload
@@ -16,9 +16,6 @@ from npusim.explore.space import Space
 from npusim.explore.space_file import Sampling
 from npusim.explore.study import Study
 from npusim.isa.errors import NpusimError
-
-if TYPE_CHECKING:
-    from npusim.kernels.graph import Graph
 
 FRUITLESS_BATCHES = 20
 """A search whose proposals were all known this often in a row has nothing left to propose."""
@@ -33,7 +30,7 @@ def explore(
     workloads: Sequence[Workload],
     space: Space,
     sampling: Sampling,
-    path: Path,
+    path: str | Path,
     *,
     make_executor: MakeExecutor = executor,
     watch: Watcher | None = None,
@@ -46,7 +43,7 @@ def explore(
     """
     if not workloads:
         raise NpusimError("nothing to explore: give at least one model")
-    folder = Folder(path)
+    folder = Folder(Path(path))
     folder.describe(describe(workloads, space, sampling))
     with folder.writing():
         search = _Search(folder, space, sampling, watch)
@@ -56,11 +53,6 @@ def explore(
         folder.sort(search.known, space)
         keep_base(path, Job(space, tuple(workloads)))
     return Study.open(path)
-
-
-def workload(graph: Graph, weight: float = 1.0, name: str | None = None) -> Workload:
-    """A model of a study."""
-    return Workload(name or graph.name, graph, weight)
 
 
 def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) -> dict[str, Any]:

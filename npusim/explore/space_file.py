@@ -97,14 +97,14 @@ class SpaceFile:
     models: Mapping[str, float]
 
 
-def read_space(path: Path, overrides: Mapping[str, Any] | None = None) -> SpaceFile:
+def read_space(path: str | Path, overrides: Mapping[str, Any] | None = None) -> SpaceFile:
     """Read a space file. `overrides` replace its top-level keys and those of its tables.
 
     Raises SpaceError with every fault in one line.
     """
     shown = str(path)
-    values = read(path, shown, "a space file", SpaceError)
-    return from_values(values, path, overrides)
+    values = read(Path(path), shown, "a space file", SpaceError)
+    return from_values(values, Path(path), overrides)
 
 
 def from_values(

@@ -51,7 +51,7 @@ def _front(study: Study) -> str:
     points = [study.space.point(record.point) for record in study.front]
     varying = [path for path in points[0] if len({point[path] for point in points}) > 1]
     same = [f"{path} = {_value(value)}" for path, value in points[0].items() if path not in varying]
-    head = ["point", *varying, *(f"{each.key}{_goal(each.goal)}" for each in study.objectives)]
+    head = ["point", *_short(varying), *(f"{each.key}{_goal(each.goal)}" for each in study.objectives)]
     rows = [
         [
             str(record.point),
@@ -67,6 +67,12 @@ def _front(study: Study) -> str:
     if same:
         lines.append(f"Everywhere on it: {', '.join(same)}.")
     return "\n".join(lines)
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    """Parameters without their table, where that is clear: the next table has them in full."""
+    last = [path.rpartition(".")[2] for path in paths]
+    return [name if last.count(name) == 1 else path for name, path in zip(last, paths, strict=True)]
 
 
 def _goal(goal: str) -> str:

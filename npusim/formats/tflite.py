@@ -7,7 +7,7 @@ constants are read-only views of the file's bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.formats.flatbuffer import Table
-from npusim.formats.tflite_layer import Layer
+from npusim.formats.tflite_layer import EMPTY_TABLE, Layer
 from npusim.formats.tflite_operators import OPERATORS, Translation
 from npusim.formats.tflite_records import (
     IDENTIFIER,
@@ -25,8 +24,8 @@ from npusim.formats.tflite_records import (
     OperatorRecord,
     TensorRecord,
     decode,
+    inside_the_file,
 )
-from npusim.formats.tflite_schema import OPTIONS, options_name
 from npusim.isa.errors import FormatError, GraphError
 from npusim.isa.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph import Graph, Node, Tensor
@@ -152,6 +151,7 @@ def _numbers(numbers: Sequence[int], tensors: Sequence[Any], where: str) -> tupl
 def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
     """The operators as nodes; gives those results their shapes for which the file says none."""
     skipped = _shape_arithmetic(model)
+    options_class = _options_classes()
     names: dict[str, int] = {}
     nodes = []
     for number, record in enumerate(model.operators):
@@ -164,7 +164,7 @@ def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
         # Converters join the names of all that they fused with ";": the first one tells the layer.
         name = _unique(tensors[outputs[0]].name.split(";")[0], names)
         where = f"layer {_quoted(name)} ({record.kind} version {record.version}, operator {number})"
-        node = _node(name, where, record, tensors, model.data)
+        node = _node(name, where, record, tensors, options_class)
         nodes.append(node)
         if (shapes := OPERATORS[record.kind].shapes) is not None:
             for output, shape in zip(outputs, shapes(dict(node.attributes)), strict=True):
@@ -195,7 +195,19 @@ def _shape_arithmetic(model: ModelRecord) -> set[int]:
     return skipped
 
 
-def _node(name: str, where: str, record: OperatorRecord, tensors: Sequence[Tensor], data: bytes) -> Node:
+def _options_classes() -> Callable[[str], Any]:
+    import tflite
+
+    return lambda name: getattr(tflite, name)
+
+
+def _node(
+    name: str,
+    where: str,
+    record: OperatorRecord,
+    tensors: Sequence[Tensor],
+    options_class: Callable[[str], Any],
+) -> Node:
     row = OPERATORS.get(record.kind)
     if row is None:
         raise FormatError(f"{where}: operator {record.kind} is not supported by the TFLite reader")
@@ -209,7 +221,7 @@ def _node(name: str, where: str, record: OperatorRecord, tensors: Sequence[Tenso
         outputs=tuple(tensors[output].type for output in record.outputs),
         constants=tuple(None if operand is None else operand.data for operand in operands),
         intermediates=tuple(tensors[operand].type for operand in record.intermediates),
-        options=_options(where, record, row, data),
+        options=_options(where, record, row, options_class),
         custom_options=record.custom_options,
     )
     inputs = record.inputs
@@ -230,16 +242,21 @@ def _check_counts(where: str, record: OperatorRecord, row: Translation) -> None:
         raise GraphError(f"{where}: has {len(record.outputs)} outputs, must have {row.results}")
 
 
-def _options(where: str, record: OperatorRecord, row: Translation, data: bytes) -> Table | None:
+def _options(
+    where: str, record: OperatorRecord, row: Translation, options_class: Callable[[str], Any]
+) -> Any | None:
     """The options table of an operator; one that the file leaves out has all its defaults."""
     if row.options is None:
         return None
-    code, fields = OPTIONS[row.options]
-    if record.options_kind not in (0, code):
-        raise FormatError(f"{where}: has {options_name(record.options_kind)}, must have {row.options}")
-    if record.options_kind == 0 or record.options is None:
-        return Table.empty(fields)
-    return Table(data, record.options, fields)
+    if record.options_kind not in ("NONE", row.options):
+        raise FormatError(f"{where}: has {record.options_kind}, must have {row.options}")
+    with inside_the_file(f"{where}: options"):
+        options = options_class(row.options)()
+        if record.options_kind == "NONE" or record.options is None:
+            options.Init(EMPTY_TABLE, 4)
+        else:
+            options.Init(record.options.Bytes, record.options.Pos)
+    return options
 
 
 def _unique(name: str, uses: dict[str, int]) -> str:

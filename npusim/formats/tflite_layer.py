@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -10,17 +11,19 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.formats.flatbuffer import Table
 from npusim.formats.tflite_records import inside_the_file
 from npusim.isa.errors import FormatError, GraphError
 from npusim.isa.tensor import Array, TensorType
+
+EMPTY_TABLE = struct.pack("<HHi", 4, 4, 4)
+"""A flatbuffers table at byte 4 whose vtable, at byte 0, has no entry: every field has its default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
     """`inputs`, `outputs` and `constants` are in the file's operand order; absent or not constant is None.
 
-    `options` is the table of the operator's options, or None if it has none.
+    `options` is an instance of the generated class of the operator's options, or None if it has none.
     """
 
     where: str
@@ -28,7 +31,7 @@ class Layer:
     outputs: tuple[TensorType, ...]
     constants: tuple[Array | None, ...]
     intermediates: tuple[TensorType, ...]
-    options: Table | None
+    options: Any
     custom_options: NDArray[np.uint8]
 
     def fail(self, text: str) -> NoReturn:
@@ -40,7 +43,7 @@ class Layer:
     def option(self, field: str) -> Any:
         """The value of a field of the options table."""
         with inside_the_file(f"{self.where}: option {field}"):
-            return None if self.options is None else self.options.number(field)
+            return getattr(self.options, field)()
 
     def whole(self, field: str, least: int) -> int:
         """An integer option that may not be smaller than `least`."""

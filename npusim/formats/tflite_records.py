@@ -1,8 +1,8 @@
 """The records of a TFLite file as plain values, taken out with every offset, length and index checked.
 
-Tables of a FlatBuffer (`npusim.formats.flatbuffer`) may refer to anywhere and vectors may claim any length.
-Nothing else of the reader touches the raw file, so what comes out of `decode` is as safe as a value made by hand,
-though not yet meaningful: that is for `npusim.formats.tflite`.
+The accessors that flatc generated (PyPI package `tflite`) trust the file: an offset may lead anywhere and a
+vector may claim any length. Nothing else of the reader touches the raw file, so what comes out of `decode`
+is as safe as a value made by hand, though not yet meaningful: that is for `npusim.formats.tflite`.
 
 Source of the layout: tensorflow/lite/schema/schema.fbs, file identifier TFL3, schema version 3.
 """
@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.formats.flatbuffer import OFFSET_BYTES, Table
-from npusim.formats.tflite_schema import TABLES, TYPES, operator_name
 from npusim.isa.errors import FormatError
 
 IDENTIFIER = b"TFL3"
@@ -27,6 +25,10 @@ SCHEMA_VERSION = 3
 _MOST_RECORDS = 1 << 16
 _MOST_DIMENSIONS = 8
 _LONGEST_NAME = 4096
+_BUFFER_DATA_SLOT = 4
+_BUILTIN_CODE_SLOT = 10
+_OFFSET_BYTES = 4
+_INT32 = struct.Struct("<i")
 
 Data = NDArray[np.uint8]
 _ACCESS_FAULTS = (struct.error, LookupError, TypeError, ValueError, OverflowError, AssertionError)
@@ -55,8 +57,8 @@ class TensorRecord:
 class OperatorRecord:
     """A row of SubGraph.operators. `kind` is the builtin operator's name or "CUSTOM" and the custom one's.
 
-    `options_kind` is the code of the table that lies at `options` in the file (None without one). An absent
-    optional input is None.
+    `options_kind` names the table that `options` (a flatbuffers Table, or None) is of. An absent optional
+    input is None.
     """
 
     kind: str
@@ -64,8 +66,8 @@ class OperatorRecord:
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
     intermediates: tuple[int, ...]
-    options_kind: int
-    options: int | None
+    options_kind: str
+    options: Any
     custom_options: Data
 
 
@@ -73,7 +75,6 @@ class OperatorRecord:
 class ModelRecord:
     """The first subgraph of a file. `buffers` are read-only views of the file's bytes (uint8, 1-D)."""
 
-    data: bytes
     buffers: tuple[Data, ...]
     tensors: tuple[TensorRecord, ...]
     operators: tuple[OperatorRecord, ...]
@@ -82,7 +83,7 @@ class ModelRecord:
 
 
 class inside_the_file:
-    """Makes a FormatError of what the accessors of tables raise when an offset leads out of the file.
+    """Makes a FormatError of what the generated accessors raise when an offset leads out of the file.
 
     To stand around accessors only, so that it cannot hide a fault of our own. A class, because a generator
     takes three times as long and this is entered thousands of times.
@@ -108,7 +109,9 @@ class inside_the_file:
 def decode(data: bytes) -> ModelRecord:
     """The records of the file `data`; raises FormatError, and never reads more than a few times the file."""
     _check_header(data)
-    return _Decoder(data).model()
+    import tflite  # here because it imports the classes of all tables of the schema, some 65 ms
+
+    return _Decoder(data, tflite).model()
 
 
 def _check_header(data: bytes) -> None:
@@ -116,6 +119,10 @@ def _check_header(data: bytes) -> None:
         raise FormatError(f"truncated: {len(data)} bytes, a TFLite file has at least 8")
     if data[4:8] != IDENTIFIER:
         raise FormatError(f"not a TFLite file: identifier {data[4:8]!r} at byte 4, should be {IDENTIFIER!r}")
+
+
+def _names_by_code(enumeration: type) -> dict[int, str]:
+    return {code: name for name, code in vars(enumeration).items() if name[0].isupper()}
 
 
 def _text(raw: bytes) -> str:
@@ -128,27 +135,30 @@ class _Decoder:
     """Reads one file. `_budget` is what vectors may still take: they can only exceed the file by overlapping,
     and a damaged file whose million operators share one long vector must not take an hour."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, schema: Any) -> None:
         self._data = data
+        self._schema = schema
         self._budget = 4 * len(data)
+        self._operator_names = _names_by_code(schema.BuiltinOperator)
+        self._options_names = _names_by_code(schema.BuiltinOptions)
+        self._type_names = _names_by_code(schema.TensorType)
 
     def model(self) -> ModelRecord:
         with inside_the_file("model table"):
-            model = Table.root(self._data, TABLES["Model"])
-            version = model.number("Version")
+            model = self._schema.Model.GetRootAs(self._data)
+            version = model.Version()
         if version != SCHEMA_VERSION:
             raise FormatError(f"schema version {version}, may be {SCHEMA_VERSION}")
-        codes = self._tables(model, "OperatorCodes", "OperatorCode", "operator codes")
+        codes = self._tables(model, "OperatorCodes", "operator codes")
         kinds = [self._operator_code(code, f"operator code {i}") for i, code in enumerate(codes)]
-        buffers = self._tables(model, "Buffers", "Buffer", "buffers")
-        subgraphs = self._tables(model, "Subgraphs", "SubGraph", "subgraphs")
+        buffers = self._tables(model, "Buffers", "buffers")
+        subgraphs = self._tables(model, "Subgraphs", "subgraphs")
         if not subgraphs:
             raise FormatError("the model has no subgraph, needs one")
         subgraph = subgraphs[0]
-        tensors = self._tables(subgraph, "Tensors", "Tensor", "tensors")
-        operators = self._tables(subgraph, "Operators", "Operator", "operators")
+        tensors = self._tables(subgraph, "Tensors", "tensors")
+        operators = self._tables(subgraph, "Operators", "operators")
         return ModelRecord(
-            data=self._data,
             buffers=tuple(self._buffer(buffer, f"buffer {i}") for i, buffer in enumerate(buffers)),
             tensors=tuple(self._tensor(tensor, f"tensor {i}") for i, tensor in enumerate(tensors)),
             operators=tuple(self._operator(row, kinds, f"operator {i}") for i, row in enumerate(operators)),
@@ -166,50 +176,59 @@ class _Decoder:
         if self._budget < 0:
             raise FormatError(f"{where}: overlaps other parts of the file, which is damaged")
 
-    def _tables(self, owner: Table, field: str, kind: str, where: str) -> list[Table]:
+    def _tables(self, owner: Any, field: str, where: str) -> list[Any]:
         """A vector of tables."""
         with inside_the_file(where):
-            length = owner.count(field)
-        self._charge(OFFSET_BYTES * length, where)
+            length = getattr(owner, field + "Length")()
+        self._charge(_OFFSET_BYTES * length, where)
         if length > _MOST_RECORDS:
             raise FormatError(f"{where}: {length} rows, may be at most {_MOST_RECORDS}")
         with inside_the_file(where):
-            return owner.tables(field, TABLES[kind])
+            item = getattr(owner, field)
+            return [item(index) for index in range(length)]
 
-    def _vector(self, owner: Table, field: str, where: str) -> NDArray[Any]:
+    def _vector(self, owner: Any, field: str, where: str) -> NDArray[Any]:
         """A vector of numbers, as a view of the file; numpy sees to it that it lies inside."""
         with inside_the_file(where):
-            values = owner.vector(field)
-        if values is None:
+            values = getattr(owner, field + "AsNumpy")()
+        if not isinstance(values, np.ndarray):  # the accessors say 0 when the vector is absent
             return _EMPTY
         self._charge(values.nbytes, where)
         return values
 
-    def _integers(self, owner: Table, field: str, where: str) -> tuple[int, ...]:
+    def _integers(self, owner: Any, field: str, where: str) -> tuple[int, ...]:
         return tuple(self._vector(owner, field, where).tolist())
 
-    def _operator_code(self, code: Table, where: str) -> tuple[str, int, bool]:
+    def _operator_code(self, code: Any, where: str) -> tuple[str, int, bool]:
         """Name, version, and whether it is a custom operator.
 
         Old files have only the first of the two codes, new ones both; the larger is meant.
         """
         with inside_the_file(where):
-            number = max(code.number("DeprecatedBuiltinCode"), code.number("BuiltinCode"))
-            custom = code.text("CustomCode")
-            version = code.number("Version")
-        name = operator_name(number)
+            # Not BuiltinCode(): that accessor was patched to ignore the new code where it is small.
+            table = code._tab
+            field = table.Offset(_BUILTIN_CODE_SLOT)
+            new_code = _INT32.unpack_from(self._data, table.Pos + field)[0] if field else 0
+            number = max(code.DeprecatedBuiltinCode(), new_code)
+            custom = code.CustomCode()
+            version = code.Version()
+        name = self._operator_names.get(number, f"builtin operator {number}")
         if name != "CUSTOM":
             return name, version, False
         return f"CUSTOM {_text(custom[:_LONGEST_NAME])}" if custom else name, version, True
 
-    def _buffer(self, buffer: Table, where: str) -> Data:
+    def _buffer(self, buffer: Any, where: str) -> Data:
         """The bytes of a buffer: a vector of the flatbuffer, or an offset and size beyond it."""
         with inside_the_file(where):
-            # `vector` would do, but could not say where a truncated file should have ended.
-            start, size_bytes = buffer.span("Data")
-            if not size_bytes:
-                start = buffer.number("Offset")
-                size_bytes = buffer.number("Size") if start else 0
+            # DataAsNumpy would do, but could not say where a truncated file should have ended.
+            table = buffer._tab
+            field = table.Offset(_BUFFER_DATA_SLOT)
+            size_bytes = table.VectorLen(field) if field else 0
+            if size_bytes:
+                start = table.Vector(field)
+            else:
+                start = buffer.Offset()
+                size_bytes = buffer.Size() if start else 0
         return self._span(start, size_bytes, where)
 
     def _span(self, start: int, size_bytes: int, where: str) -> Data:
@@ -223,14 +242,14 @@ class _Decoder:
             )
         return np.frombuffer(self._data, np.uint8, size_bytes, start)
 
-    def _tensor(self, tensor: Table, where: str) -> TensorRecord:
+    def _tensor(self, tensor: Any, where: str) -> TensorRecord:
         with inside_the_file(where):
-            name = tensor.text("Name") or b""
-            kind = tensor.number("Type")
-            buffer = tensor.number("Buffer")
-            variable = tensor.number("IsVariable")
-            sparse = tensor.table("Sparsity", {}) is not None
-            quantization = tensor.table("Quantization", TABLES["QuantizationParameters"])
+            name = tensor.Name() or b""
+            kind = tensor.Type()
+            buffer = tensor.Buffer()
+            variable = tensor.IsVariable()
+            sparse = tensor.Sparsity() is not None
+            quantization = tensor.Quantization()
         if len(name) > _LONGEST_NAME:
             raise FormatError(f"{where}: name of {len(name)} bytes, may have {_LONGEST_NAME}")
         shape = self._vector(tensor, "Shape", where)
@@ -241,12 +260,12 @@ class _Decoder:
         if quantization is not None:
             scales = self._vector(quantization, "Scale", where)
             zero_points = self._vector(quantization, "ZeroPoint", where)
-            if scales.size > 1:
-                with inside_the_file(where):
-                    axis = quantization.number("QuantizedDimension")
+        if scales.size > 1:
+            with inside_the_file(where):
+                axis = quantization.QuantizedDimension()
         return TensorRecord(
             name=_text(name),
-            kind=TYPES[kind] if 0 <= kind < len(TYPES) else f"type {kind}",
+            kind=self._type_names.get(kind, f"type {kind}"),
             shape=tuple(shape.tolist()),
             buffer=buffer,
             variable=variable,
@@ -256,11 +275,11 @@ class _Decoder:
             axis=axis,
         )
 
-    def _operator(self, row: Table, kinds: list[tuple[str, int, bool]], where: str) -> OperatorRecord:
+    def _operator(self, row: Any, kinds: list[tuple[str, int, bool]], where: str) -> OperatorRecord:
         with inside_the_file(where):
-            code = row.number("OpcodeIndex")
-            options_kind = row.number("BuiltinOptionsType")
-            options = row.table("BuiltinOptions", {})
+            code = row.OpcodeIndex()
+            options_kind = row.BuiltinOptionsType()
+            options = row.BuiltinOptions()
         if code >= len(kinds):
             raise FormatError(f"{where}: operator code {code}, the model has {len(kinds)}")
         kind, version, custom = kinds[code]
@@ -271,16 +290,16 @@ class _Decoder:
             inputs=tuple(None if index == -1 else index for index in inputs),
             outputs=self._integers(row, "Outputs", where),
             intermediates=self._integers(row, "Intermediates", where),
-            options_kind=options_kind,
-            options=None if options is None else options.position,
+            options_kind=self._options_names.get(options_kind, f"options {options_kind}"),
+            options=options,
             custom_options=self._custom_options(row, where) if custom else _EMPTY,
         )
 
-    def _custom_options(self, row: Table, where: str) -> Data:
+    def _custom_options(self, row: Any, where: str) -> Data:
         """The options of a custom operator: a vector, or in large models an offset and size beyond it."""
         inline = self._vector(row, "CustomOptions", where)
         if inline.size:
             return inline
         with inside_the_file(where):
-            start, size_bytes = row.number("LargeCustomOptionsOffset"), row.number("LargeCustomOptionsSize")
+            start, size_bytes = row.LargeCustomOptionsOffset(), row.LargeCustomOptionsSize()
         return self._span(start, size_bytes, f"custom options of {where}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from npusim import models
 from npusim.cli import app
 from npusim.explore.evaluate import Record
 from npusim.explore.terminal import Watch
@@ -45,7 +46,7 @@ def test_a_search_from_the_command_line(space: Path) -> None:
     status, out, err = npusim("explore", space, "-j", "1")
     assert (status, err) == (0, "")
     assert out.startswith("digits_cnn on edge-128: 12 points, ")
-    assert "Pareto front:\npoint  mac_array.rows  clock_mhz" in out
+    assert "Pareto front:\npoint  rows  clock_mhz" in out
     assert "inferences_per_s (max)" in out
     assert re.search(r"clock_mhz +\d+\.\d %", out)
     assert "chips.study: points.csv, front.csv, points.parquet" in out
@@ -84,6 +85,7 @@ def test_options_go_before_the_file(space: Path) -> None:
         (["no_such_model", "chips.toml"], "no_such_model: neither a file nor a built-in model"),
         (["chips.toml", "--dask", "tcp://127.0.0.1:9", "-j", "2"], "--jobs: the cluster decides with --dask"),
         (["chips.toml", "--objective", "speed"], 'chips.toml: 1 fault: objectives[0]: "speed": no such key'),
+        (["chips.toml", "--points", "3"], "--points: a grid has all its points; choose another --sampler"),
         (["digits_cnn"], "digits_cnn: cannot be read: No such file or directory"),
         (["chips.toml", "--study", "chips.toml"], "chips.toml: is there, and is not a study"),
     ],
@@ -98,6 +100,18 @@ def test_mistakes(words: list[str], fault: str, space: Path) -> None:
 def test_without_a_model(space: Path) -> None:
     space.write_text(SPACE.partition("[models]")[0])
     assert npusim("explore", space)[2] == "npusim: no model: name one before the space, or in its [models]\n"
+
+
+def test_models_lie_beside_the_space(space: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = models.path_or_bytes("ds_cnn")
+    content = made if isinstance(made, bytes) else Path(made).read_bytes()
+    (space.parent / "mine.tflite").write_bytes(content)
+    space.write_text(SPACE.replace("digits_cnn", '"mine.tflite"'))
+    (space.parent / "elsewhere").mkdir()
+    monkeypatch.chdir(space.parent / "elsewhere")
+    status, out, _ = npusim("explore", space, "-j", "1")
+    assert status == 0
+    assert out.startswith("mine.tflite on edge-128: 12 points")
 
 
 def test_nothing_feasible(space: Path) -> None:

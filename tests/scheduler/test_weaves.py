@@ -109,5 +109,5 @@ def test_a_tile_follows_when_its_rows_are_there() -> None:
     # Output rows 0..6 of the pool need input rows 0..14, row 7 needs row 16 as well.
     network = prepare(GRAPHS["pool"], EDGE)
     (weave,) = schedule(network, Choices(weaves={0: 2})).weaves.values()
-    rows = [(a.first_row, a.last_row, b and (b.first_row, b.last_row)) for a, b in weave.tiles]
+    rows = [(a.first_row, a.last_row, b and (b.first_row, b.last_row)) for (a,), b in weave.tiles]
     assert rows == [(0, 16, (0, 7)), (16, 32, (7, 16))]
