@@ -108,7 +108,8 @@ def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts
     for component, amounts in _priced(execution.layer_actions[:-1], program).items():
         cause = _CAUSES.get(component, _EVERYONE)
         if cause not in by_unit:
-            weights = np.where(np.isin(trace.unit, [int(unit) for unit in cause]), duration, 0.0)
+            causes = np.array([unit in cause for unit in Unit])
+            weights = np.where(causes[trace.unit], duration, 0.0)
             by_unit[cause] = weights, np.bincount(layers, weights, count).astype(np.float64)
         weights, sums = by_unit[cause]
         shares = np.divide(amounts, sums, out=np.zeros_like(amounts), where=sums > 0)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 WIDTH_INCHES = 9.0
 LABELLED_LAYERS = 6
+LEAST_LABELLED = 0.02
 LISTED_LAYERS = 24
 MOST_BARS = 20_000
 POWER_WINDOWS = 500
@@ -104,6 +105,7 @@ def roofline(result: RunResult) -> Figure:
     x = np.array([low, roof.ridge_macs_per_byte, high])
     axes.plot(x, np.minimum(roof.peak_macs_per_cycle, x * roof.bytes_per_cycle), color=INK, linewidth=1.4)
     axes.set(xscale="log", yscale="log", xlim=(low, high))
+    axes.margins(y=0.12)
     total = max(int(result.cycles), 1)
     for point in roof.points:
         axes.scatter(
@@ -118,19 +120,20 @@ def roofline(result: RunResult) -> Figure:
     labelled: list[tuple[float, float]] = []
     for point in sorted(known, key=lambda point: -point.layer.cycles):
         at = (point.macs_per_byte or 0.0, point.macs_per_cycle)
-        if len(labelled) == LABELLED_LAYERS or any(_near(at, other) for other in labelled):
+        small = point.layer.cycles < LEAST_LABELLED * total
+        if small or len(labelled) == LABELLED_LAYERS or any(_near(at, other) for other in labelled):
             continue
         labelled.append(at)
         name = show.shortened(main_name(point.layer.name), 28)
-        right = at[0] > high / 30
-        axes.annotate(name, at, xytext=(-7 if right else 7, -11), textcoords="offset points", fontsize=7.5,
-                      ha="right" if right else "left")  # fmt: skip
+        above = 6 + (point.layer.cycles / total * 470) ** 0.5
+        axes.annotate(name, at, xytext=(0, above), textcoords="offset points", fontsize=7.5, ha="center",
+                      bbox={"facecolor": "white", "alpha": 0.75, "pad": 0.6, "linewidth": 0})  # fmt: skip
     axes.axhline(roof.peak_macs_per_cycle, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
     axes.text(
         low * 1.1, roof.peak_macs_per_cycle * 1.08, f"{roof.peak_macs_per_cycle:g} MACs/cycle", color=FAINT
     )
     bandwidth = f"{result.hardware.dram.bandwidth_gb_per_s:g} GB/s"
-    axes.text(low * 1.1, low * 1.1 * roof.bytes_per_cycle * 1.7, bandwidth, color=FAINT)
+    axes.text(low * 4, low * 4 * roof.bytes_per_cycle / 2.4, bandwidth, color=FAINT)
     bounds = dict.fromkeys(point.layer.bound_by for point in roof.points)
     _legend(figure, {f"bound by {BOUND_NAMES[each]}": RESOURCE_COLOURS[each] for each in bounds})
     axes.set(xlabel="MACs per byte of DRAM traffic", ylabel="MACs per cycle")

@@ -122,12 +122,9 @@ def render(result: RunResult, files: Sequence[tuple[str, str]] = ()) -> str:
 
 def _context(result: RunResult) -> dict[str, Any]:
     """What the template shows; everything that is computed for it."""
-    from npusim import __version__
-
     return {
         "result": result,
         "hardware": result.hardware,
-        "version": __version__,
         "machine": machine(result),
         "cpu": cpu(result),
         "verdicts": _verdicts(result),

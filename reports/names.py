@@ -112,13 +112,13 @@ COMPONENT_COLOURS: Mapping[str, str] = {
 }
 
 CAUSE_COLOURS: Mapping[str, str] = {
-    "edge_tiles": "#1f6fb2",
-    "fill_drain": "#4688c4",
-    "port": "#74a6d6",
-    "output_stage": "#a5c8ea",
+    "edge_tiles": "#12a3b4",
+    "fill_drain": "#6fc6d0",
+    "port": "#8ab4de",
+    "output_stage": "#bcd2ec",
     "vector_overhead": "#5bb89f",
-    "dram_traffic": "#a3430d",
-    "dram_overhead": "#c2561a",
+    "dram_traffic": "#a33a3a",
+    "dram_overhead": "#d98c8c",
     "mac": "#2d4f75",
     "vector": "#0b8a6b",
     "host": "#9a4f92",
@@ -136,7 +136,8 @@ CAUSE_COLOURS: Mapping[str, str] = {
     "prefetched": "#3f8f3a",
     "overlapped": "#7cb874",
 }
-"""Blue: inside the MAC array; red to yellow: memory; purple: queues; grey: beginning and end; green: gains."""
+"""Cyan and pale blue: inside the MAC array; red to yellow: memory; purple: queues; grey: beginning and end; light
+green: gains. None is the colour of a resource that it can stand beside in a bar."""
 
 REGION_COLOURS: Mapping[str, str] = {
     "constants": "#c2561a",

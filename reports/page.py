@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,10 +43,9 @@ def page(template: str, scripts: Sequence[str], data: object, **values: Any) -> 
     sources = [(TEMPLATES / name).read_text("utf-8").strip() for name in scripts]
     hashes = " ".join(f"'sha256-{b64encode(sha256(each.encode()).digest()).decode()}'" for each in sources)
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
+    shown = {"version": version("npusim"), "policy": policy, "scripts": sources} | values
     rendered: str = (
-        _environment()
-        .get_template(template)
-        .render(policy=policy, scripts=sources, island=island(data), colours=_colours(), **values)
+        _environment().get_template(template).render(island=island(data), colours=_colours(), **shown)
     )
     return rendered
 

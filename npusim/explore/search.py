@@ -51,7 +51,7 @@ def explore(
             with closing(make_executor(Job(space, tuple(workloads)))) as executor:
                 search.run(executor)
         folder.sort(search.known, space)
-        keep_base(path, Job(space, tuple(workloads)))
+        keep_base(folder.path, Job(space, tuple(workloads)))
     return Study.open(path)
 
 

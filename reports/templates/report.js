@@ -414,10 +414,16 @@
     if (make) chart(host, make());
     else roofline(host);
   });
-  document.querySelectorAll("a[data-layer]").forEach((link) => link.addEventListener("click", () => {
-    const [begin, end] = data.spans[Number(link.dataset.layer)];
-    if (begin !== null) focus(begin, end);
+  // The name of a layer shows the cycles that it owns; without any, those of its instructions.
+  const ends = ascending(data.turns.ends);
+  const mine = (layer) => data.turns.layer.map((each, i) => (each === layer ? i : -1)).filter((i) => i >= 0);
+  document.querySelectorAll("a[data-layer]").forEach((link) => link.addEventListener("click", (event) => {
+    const layer = Number(link.dataset.layer), turns = mine(layer);
+    const [begin, end] = turns.length ? [ends[turns[0] - 1] ?? 0, ends[turns[turns.length - 1]]] : data.spans[layer];
+    event.preventDefault();
+    document.getElementById("timeline").scrollIntoView();
     document.querySelector('[data-chart="units"]').focus({ preventScroll: true });
+    focus(begin, end);
   }));
   set(axis.from, axis.to);
   changed();

@@ -63,7 +63,7 @@ const overTime = (() => {
     if (context.measureText(text).width <= width) return text;
     const letter = context.measureText("m").width * 0.75;
     let keep = Math.floor(width / letter) - 1;
-    for (; keep >= 3; keep -= 1) {  // the end is kept, where names of layers differ
+    for (; keep >= 6; keep -= 1) {  // the end is kept, where names of layers differ
       const short = "\u2026" + text.slice(text.length - keep);
       if (context.measureText(short).width <= width) return short;
     }

@@ -155,6 +155,15 @@ def test_every_cause_component_and_unit_has_a_name_and_a_colour() -> None:
     assert {*names.UNIT_NAMES, *names.BOUND_NAMES} <= set(names.RESOURCE_COLOURS)
 
 
+def test_the_bound_and_its_losses_have_different_colours() -> None:
+    inside = {"mac": ("edge_tiles", "fill_drain", "port", "output_stage"), "vector": ("vector_overhead",)}
+    inside |= {"dram": ("dram_traffic", "dram_overhead", "instruction_fetch")}
+    for bound, causes in inside.items():
+        colours = [names.RESOURCE_COLOURS[bound], *(names.CAUSE_COLOURS[cause] for cause in causes)]
+        assert len(set(colours)) == len(colours)
+    assert len(set(names.CAUSE_COLOURS.values())) == len(names.CAUSE_COLOURS)
+
+
 def test_names_from_files_are_text() -> None:
     source = html.render(hostile())
     outline = Outline(source)
