@@ -85,7 +85,7 @@ class Constants:
 
 
 RowsNeeded = Callable[[int, int], tuple[int, int]]
-"""Output rows [first, last) -> input rows [first, last) that they need."""
+"""Output rows [first, last) -> input rows [first, last) that they need. Later output rows need no earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,17 @@ twice; in return no intermediate goes to DRAM. All constants of the stages stay 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from npusim.isa.hardware import Hardware
-from npusim.kernels.work import OperandRef, Tile, Work
+from npusim.kernels.work import Tile, Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Band
 from npusim.scheduler.residency import Residents
-from npusim.scheduler.storage import operand_tensor
-from npusim.scheduler.tiling import PARTS, output_bytes
+from npusim.scheduler.tiling import PARTS, Depth, TileSearch, band_bytes, output_bytes
 
 LONGEST = 8
 """Most stages of one chain; every stage adds rows that are computed twice."""
@@ -46,22 +47,27 @@ class Chain:
 
     def bands(self, works: Sequence[Work]) -> list[list[Tile]]:
         """For each band, the tile of each stage: all channels of the rows that the later stages need."""
-        last = works[-1].rows
         positions = [link.position for link in self.between]
         return [
-            _tiles(works, positions, first, min(first + self.row_step, last))
-            for first in range(0, last, self.row_step)
+            [
+                Tile(first, last, 0, work.channels)
+                for work, (first, last) in zip(
+                    works, _band(works, positions, begin, self.row_step), strict=True
+                )
+            ]
+            for begin in range(0, works[-1].rows, self.row_step)
         ]
 
 
-def _tiles(works: Sequence[Work], positions: Sequence[int], first: int, last: int) -> list[Tile]:
-    """The tiles of all stages for rows [first, last) of the last one."""
-    tiles = [Tile(first, last, 0, works[-1].channels)]
-    for stage in range(len(works) - 2, -1, -1):
-        _, needed = works[stage + 1].inputs[positions[stage]]
-        first, last = needed(first, last)
-        tiles.insert(0, Tile(first, last, 0, works[stage].channels))
-    return tiles
+def _band(
+    works: Sequence[Work], positions: Sequence[int], begin: int, row_step: int
+) -> list[tuple[int, int]]:
+    """The rows [first, last) of all stages for the band of the last one that begins at a row."""
+    found = [(begin, min(begin + row_step, works[-1].rows))]
+    for stage in range(len(works) - 1, 0, -1):
+        _, needed = works[stage].inputs[positions[stage - 1]]
+        found.append(needed(*found[-1]))
+    return found[::-1]
 
 
 def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
@@ -120,8 +126,8 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
             return
         # A result may take the place of an input of its own stage, row by row. What an earlier stage reads it must
         # not touch: later bands read those rows again.
-        read.update(_root(residents, index, rows.operand) for rows, _ in item.body.inputs)
-        if _root(residents, index + 1, following.body.output.operand) in read:
+        read.update(root for root, _ in residents.inputs(index))
+        if residents.output(index + 1)[0] in read:
             return
         yield link
 
@@ -130,35 +136,18 @@ def _link(residents: Residents, index: int, work: Work, following: Work) -> Link
     """What an item hands to the next if nobody else touches it, it has no place in the scratchpad, and both see the
     same rows in it.
     """
-    forest = residents.forest
-    tensor = operand_tensor(residents.graph, residents.items[index].node, work.output.operand)
-    root, offset = forest.root(tensor)
+    root, offset = residents.output(index)
     storage = residents.storages[root]
     private = (storage.first, storage.last, storage.writes) == (index, index + 1, [index])
     if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
         return None
-    node = residents.items[index + 1].node
-    positions = [
-        position
-        for position, (rows, _) in enumerate(following.inputs)
-        if forest.root(operand_tensor(residents.graph, node, rows.operand)) == (root, 0)
-    ]
+    positions = [position for position, part in enumerate(residents.inputs(index + 1)) if part == (root, 0)]
     if len(positions) != 1 or work.output.offset_bytes:
         return None
     taken, made = following.inputs[positions[0]][0], work.output
     if (taken.count, taken.row_bytes, taken.offset_bytes) != (made.count, made.row_bytes, 0):
         return None
     return Link(root, positions[0])
-
-
-def _root(residents: Residents, index: int, operand: OperandRef) -> int:
-    """The root tensor of an operand of an item."""
-    return residents.forest.root(operand_tensor(residents.graph, residents.items[index].node, operand))[0]
-
-
-def _works(residents: Residents, items: Sequence[int]) -> list[Work]:
-    bodies = [residents.items[index].body for index in items]
-    return [body for body in bodies if isinstance(body, Work)]
 
 
 def _fused(
@@ -169,25 +158,21 @@ def _fused(
     row_step: int | None = None,
 ) -> Chain | None:
     """The chain with the best row step, or that given; None if no band fits."""
-    works = _works(residents, items)
-    budget = min(residents.budget(index) for index in items)
-    constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in works)
+    searches = tuple([residents.search(index) for index in items])
+    budget = min([residents.budget(index) for index in items])
+    positions, depth = tuple([link.position for link in links]), residents.choices.depth
+    # One attempt after another asks for the same chains.
+    known = residents.network.chains.setdefault((searches, positions, depth), {})
     best: Chain | None = None
     worse = 0
-    rows = works[-1].rows
-    steps = [row_step] if row_step else row_steps(rows)
-    for step in steps:
-        chain = Chain(items, step, links)
-        bands = chain.bands(works)
-        samples = [bands[0], bands[len(bands) // 2], bands[-1]]
-        if any(tile.rows <= 0 for band in bands for tile in band):
+    for step in [row_step] if row_step else row_steps(searches[-1].work.rows):
+        if step not in known:
+            known[step] = Bands(searches, positions, step, depth, hardware)
+        bands = known[step]
+        if bands.size_bytes > budget:
             continue
-        need = constants + max(_band_bytes(residents, chain, works, band) for band in samples)
-        if need > budget:
-            continue
-        cycles = _cycles(residents, chain, works, bands, samples, hardware)
-        if best is None or cycles < best.cycles:
-            best, worse = replace(chain, cycles=cycles), 0
+        if best is None or bands.cycles < best.cycles:
+            best, worse = Chain(items, step, links, bands.cycles), 0
         else:
             worse += 1
             if worse == 3:
@@ -195,58 +180,77 @@ def _fused(
     return best
 
 
+class Bands:
+    """A chain in bands of one height: what it needs and costs by estimate. Those between the ends are alike.
+
+    size_bytes: scratchpad bytes, infinite if a band has no rows at some stage.
+    """
+
+    def __init__(
+        self,
+        searches: Sequence[TileSearch],
+        positions: Sequence[int],
+        row_step: int,
+        depth: Depth,
+        hardware: Hardware,
+    ) -> None:
+        self._searches = searches
+        self._works = [search.work for search in searches]
+        self._links = (-1, *positions)
+        self._hardware = hardware
+        rows = self._works[-1].rows
+        self._count = -(-rows // row_step)
+        # Which bands stand for how many. Rows needed never go back from band to band: if the bands at both ends have
+        # some at each stage, so have those between.
+        stands_for = {self._count // 2: self._count - 2, 0: 1, self._count - 1: 1}
+        self._samples = [
+            (_band(self._works, positions, number * row_step, row_step), count)
+            for number, count in stands_for.items()
+        ]
+        self.size_bytes: float = inf
+        if all(first < last for band, _ in self._samples for first, last in band):
+            constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in self._works)
+            self.size_bytes = constants + max(
+                self._result_bytes(band, depth) + depth.inputs * self._streamed_bytes(band)
+                for band, _ in self._samples
+            )
+
+    @cached_property
+    def cycles(self) -> float:
+        """Computation of all bands against transfers, whichever is longer."""
+        works, last = self._works, self._works[-1]
+        compute = sum(
+            count * search.tile_cycles(end - first, search.work.channels)
+            for band, count in self._samples
+            for search, (first, end) in zip(self._searches, band, strict=True)
+        )
+        traffic = sum(work.constant_bytes(0, work.channels) for work in works)
+        traffic += sum(count * self._streamed_bytes(band) for band, count in self._samples)
+        if not self._searches[-1].residency.output:
+            traffic += output_bytes(last, last.rows, last.channels)
+        overhead = self._count * len(works) * self._hardware.dma.setup_cycles
+        return max(compute, traffic / self._hardware.dram_bytes_per_cycle) + overhead
+
+    def _result_bytes(self, band: Sequence[tuple[int, int]], depth: Depth) -> int:
+        """Scratchpad bytes of the results of one band: the widest pair of neighbouring links, and the last ones."""
+        sizes = [
+            aligned(output_bytes(work, last - first, work.channels))
+            for work, (first, last) in zip(self._works, band, strict=True)
+        ]
+        inside = sizes[:-1]
+        size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
+        return size if self._searches[-1].residency.output else size + depth.results * sizes[-1]
+
+    def _streamed_bytes(self, band: Sequence[tuple[int, int]]) -> int:
+        """Bytes of the inputs of one band that come from DRAM."""
+        return sum(
+            aligned(band_bytes(search.work, position, *stage))
+            for search, stage, link in zip(self._searches, band, self._links, strict=True)
+            for position, resident in enumerate(search.residency.inputs)
+            if position != link and not resident
+        )
+
+
 def row_steps(rows: int) -> list[int]:
     """The band heights worth a look, coarse ones first."""
     return list(dict.fromkeys(-(-rows // parts) for parts in PARTS if parts <= rows))
-
-
-def _band_bytes(residents: Residents, chain: Chain, works: Sequence[Work], band: Sequence[Tile]) -> int:
-    """Scratchpad bytes of one band: the widest pair of neighbouring links, and several buffers at either end."""
-    depth = residents.choices.depth
-    sizes = [
-        aligned(output_bytes(work, tile.rows, tile.channels)) for work, tile in zip(works, band, strict=True)
-    ]
-    inside = sizes[:-1]
-    size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
-    residency = residents.residency(residents.items[chain.items[-1]], works[-1])
-    if not residency.output:
-        size += depth.results * sizes[-1]
-    return size + depth.inputs * sum(_streamed(residents, chain, works, band))
-
-
-def _streamed(residents: Residents, chain: Chain, works: Sequence[Work], band: Sequence[Tile]) -> list[int]:
-    """Bytes of the inputs of one band that come from DRAM."""
-    found = []
-    for stage, (index, work, tile) in enumerate(zip(chain.items, works, band, strict=True)):
-        residency = residents.residency(residents.items[index], work)
-        link = chain.between[stage - 1].position if stage else -1
-        for position, (rows, needed) in enumerate(work.inputs):
-            if position != link and not residency.inputs[position]:
-                first, last = needed(tile.first_row, tile.last_row)
-                found.append(aligned((last - first) * rows.row_bytes))
-    return found
-
-
-def _cycles(
-    residents: Residents,
-    chain: Chain,
-    works: Sequence[Work],
-    bands: Sequence[Sequence[Tile]],
-    samples: Sequence[Sequence[Tile]],
-    hardware: Hardware,
-) -> float:
-    """Computation of all bands against transfers, whichever is longer; bands between the ends are alike."""
-    weights = (1, len(bands) - 2, 1) if len(bands) > 1 else (0, 1, 0)
-    compute, traffic = 0.0, 0.0
-    for band, count in zip(samples, weights, strict=True):
-        compute += count * sum(
-            residents.search(index).tile_cycles(tile.rows, tile.channels)
-            for index, tile in zip(chain.items, band, strict=True)
-        )
-        traffic += count * sum(_streamed(residents, chain, works, band))
-    traffic += sum(work.constant_bytes(0, work.channels) for work in works)
-    residency = residents.residency(residents.items[chain.items[-1]], works[-1])
-    if not residency.output:
-        traffic += output_bytes(works[-1], works[-1].rows, works[-1].channels)
-    overhead = len(bands) * len(works) * hardware.dma.setup_cycles
-    return max(compute, traffic / hardware.dram_bytes_per_cycle) + overhead

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from npusim.isa.errors import GraphError
 from npusim.isa.hardware import Hardware
@@ -14,6 +15,10 @@ from npusim.kernels.work import Move, Work
 from npusim.scheduler.moves import pieces
 from npusim.scheduler.storage import Aliases, HostStep, Item, join_aliases
 from npusim.scheduler.tiling import Depth, Residency, TileSearch
+
+if TYPE_CHECKING:
+    from npusim.scheduler.chains import Bands
+    from npusim.scheduler.weaves import Woven
 
 SearchKey = tuple[int, Residency, Depth, bool]
 """Item, where its operands are, buffers per operand, weights packed."""
@@ -27,6 +32,8 @@ class Network:
     aliases:  tensors that share memory because their operator moves nothing.
     searches: the tile searches so far; one schedule after another asks for the same.
     tile_cycles: what tiles of each item cost, by rows and channels; shared by its searches.
+    chains:   the chains measured so far: by works as they lie, links and depth, then by row step.
+    weaves:   the weaves measured so far: by works as they lie and the map between, then by parts.
     """
 
     graph: Graph
@@ -36,6 +43,8 @@ class Network:
     aliases: Aliases
     searches: dict[SearchKey, TileSearch] = field(default_factory=dict)
     tile_cycles: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
+    chains: dict[tuple[object, ...], dict[int, Bands]] = field(default_factory=dict)
+    weaves: dict[tuple[object, ...], dict[int, Woven]] = field(default_factory=dict)
 
 
 def prepare(graph: Graph, hardware: Hardware) -> Network:

@@ -9,8 +9,11 @@ from npusim.kernels.work import Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Choices
 from npusim.scheduler.network import Network
-from npusim.scheduler.storage import Aliases, Item, Storage, find_storages, operand_tensor, share_in_place
+from npusim.scheduler.storage import Aliases, Storage, find_storages, operands, share_in_place
 from npusim.scheduler.tiling import SINGLE, Cut, Depth, End, Residency, TileSearch
+
+Part = tuple[int, int]
+"""Bytes of a storage: its root tensor, and the offset in bytes at which they begin."""
 
 
 class Residents:
@@ -18,7 +21,7 @@ class Residents:
 
     `unhurried` items load nothing ahead of the tile that needs it: what waits may split the room of a larger
     buffer. `refused` items are no longer woven or cut as the choices ask, because that did not fit; `woven` ones are
-    in the schedule that is tried.
+    in the schedule that is tried. `roots` change one by one, and with each the few items that it touches.
     """
 
     def __init__(
@@ -41,24 +44,41 @@ class Residents:
         self._limits: list[int | None] = [None] * len(self.items)
         self._narrow: set[int] = set()
         self._works = [index for index, item in enumerate(self.items) if isinstance(item.body, Work)]
-        self._first_uses = self._find_first_uses()
+        self._inputs, self._output = self._find_operands()
+        self._first_uses: dict[int, int] = {}
+        self._users: dict[int, list[int]] = {}
+        for index in self._works:
+            for root, _ in self._inputs[index]:
+                self._first_uses.setdefault(root, index)
+            for root, _ in (*self._inputs[index], self._output[index]):
+                self._users.setdefault(root, []).append(index)
+        self._searches: dict[int, TileSearch] = {}
+        self._live_bytes = [0] * len(self.items)
+        for root in self.roots:
+            self._changed(root, self.bytes_of((root,)))
 
-    def resident(self, item: Item, operand: tuple[str, int]) -> bool:
-        """Whether an operand of an item lives in the scratchpad."""
-        return self.forest.root(operand_tensor(self.graph, item.node, operand))[0] in self.roots
+    def inputs(self, index: int) -> tuple[Part, ...]:
+        """Where the inputs of a work lie."""
+        return self._inputs[index]
 
-    def residency(self, item: Item, work: Work) -> Residency:
-        """Where the operands of a work are."""
-        roots = [
-            self.forest.root(operand_tensor(self.graph, item.node, rows.operand))[0]
-            for rows, _ in work.inputs
-        ]
-        inside = tuple(root in self.roots for root in roots)
+    def output(self, index: int) -> Part:
+        """Where the output of a work lies."""
+        return self._output[index]
+
+    def first_use(self, root: int) -> int | None:
+        """The first work that reads a storage."""
+        return self._first_uses.get(root)
+
+    def residency(self, index: int) -> Residency:
+        """Which operands of a work are in the scratchpad."""
+        inside = tuple([root in self.roots for root, _ in self._inputs[index]])
         loaded = tuple(
-            root in self.roots and self.storages[root].from_dram and self._first_uses[root] is item
-            for root in roots
+            [
+                there and self.storages[root].from_dram and self._first_uses[root] == index
+                for there, (root, _) in zip(inside, self._inputs[index], strict=True)
+            ]
         )
-        return Residency(inside, self.resident(item, work.output.operand), loaded)
+        return Residency(inside, self._output[index][0] in self.roots, loaded)
 
     @property
     def evicted(self) -> set[int]:
@@ -69,28 +89,56 @@ class Residents:
         """Storages of more bytes."""
         return frozenset(root for root, each in self.storages.items() if each.size_bytes > size_bytes)
 
-    def _find_first_uses(self) -> dict[int, Item]:
-        """The first work that reads each storage."""
-        found: dict[int, Item] = {}
-        for item in self.items:
-            if isinstance(item.body, Work):
-                for rows, _ in item.body.inputs:
-                    tensor = operand_tensor(self.graph, item.node, rows.operand)
-                    found.setdefault(self.forest.root(tensor)[0], item)
-        return found
+    def _find_operands(self) -> tuple[dict[int, tuple[Part, ...]], dict[int, Part]]:
+        """Where the inputs and the output of each work lie."""
+        inputs: dict[int, tuple[Part, ...]] = {}
+        output: dict[int, Part] = {}
+        for index in self._works:
+            reads, writes = operands(self.graph, self.items[index])
+            inputs[index] = tuple([self.forest.root(tensor) for tensor in reads])
+            output[index] = self.forest.root(writes[0])
+        return inputs, output
+
+    def _admit(self, root: int) -> None:
+        """Take a storage into the scratchpad."""
+        self.roots.add(root)
+        self._changed(root, self.bytes_of((root,)))
+
+    def _dismiss(self, root: int) -> None:
+        """Send a storage to DRAM."""
+        self.roots.discard(root)
+        self._changed(root, -self.bytes_of((root,)))
+
+    def _changed(self, root: int, more_bytes: int) -> None:
+        """What follows for the items that a storage passes, and for the works that use it."""
+        for index in self._span(root):
+            self._live_bytes[index] += more_bytes
+        for index in self._users.get(root, ()):
+            self._searches.pop(index, None)
+
+    def _span(self, root: int) -> range:
+        """The items that a storage passes."""
+        storage = self.storages[root]
+        return range(max(storage.first, 0), min(storage.last + 1, len(self.items)))
 
     def search(self, index: int, depth: Depth | None = None) -> TileSearch:
         """The tile search of a work as its operands lie now, for the buffers it may have or others; remembered."""
-        item, searches = self.items[index], self.network.searches
-        if not isinstance(item.body, Work):
+        if depth is not None:
+            return self._search(index, depth)
+        if index not in self._searches:
+            self._searches[index] = self._search(index, self.depth(index))
+        return self._searches[index]
+
+    def _search(self, index: int, depth: Depth) -> TileSearch:
+        work, searches = self.items[index].body, self.network.searches
+        if not isinstance(work, Work):
             raise ValueError(f"item {index} is no work")
-        residency, depth = self.residency(item, item.body), depth or self.depth(index)
-        key = (index, residency, depth, self.packs(index))
+        packs, residency = self.packs(index), self.residency(index)
+        key = (index, residency, depth, packs)
         if key not in searches:
             end = End(index == self._works[0], index == self._works[-1])
             tile_cycles = self.network.tile_cycles.setdefault(index, {})
-            packs = self.packs(index)
-            searches[key] = TileSearch(item.body, residency, self.hardware, depth, packs, end, tile_cycles)
+            searches[key] = TileSearch(work, residency, self.hardware, depth, packs, end, tile_cycles)
         return searches[key]
 
     def depth(self, index: int) -> Depth:
@@ -111,11 +159,11 @@ class Residents:
 
     def live(self, index: int) -> list[int]:
         """The residents that are live at an item."""
-        return [root for root in self.roots if self.storages[root].first <= index <= self.storages[root].last]
+        return [root for root in self.roots if index in self._span(root)]
 
     def live_bytes(self, index: int) -> int:
         """Bytes of the residents that are live at an item."""
-        return self.bytes_of(self.live(index))
+        return self._live_bytes[index]
 
     def bytes_of(self, roots: Iterable[int]) -> int:
         """Bytes of some storages in the scratchpad."""
@@ -144,13 +192,12 @@ class Residents:
 
     def _readmit(self, root: int) -> None:
         """Take a storage back into the scratchpad if all items that it passes have room and are faster by estimate."""
-        storage = self.storages[root]
-        span = range(max(storage.first, 0), min(storage.last + 1, len(self.items)))
+        span = self._span(root)
         before = sum(self.cycles(index) for index in span)
-        self.roots.add(root)
+        self._admit(root)
         fits = all(self._smallest(index) <= self.capacity_bytes - self.live_bytes(index) for index in span)
         if not fits or sum(self.cycles(index) for index in span) >= before:
-            self.roots.discard(root)
+            self._dismiss(root)
 
     def cycles(self, index: int) -> float:
         """Estimated cycles of a work by itself, infinite if it fits nowhere; 0 for moves and host calls."""
@@ -165,6 +212,7 @@ class Residents:
             self.evict(index)
         else:
             self._narrow.add(index)
+            self._searches.pop(index, None)
 
     def _smallest(self, index: int) -> int:
         """Bytes that the streaming buffers of an item need at least; moves and host calls have none."""
@@ -191,16 +239,15 @@ class Residents:
 
     def evict(self, index: int) -> None:
         """Send one storage that is live at an item to DRAM: the one that costs least traffic per byte of need."""
-        item, live = self.items[index], self.live(index)
+        live = self.live(index)
         if not live:
             raise CompileError(self._message(index))
         used = set()
-        if isinstance(item.body, Work):
-            operands = [rows.operand for rows, _ in item.body.inputs] + [item.body.output.operand]
-            used = {self.forest.root(operand_tensor(self.graph, item.node, ref))[0] for ref in operands}
+        if isinstance(self.items[index].body, Work):
+            used = {root for root, _ in (*self._inputs[index], self._output[index])}
         # Bystanders first (their eviction needs no buffers here), then the largest.
         live.sort(key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root))
-        self.roots.discard(live[0])
+        self._dismiss(live[0])
 
     def _message(self, index: int) -> str:
         item = self.items[index]

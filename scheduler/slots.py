@@ -15,7 +15,7 @@ from npusim.scheduler.allocate import Allocator
 from npusim.scheduler.chains import Chain
 from npusim.scheduler.layout import DramLayout
 from npusim.scheduler.packed import block
-from npusim.scheduler.residency import Residents
+from npusim.scheduler.residency import Part, Residents
 from npusim.scheduler.storage import Item, Storage, operand_tensor
 from npusim.scheduler.tiling import output_bytes
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy, strided_copy
@@ -143,7 +143,9 @@ class SlotBuilder:
             each = storages[root]
             first = plans[max(each.first, 0)].first
             if each.from_dram:
-                reader = self._first_work_use(root)
+                reader = self.residents.first_use(root)
+                if reader is None:
+                    reader = max(each.first, 0)
                 first = max(self._written(each, reader), plans[reader].first - self._lead_slots)
             last = plans[min(each.last, len(plans) - 1)].last
             address = self.memory.place(each.size_bytes, first, max(last, first))
@@ -158,23 +160,15 @@ class SlotBuilder:
         writes = [index for index in storage.writes if index < reader]
         return self._plans[writes[-1]].last + 1 if writes else 0
 
-    def _first_work_use(self, root: int) -> int:
-        for index, item in enumerate(self.residents.items):
-            if isinstance(item.body, Work):
-                refs = [rows.operand for rows, _ in item.body.inputs]
-                if root in {
-                    self.residents.forest.root(operand_tensor(self.graph, item.node, r))[0] for r in refs
-                }:
-                    return index
-        return max(self.residents.storages[root].first, 0)
-
     def _place(self, item: Item, operand: OperandRef) -> Place:
-        tensor = operand_tensor(self.graph, item.node, operand)
-        root, offset = self.residents.forest.root(tensor)
+        return self._part(self.residents.forest.root(operand_tensor(self.graph, item.node, operand)))
+
+    def _part(self, part: Part) -> Place:
+        root, offset = part
         buffer = self._resident_buffers.get(root)
         storage = self.residents.storages[root]
         in_dram = buffer is None or storage.from_dram or storage.to_dram
-        return Place(buffer, offset, self.layout.address(tensor) if in_dram else -1)
+        return Place(buffer, offset, self.layout.address(root) + offset if in_dram else -1)
 
     def _new_buffer(self, name: str, size_bytes: int, first: int, last: int) -> Buffer:
         buffer = Buffer(name, size_bytes, first, last)
@@ -198,9 +192,9 @@ class SlotBuilder:
         inputs = [
             self._input_buffers(index, item, work, position, plan) for position in range(len(work.inputs))
         ]
-        root, _ = self.residents.forest.root(operand_tensor(self.graph, item.node, work.output.operand))
+        root, _ = self.residents.output(index)
         linked = root in self._links
-        output = Place(None, 0, -1) if linked else self._place(item, work.output.operand)
+        output = Place(None, 0, -1) if linked else self._part(self.residents.output(index))
         search = self.residents.search(index)
         made = []
         for number, (tile, slot) in enumerate(zip(plan.tiles, plan.slots, strict=True)):
@@ -271,10 +265,10 @@ class SlotBuilder:
     ) -> list[tuple[Buffer | None, int]]:
         """For each tile: the buffer with its rows of an input, and the offset of the first row needed in it."""
         rows, needed = work.inputs[position]
-        root, _ = self.residents.forest.root(operand_tensor(self.graph, item.node, rows.operand))
+        root, _ = self.residents.inputs(index)[position]
         if root in self._links:
             return [(buffer, 0) for buffer in self._links[root]]
-        place = self._place(item, rows.operand)
+        place = self._part(self.residents.inputs(index)[position])
         if place.buffer is not None:
             return [
                 (

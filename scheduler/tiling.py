@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd
 from typing import NamedTuple
 
@@ -147,39 +148,44 @@ class TileSearch:
         end: End = MIDDLE,
         tile_cycles: dict[tuple[int, int], int] | None = None,
     ) -> None:
-        self._work = work
-        self._residency = residency
-        self._hardware = hardware
+        self.work = work
+        self.residency = residency
+        self.hardware = hardware
         self._depth = depth
         self._end = end
-        self._constant_traffic = _constant_traffic(work, hardware, pack)
+        self._pack = pack
         self._load_gap_cycles = hardware.dma.setup_cycles + hardware.cycles_of_ns(hardware.dram.latency_ns)
         self._tile_cycles = {} if tile_cycles is None else tile_cycles
         self._smallest_buffers: int | None = None
         self._best: dict[int, tuple[float, Cut] | None] = {}
 
-    @property
+    @cached_property
     def unit(self) -> Unit:
         """The unit that executes the tiles."""
-        return self._instruction(1, self._work.channels).unit
+        return self._instruction(1, self.work.channels).unit
+
+    @cached_property
+    def _constant_traffic(self) -> float:
+        return _constant_traffic(self.work, self.hardware, self._pack)
 
     def tile_cycles(self, rows: int, channels: int) -> int:
         """The machine's cost of a tile of this size."""
         key = (rows, channels)
-        if key not in self._tile_cycles:
-            self._tile_cycles[key] = self._instruction(rows, channels).cost(self._hardware).cycles
-        return self._tile_cycles[key]
+        found = self._tile_cycles.get(key)
+        if found is None:
+            found = self._tile_cycles[key] = self._instruction(rows, channels).cost(self.hardware).cycles
+        return found
 
     def _instruction(self, rows: int, channels: int) -> Instruction:
         """A tile of this size, at no address in particular."""
-        work = self._work
+        work = self.work
         strides = (work.output.row_bytes, work.channels)
         address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides)
         return work.emit(Tile(0, rows, 0, channels), address)
 
     def buffer_bytes(self, cut: Cut) -> int:
         """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
-        work, residency, depth = self._work, self._residency, self._depth
+        work, residency, depth = self.work, self.residency, self._depth
         channels = _channel_spans(work, cut)
         row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum(count for _, count in channels)
         if cut.keep_constants and not cut.channels_outside:
@@ -198,7 +204,7 @@ class TileSearch:
 
     def cycles(self, cut: Cut) -> float:
         """Estimated time: transfers overlap computation but for one tile at either end."""
-        work, hardware = self._work, self._hardware
+        work, hardware = self.work, self.hardware
         rows, channels = _spans(work.rows, cut.row_step), _channel_spans(work, cut)
         tiles = sum(n for _, n in rows) * sum(n for _, n in channels)
         compute = sum(rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels)
@@ -209,11 +215,11 @@ class TileSearch:
     @property
     def constant_cycles(self) -> float:
         """The time in which all constants pass the DRAM port."""
-        return self._constant_traffic / self._hardware.dram_bytes_per_cycle
+        return self._constant_traffic / self.hardware.dram_bytes_per_cycle
 
     def transfer_cycles(self, cut: Cut) -> float:
         """The time of all transfers between DRAM and scratchpad, instructions included."""
-        work, residency = self._work, self._residency
+        work, residency = self.work, self.residency
         channels = _channel_spans(work, cut)
         row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum(n for _, n in channels)
         tiles = row_tiles * channel_tiles
@@ -232,7 +238,7 @@ class TileSearch:
             traffic += sum(count * self._stored(size, cut.channel_step) for size, count in channels)
         traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
-        return traffic / self._hardware.dram_bytes_per_cycle + loads * self._load_gap_cycles
+        return traffic / self.hardware.dram_bytes_per_cycle + loads * self._load_gap_cycles
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
         """What hides behind nothing: transfers of the first tile or computation of the last one.
@@ -244,7 +250,7 @@ class TileSearch:
         if not self._end.last:
             return compute / tiles * _PRICE
         arrived = finished = 0.0
-        for tile in cut.tiles(self._work):
+        for tile in cut.tiles(self.work):
             cycles = self.tile_cycles(tile.rows, tile.channels)
             arrived += transfer * cycles / compute
             finished = max(arrived, finished) + cycles
@@ -252,7 +258,7 @@ class TileSearch:
 
     def _band(self, position: int, row_step: int, number: int) -> int:
         first = number * row_step
-        return band_bytes(self._work, position, first, min(first + row_step, self._work.rows))
+        return band_bytes(self.work, position, first, min(first + row_step, self.work.rows))
 
     def _widest_band(self, position: int, row_step: int, row_tiles: int) -> int:
         return max(self._band(position, row_step, number) for number in {0, row_tiles // 2, row_tiles - 1})
@@ -270,7 +276,7 @@ class TileSearch:
         Runs of `channels` bytes begin at multiples of g = gcd(pixel, step, burst) in their bursts, evenly, and
         so touch (channels + burst - g) / burst of them.
         """
-        work, burst = self._work, self._hardware.dram.burst_bytes
+        work, burst = self.work, self.hardware.dram.burst_bytes
         pixels = output_bytes(work, work.rows, 1)
         if channels == work.channels:
             return pixels * channels
@@ -280,7 +286,7 @@ class TileSearch:
     def smallest_buffers(self) -> int:
         """Bytes of scratchpad below which no cut fits."""
         if self._smallest_buffers is None:
-            work = self._work
+            work = self.work
             step = min(work.channel_step, work.channels) if work.channel_step else work.channels
             self._smallest_buffers = min(
                 self.buffer_bytes(Cut(row_step, channel_step, outside, keep))
@@ -300,7 +306,7 @@ class TileSearch:
         """All cuts whose buffers fit, the fastest by estimate first; equally fast ones in the order of `cuts`."""
         fitting = [
             cut
-            for group in cuts(self._work, self._residency)
+            for group in cuts(self.work, self.residency)
             for cut in group
             if self.buffer_bytes(cut) <= budget_bytes
         ]
@@ -308,7 +314,7 @@ class TileSearch:
 
     def _search(self, budget_bytes: int) -> tuple[float, Cut] | None:
         best: tuple[float, Cut] | None = None
-        for group in cuts(self._work, self._residency):
+        for group in cuts(self.work, self.residency):
             worse = 0
             for cut in group:
                 if self.buffer_bytes(cut) > budget_bytes:
@@ -324,8 +330,8 @@ class TileSearch:
 
     def _tapered(self, best: tuple[float, Cut], budget_bytes: int) -> tuple[float, Cut]:
         """The best cut with a smaller last tile, so that little is left to compute when the last weights are there."""
-        work = self._work
-        for group in cuts(work, self._residency) if work.channel_step else ():
+        work = self.work
+        for group in cuts(work, self.residency) if work.channel_step else ():
             for cut in group:
                 for part in _TAPERS:
                     last = -(-work.channels // (part * work.channel_step)) * work.channel_step

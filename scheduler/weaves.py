@@ -10,13 +10,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 from npusim.kernels.work import Tile, Work
 from npusim.scheduler.chains import Chain
 from npusim.scheduler.residency import Residents
-from npusim.scheduler.storage import operand_tensor
-from npusim.scheduler.tiling import Cut
+from npusim.scheduler.tiling import Cut, TileSearch
 
 _PRICE = 1 / 8
 """Share that counts of the time of the constants, which all come before the first tile: works before hide most."""
@@ -74,34 +74,44 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
     if works is None:
         return 0.0, None
     alone = residents.cycles(first) + residents.cycles(first + 1)
+    room = residents.capacity_bytes - residents.bytes_of({*residents.live(first), *residents.live(first + 1)})
+    known = _known(residents, first)
     best: tuple[float, Weave | None] = 0.0, None
     for parts in PARTS if chosen is None else (chosen,):
         if not 1 < parts <= works[0].rows:
             continue
-        weave = Weave(first, _tiles(residents, first, works, -(-works[0].rows // parts)))
-        if not _fits(residents, weave):
+        if parts not in known:
+            tiles = _tiles(residents, first, works, -(-works[0].rows // parts))
+            known[parts] = Woven(Weave(first, tiles), (residents.search(first), residents.search(first + 1)))
+        woven = known[parts]
+        if woven.size_bytes > room:
             continue
-        gain = inf if chosen else alone - _cycles(residents, weave)
+        gain = inf if chosen else alone - woven.cycles
         if gain > best[0]:
-            best = gain, weave
+            best = gain, woven.weave
     return best
+
+
+def _known(residents: Residents, first: int) -> dict[int, Woven]:
+    """The weaves of an item and the next measured so far, by parts; one attempt after another asks for the same."""
+    between, base = residents.output(first)
+    reads = tuple([offset if root == between else None for root, offset in residents.inputs(first + 1)])
+    key = (residents.search(first), residents.search(first + 1), base, reads)
+    return residents.network.weaves.setdefault(key, {})
 
 
 def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
     """The works of an item and the next if they may be woven."""
     if first + 1 >= len(residents.items):
         return None
-    items, storages = residents.items[first : first + 2], residents.storages
-    a, b = (item.body for item in items)
+    storages = residents.storages
+    a, b = residents.items[first].body, residents.items[first + 1].body
     if not isinstance(a, Work) or not isinstance(b, Work):
         return None
     if residents.search(first).unit == residents.search(first + 1).unit:
         return None
-    reads = [
-        [_root(residents, first + k, rows.operand) for rows, _ in work.inputs]
-        for k, work in enumerate((a, b))
-    ]
-    between, result = _root(residents, first, a.output.operand), _root(residents, first + 1, b.output.operand)
+    reads = [[root for root, _ in residents.inputs(index)] for index in (first, first + 1)]
+    between, result = residents.output(first)[0], residents.output(first + 1)[0]
     if between not in residents.roots or between not in reads[1]:
         return None
     # Later tiles of the first work still read their inputs. What both load from DRAM arrives in the order of items,
@@ -112,19 +122,13 @@ def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
     return a, b
 
 
-def _root(residents: Residents, index: int, operand: tuple[str, int]) -> int:
-    return residents.forest.root(operand_tensor(residents.graph, residents.items[index].node, operand))[0]
-
-
 def _tiles(
     residents: Residents, first: int, works: tuple[Work, Work], row_step: int
 ) -> tuple[tuple[tuple[Tile, ...], Tile | None], ...]:
     """Row tiles of the first work, each with the rows of the second that it makes ready."""
     a, b = works
     channels = Cut(row_step, _channel_step(residents, a), False, True).channels(a)
-    base = residents.forest.root(
-        operand_tensor(residents.graph, residents.items[first].node, a.output.operand)
-    )[1]
+    base = residents.output(first)[1]
     found: list[tuple[tuple[Tile, ...], Tile | None]] = []
     done = 0
     for row in range(0, a.rows, row_step):
@@ -146,23 +150,12 @@ def _tiles(
 
 def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
     """The end of the bytes between the two works that the first rows of the second need."""
-    item, graph, forest = residents.items[first + 1], residents.graph, residents.forest
-    between = _root(residents, first, residents.items[first].body.output.operand)  # type: ignore[union-attr]
+    between = residents.output(first)[0]
     ends = [0]
-    for each, needed in work.inputs:
-        root, offset = forest.root(operand_tensor(graph, item.node, each.operand))
+    for (root, offset), (rows_of, needed) in zip(residents.inputs(first + 1), work.inputs, strict=True):
         if root == between:
-            ends.append(offset + each.offset_bytes + needed(0, rows)[1] * each.row_bytes)
+            ends.append(offset + rows_of.offset_bytes + needed(0, rows)[1] * rows_of.row_bytes)
     return max(ends)
-
-
-def _fits(residents: Residents, weave: Weave) -> bool:
-    """Whether the buffers of both works fit beside all that lives while they run."""
-    live = set(residents.live(weave.first)).union(residents.live(weave.first + 1))
-    size = residents.bytes_of(live)
-    for stage, index in enumerate(weave.items):
-        size += residents.search(index).buffer_bytes(_cut(_stage(weave, stage)))
-    return size <= residents.capacity_bytes
 
 
 def _channel_step(residents: Residents, work: Work) -> int:
@@ -188,18 +181,31 @@ def _cut(tiles: Sequence[Tile]) -> Cut:
     return Cut(rows, channels, channels_outside=False, keep_constants=True)
 
 
-def _cycles(residents: Residents, weave: Weave) -> float:
-    """Estimated time of both: a pipeline of two units, or the transfers if they take longer."""
-    hardware = residents.hardware
-    searches = [residents.search(index) for index in weave.items]
-    first = second = 0.0
-    for a, b in weave.tiles:
-        first += sum(searches[0].tile_cycles(tile.rows, tile.channels) for tile in a)
-        if b is not None:
-            second = max(first, second) + searches[1].tile_cycles(b.rows, b.channels)
-    cuts = [_cut(_stage(weave, stage)) for stage in (0, 1)]
-    transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, cuts, strict=True))
-    tiles = sum(len(_stage(weave, stage)) for stage in (0, 1))
-    overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
-    exposed = sum(search.constant_cycles for search in searches) * _PRICE
-    return max(second, transfer) + exposed + overhead
+class Woven:
+    """A weave, what it needs and what it costs by estimate.
+
+    size_bytes: scratchpad bytes of the buffers of both works.
+    """
+
+    def __init__(self, weave: Weave, searches: tuple[TileSearch, TileSearch]) -> None:
+        self.weave = weave
+        self._searches = searches
+        self._cuts = [_cut(_stage(weave, stage)) for stage in (0, 1)]
+        self.size_bytes = sum(
+            search.buffer_bytes(cut) for search, cut in zip(searches, self._cuts, strict=True)
+        )
+
+    @cached_property
+    def cycles(self) -> float:
+        """The time of both: a pipeline of two units, or the transfers if they take longer."""
+        searches, hardware = self._searches, self._searches[0].hardware
+        first = second = 0.0
+        for a, b in self.weave.tiles:
+            first += sum(searches[0].tile_cycles(tile.rows, tile.channels) for tile in a)
+            if b is not None:
+                second = max(first, second) + searches[1].tile_cycles(b.rows, b.channels)
+        transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, self._cuts, strict=True))
+        tiles = sum(len(_stage(self.weave, stage)) for stage in (0, 1))
+        overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
+        exposed = sum(search.constant_cycles for search in searches) * _PRICE
+        return max(second, transfer) + exposed + overhead
