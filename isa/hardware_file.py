@@ -85,9 +85,9 @@ def to_toml(value: Hardware) -> str:
     """Every parameter as a hardware file; reading it gives an equal Hardware."""
     plain = to_dict(value)
     tables = {key: table for key, table in plain.items() if isinstance(table, dict)}
-    lines = [f"{key} = {_toml_value(item)}" for key, item in plain.items() if key not in tables]
+    lines = [f"{key} = {toml_value(item)}" for key, item in plain.items() if key not in tables]
     for key, table in tables.items():
-        lines += ["", f"[{key}]"] + [f"{name} = {_toml_value(item)}" for name, item in table.items()]
+        lines += ["", f"[{key}]"] + [f"{name} = {toml_value(item)}" for name, item in table.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -284,7 +284,7 @@ def _nearest_anywhere(key: str) -> str | None:
     return spellings[match] if match else None
 
 
-def _toml_value(value: object) -> str:
+def toml_value(value: object) -> str:
     """A TOML scalar. JSON scalars are TOML scalars, but for DEL, which TOML wants escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

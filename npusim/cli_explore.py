@@ -165,20 +165,12 @@ def _finish(study: Study) -> None:
 
 
 def _files(study: Study, written: list[Path]) -> str:
+    from npusim.explore.page import write_page
+
     names = [path.name for path in written if path.parent == study.path]
-    page = _write_page(study)
-    names += [page.name] if page else []
+    page = write_page(study)
+    names += [path.name for path in page]
     fronts = len(written) - len([path for path in written if path.parent == study.path])
     hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
-    return f"{study.path}: {', '.join(names)}{hardware}"
-
-
-def _write_page(study: Study) -> Path | None:
-    """The page of the study, where there is one."""
-    try:
-        from npusim.explore.page import write_page  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return None
-    path = study.path / "study.html"
-    write_page(study, path)
-    return path
+    without = "" if page else "\nNo page and no figures: pip install 'npusim[report]'"
+    return f"{study.path}: {', '.join(names)}{hardware}{without}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from npusim.comparison import Comparison, Row
+    from npusim.explore.study import Study
     from npusim.result import RunResult
     from npusim.variants import WhatIf
 
@@ -136,6 +137,48 @@ def what_if(found: WhatIf) -> str:
     ]
     head = ("parameter", "now", "then", "latency", "energy", "area")
     return _block(f"{found.model} on {found.hardware.name}: what if", _table(head, rows), _text(how(found)))
+
+
+def study(found: Study) -> str:
+    """The front, at most `MOST_LAYERS` of its points, and what each parameter explains."""
+    from npusim.reports import study_columns, study_page
+
+    parameters, values = study_columns.parameters(found), study_columns.values(found)
+    shown = found.front[:: max(1, -(-len(found.front) // MOST_LAYERS))]
+    points = [found.space.point(record.point) for record in shown]
+    rows = [
+        (
+            str(record.point),
+            *(study_page.amount(value, record.values[value.key]) for value in values),
+            *(study_columns.level(point[each.path]) for each in parameters),
+        )
+        for record, point in zip(shown, points, strict=True)
+    ]
+    head = ("point", *(value.label for value in values), *(each.path for each in parameters))
+    counts = (
+        f"{show.plural(len(found.records), 'point')} of {show.whole(found.space.size)}, "
+        f"{show.whole(len(found.feasible))} feasible, {show.whole(len(found.front))} on the front"
+    )
+    some = f", {len(shown)} of {len(found.front)}, evenly spread" if len(shown) < len(found.front) else ""
+    return _block(
+        study_page.title(found),
+        _text(counts),
+        *([_section(f"Front{some}", _table(head, rows, left=()))] if rows else []),
+        *(
+            [_section("What matters: share of the variance", _shares(found))]
+            if len(found.feasible) > 1
+            else []
+        ),
+    )
+
+
+def _shares(found: Study) -> str:
+    share = {(each.parameter, each.objective): each.share for each in found.sensitivities}
+    keys = [each.key for each in found.objectives]
+    paths = [axis.path for axis in found.parameters if len(axis.values) > 1]
+    paths.sort(key=lambda path: -max(share[path, key] for key in keys))
+    rows = [(path, *(show.percent(share[path, key]) for key in keys)) for path in paths]
+    return _table(("parameter", *keys), rows)
 
 
 def _changes(found: Comparison, rows: Sequence[tuple[str, Row]]) -> str:

@@ -99,8 +99,15 @@ class Evaluator:
 
         Anything else that goes wrong is the reason why the point has no result: the search goes on.
         """
+        return self._judged(point, lambda: self.job.space.setting(point))
+
+    def base(self) -> Record:
+        """The record of the hardware that the space varies; it is no point, and its number is -1."""
+        return self._judged(-1, dict)
+
+    def _judged(self, point: int, setting: Callable[[], Values]) -> Record:
         try:
-            return self._record(point)
+            return self._record(point, setting())
         except (InfeasibleError, *_NO_PROGRAM) as fault:
             return Record(point, reason=str(fault))
         except NpusimError:
@@ -111,9 +118,8 @@ class Evaluator:
             words = " ".join(f"{type(fault).__name__}: {fault}".split())
             return Record(point, reason=f"a fault of npusim, please report it with the hardware: {words}")
 
-    def _record(self, point: int) -> Record:
+    def _record(self, point: int, setting: Values) -> Record:
         space, workloads = self.job.space, self.job.workloads
-        setting = space.setting(point)
         hardware = space.hardware(setting)
         runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
         by_model = [{key: number(run, key) for key in space.keys} for run in runs]

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from npusim.explore.base import keep_base
 from npusim.explore.evaluate import Job, Record, Workload
 from npusim.explore.executors import Executor, executor
 from npusim.explore.folder import Folder, to_line
@@ -50,6 +51,7 @@ def explore(
             with closing(make_executor(Job(space, tuple(workloads)))) as executor:
                 search.run(executor)
         folder.sort(search.known, space)
+        keep_base(folder.path, Job(space, tuple(workloads)))
     return Study.open(path)
 
 

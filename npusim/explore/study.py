@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.explore import pareto
+from npusim.explore.base import read_base
 from npusim.explore.evaluate import Record
 from npusim.explore.folder import Folder
 from npusim.explore.sensitivity import Sensitivity, sensitivity
@@ -42,6 +43,7 @@ class Study:
     sampler: how points were chosen: kind, seed and batch.
     version: the npusim that computed it.
     records: a record per computed point, by its number.
+    base:    the hardware that the space varies, computed like a point; None in a study that did not come so far.
     """
 
     path: Path
@@ -50,6 +52,7 @@ class Study:
     sampler: Mapping[str, Any]
     version: str
     records: tuple[Record, ...]
+    base: Record | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Study:
@@ -63,6 +66,7 @@ class Study:
             plain["sampler"],
             plain["npusim_version"],
             tuple(sorted(folder.records(), key=lambda record: record.point)),
+            read_base(Path(path)),
         )
 
     @property
@@ -153,3 +157,9 @@ class Study:
                 "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
             ) from fault
         return pandas.DataFrame(self.rows(records))
+
+    def _repr_html_(self) -> str:
+        """The summary in a notebook."""
+        from npusim.reports import notebook
+
+        return notebook.study(self)

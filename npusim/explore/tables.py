@@ -14,6 +14,13 @@ from npusim.isa import hardware_file
 
 Row = Mapping[str, Any]
 
+FILES = (
+    ("points.csv, points.parquet", "every point: parameters, values, how it stands"),
+    ("front.csv", "the points of the front"),
+    ("front/*.toml", "their hardware files, by number, for npusim run --hw"),
+)
+"""The files of a study with its tables, and what they are for."""
+
 
 def write_tables(study: Study) -> list[Path]:
     """Write points.csv, front.csv, points.parquet and the hardware files of the front; returns the files."""

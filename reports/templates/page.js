@@ -129,7 +129,7 @@ const npusim = (() => {
   }
 
   themed();
-  document.querySelectorAll("table").forEach((table) => table.tHead && sortable(table));
+  document.querySelectorAll("table:not([data-own])").forEach((table) => table.tHead && sortable(table));
   document.querySelectorAll("form[data-filter]").forEach(filterable);
   followed();
 

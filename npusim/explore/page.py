@@ -1,0 +1,29 @@
+"""The page of a study and its figures, written into its folder."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npusim import files
+
+if TYPE_CHECKING:
+    from npusim.explore.study import Study
+
+PAGE = "study.html"
+
+
+def write_page(study: Study) -> list[Path]:
+    """Write study.html and its figures; returns the files, none where `npusim[report]` is not installed."""
+    if find_spec("jinja2") is None or find_spec("matplotlib") is None:
+        return []
+    from npusim.explore.tables import FILES
+    from npusim.reports import study_figures, study_page
+
+    figures = study_figures.writers(study)
+    listed = [*FILES, *study_figures.listed(figures)]
+    written = {study.path / PAGE: files.text(study_page.render(study, listed))}
+    written |= {study.path / name: write for name, write in figures.items()}
+    files.write_all(written)
+    return list(written)

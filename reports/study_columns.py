@@ -1,0 +1,127 @@
+"""The columns of a study as pages and figures show them: parameters and values, each in one unit, with its scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npusim.explore.evaluate import Record
+    from npusim.explore.study import Study
+
+LOGARITHMIC_FROM = 3.0
+"""A range whose ends are so many times apart is drawn on a logarithmic axis."""
+
+_TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
+_ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"))
+_POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
+_SIZES = ((2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+_PLAIN = ((1.0, ""),)
+_AREAS, _PRODUCTS, _RATES, _CYCLES = ((1.0, "mm2"),), ((1.0, "uJ ms"),), ((1.0, "/s"),), ((1.0, "cycles"),)
+
+Steps = tuple[tuple[float, str], ...]
+
+_UNITS: dict[str, tuple[str, Steps]] = {
+    "latency_ms": ("latency", _TIMES),
+    "energy_uj": ("energy", _ENERGIES),
+    "power_mw": ("power", _POWERS),
+    "area_mm2": ("area", _AREAS),
+    "edp_uj_ms": ("energy x delay", _PRODUCTS),
+    "inferences_per_s": ("inferences", _RATES),
+    "mac_utilization": ("MAC utilization", _PLAIN),
+    "cycles": ("cycles", _PLAIN),
+    "lower_bound_cycles": ("lower bound", _CYCLES),
+    "lost_cycles": ("lost cycles", _PLAIN),
+    "dram_bytes": ("DRAM traffic", _SIZES),
+    "scratchpad_peak_bytes": ("scratchpad peak", _SIZES),
+}
+"""The label of a top-level key of `npusim.explore.metrics`, and the units that it may be shown in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter that varies: its values, in the order of its axis."""
+
+    path: str
+    levels: tuple[Any, ...]
+
+    @property
+    def table(self) -> str:
+        """The table of the hardware file that it stands in; empty at the top."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def key(self) -> str:
+        """Its key in that table."""
+        return self.path.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A recorded value.
+
+    key:         its key in the JSON of a run.
+    label, unit: what the reader sees; a shown number is the recorded one divided by `factor`.
+    goal:        "min" or "max" of an objective, empty for what is only kept.
+    logarithmic: how its axis is best divided.
+    """
+
+    key: str
+    label: str
+    unit: str
+    factor: float
+    goal: str
+    logarithmic: bool
+
+    @property
+    def title(self) -> str:
+        """Label and unit: "latency, ms"."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    def amount(self, recorded: float) -> float:
+        """The number that is shown."""
+        return recorded / self.factor
+
+
+def parameters(study: Study) -> tuple[Parameter, ...]:
+    """The parameters that have more than one value, numbers in ascending order."""
+    return tuple(
+        Parameter(axis.path, tuple(sorted(axis.values)) if axis.ordered else axis.values)
+        for axis in study.parameters
+        if len(axis.values) > 1
+    )
+
+
+def values(study: Study) -> tuple[Value, ...]:
+    """Every recorded key, objectives first, in the largest unit that leaves the smallest result at 1 or more."""
+    goals = {each.key: each.goal for each in study.objectives}
+    shown = study.feasible or [record for record in study.records if not record.reason]
+    return tuple(_value(key, goals.get(key, ""), _amounts(shown, key)) for key in study.space.keys)
+
+
+def _amounts(records: Iterable[Record], key: str) -> list[float]:
+    return [amount for record in records for amount in (record.values[key], *_of_models(record, key))]
+
+
+def _of_models(record: Record, key: str) -> list[float]:
+    return [found[key] for found in record.by_model.values()]
+
+
+def _value(key: str, goal: str, amounts: Sequence[float]) -> Value:
+    name, _, part = key.partition(".")
+    label, steps = _UNITS.get(name, (key, _PLAIN))
+    if name in _UNITS and part and part != "total":
+        label = f"{label}: {part.replace('_', ' ')}"
+    low, high = (min(amounts), max(amounts)) if amounts else (0.0, 0.0)
+    factor, unit = next((step for step in steps if low >= step[0] * 0.99995), steps[-1])
+    if low <= 0:
+        factor, unit = next(step for step in steps if step[0] == 1)
+    return Value(key, label, unit, factor, goal, low > 0 and high / low >= LOGARITHMIC_FROM)
+
+
+def level(value: Any) -> str:
+    """The value of a parameter as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else f"{value:g}"
