@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.comparison",
         "npusim.conditions",
         "npusim.variants",
+        "npusim.explore",
         "npusim.__version__",
     ),
     # The machine and what is derived from its runs.
