@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,12 +50,30 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
     Raises GraphError for operators that are malformed or unknown, CompileError for a model that does not fit
     the hardware: it names the operator, the bytes it needs and the bytes there are.
     """
-    network = prepare(graph, hardware)
-    return schedule(network, estimated(network)).program
+    with _no_collections():
+        network = prepare(graph, hardware)
+        return schedule(network, estimated(network)).program
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """No search for garbage in cycles meanwhile: compiling leaves none, only very many small values to look through."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def schedule(network: Network, choices: Choices) -> Schedule:
     """Compile a network with some choices made. Raises CompileError when it does not fit."""
+    with _no_collections():
+        return _schedule(network, choices)
+
+
+def _schedule(network: Network, choices: Choices) -> Schedule:
     graph, uses = network.graph, network.uses
     residents = fit(network, choices)
     placed = _arranged(network, residents)
@@ -113,9 +133,9 @@ def _arranged(network: Network, residents: Residents) -> _Arranged:
         host_calls = _host_calls(network.uses, residents, layout)
         builder = SlotBuilder(residents, layout, host_calls, chains, weaves, hardware)
         try:
-            builder.build()
+            slots = builder.build()
             timeline = arrange(
-                builder.slots, builder.loads, builder.memory, hardware, spare_results, choices.queue_share
+                slots, builder.loads, builder.memory, hardware, spare_results, choices.queue_share
             )
         except DoesNotFit as failure:
             residents.shrink(failure.item)

@@ -15,7 +15,7 @@ from npusim.kernels.operator import Alias, Call, Operator
 from npusim.kernels.work import Constants, Move, Work
 from npusim.scheduler.moves import pieces
 from npusim.scheduler.storage import Aliases, HostStep, Item, join_aliases
-from npusim.scheduler.tiling import Depth, Residency, TileSearch
+from npusim.scheduler.tiling import Depth, Residency, TileCosts, TileSearch
 
 if TYPE_CHECKING:
     from npusim.scheduler.chains import Bands
@@ -32,7 +32,7 @@ class Network:
     uses:     operator and call of every node.
     aliases:  tensors that share memory because their operator moves nothing.
     searches: the tile searches so far; one schedule after another asks for the same.
-    tile_cycles: what tiles of each item cost, by rows and channels; shared by its searches.
+    costs:    what tiles of each item need and cost; shared by its searches.
     chains:   the chains measured so far: by works as they lie, links and depth, then by row step.
     weaves:   the weaves measured so far: by works as they lie and the map between, then by parts.
     blocks:   constants as they lie in DRAM and their packed bytes: by work (identity), channels, and whether packed.
@@ -44,7 +44,7 @@ class Network:
     items: tuple[Item, ...]
     aliases: Aliases
     searches: dict[SearchKey, TileSearch] = field(default_factory=dict)
-    tile_cycles: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
+    costs: dict[int, TileCosts] = field(default_factory=dict)
     chains: dict[tuple[object, ...], dict[int, Bands]] = field(default_factory=dict)
     weaves: dict[tuple[object, ...], dict[int, Woven]] = field(default_factory=dict)
     blocks: dict[tuple[int, int, int, bool], tuple[Constants, Piece, int]] = field(default_factory=dict)

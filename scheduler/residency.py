@@ -10,7 +10,7 @@ from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Choices
 from npusim.scheduler.network import Network
 from npusim.scheduler.storage import Aliases, Storage, find_storages, operands, share_in_place
-from npusim.scheduler.tiling import SINGLE, Cut, Depth, End, Residency, TileSearch
+from npusim.scheduler.tiling import SINGLE, Cut, Depth, End, Residency, TileCosts, TileSearch
 
 Part = tuple[int, int]
 """Bytes of a storage: its root tensor, and the offset in bytes at which they begin."""
@@ -53,9 +53,10 @@ class Residents:
             for root, _ in (*self._inputs[index], self._output[index]):
                 self._users.setdefault(root, []).append(index)
         self._searches: dict[int, TileSearch] = {}
+        self._live: list[set[int]] = [set() for _ in self.items]
         self._live_bytes = [0] * len(self.items)
         for root in self.roots:
-            self._changed(root, self.bytes_of((root,)))
+            self._place(root, there=True)
 
     def inputs(self, index: int) -> tuple[Part, ...]:
         """Where the inputs of a work lie."""
@@ -102,17 +103,19 @@ class Residents:
     def _admit(self, root: int) -> None:
         """Take a storage into the scratchpad."""
         self.roots.add(root)
-        self._changed(root, self.bytes_of((root,)))
+        self._place(root, there=True)
 
     def _dismiss(self, root: int) -> None:
         """Send a storage to DRAM."""
         self.roots.discard(root)
-        self._changed(root, -self.bytes_of((root,)))
+        self._place(root, there=False)
 
-    def _changed(self, root: int, more_bytes: int) -> None:
+    def _place(self, root: int, *, there: bool) -> None:
         """What follows for the items that a storage passes, and for the works that use it."""
+        size_bytes = self.bytes_of((root,))
         for index in self._span(root):
-            self._live_bytes[index] += more_bytes
+            self._live_bytes[index] += size_bytes if there else -size_bytes
+            (self._live[index].add if there else self._live[index].discard)(root)
         for index in self._users.get(root, ()):
             self._searches.pop(index, None)
 
@@ -137,8 +140,10 @@ class Residents:
         key = (index, residency, depth, packs)
         if key not in searches:
             end = End(index == self._works[0], index == self._works[-1])
-            tile_cycles = self.network.tile_cycles.setdefault(index, {})
-            searches[key] = TileSearch(work, residency, self.hardware, depth, packs, end, tile_cycles)
+            costs = self.network.costs
+            if index not in costs:
+                costs[index] = TileCosts(work, self.hardware)
+            searches[key] = TileSearch(work, residency, self.hardware, depth, packs, end, costs[index])
         return searches[key]
 
     def depth(self, index: int) -> Depth:
@@ -157,9 +162,9 @@ class Residents:
         best = self.search(index).best(self.budget(index))
         return None if best is None else best[1]
 
-    def live(self, index: int) -> list[int]:
+    def live(self, index: int) -> frozenset[int]:
         """The residents that are live at an item."""
-        return [root for root in self.roots if index in self._span(root)]
+        return frozenset(self._live[index])
 
     def live_bytes(self, index: int) -> int:
         """Bytes of the residents that are live at an item."""
@@ -208,7 +213,7 @@ class Residents:
 
     def _give_way(self, index: int) -> None:
         """Evict for an item; with nobody left to evict, give it one buffer per operand. Raises CompileError."""
-        if self.live(index) or index in self._narrow:
+        if self._live[index] or index in self._narrow:
             self.evict(index)
         else:
             self._narrow.add(index)
@@ -231,7 +236,7 @@ class Residents:
         smallest, budget = self._smallest(index), self.budget(index)
         if isinstance(item.body, Work) and budget > smallest:
             self._limits[index] = max(budget * 3 // 5, smallest)
-        elif index not in self.unhurried and not self.live(index):
+        elif index not in self.unhurried and not self._live[index]:
             self.unhurried.add(index)
         else:
             self._limits[index] = None
@@ -239,15 +244,18 @@ class Residents:
 
     def evict(self, index: int) -> None:
         """Send one storage that is live at an item to DRAM: the one that costs least traffic per byte of need."""
-        live = self.live(index)
-        if not live:
+        if not self._live[index]:
             raise CompileError(self._message(index))
         used = set()
         if isinstance(self.items[index].body, Work):
             used = {root for root, _ in (*self._inputs[index], self._output[index])}
         # Bystanders first (their eviction needs no buffers here), then the largest.
-        live.sort(key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root))
-        self._dismiss(live[0])
+        self._dismiss(
+            min(
+                self._live[index],
+                key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root),
+            )
+        )
 
     def _message(self, index: int) -> str:
         item = self.items[index]

@@ -63,7 +63,6 @@ class SlotBuilder:
         self.layout = layout
         self.host_calls = host_calls
         self.hardware = hardware
-        self.slots: list[Slot] = []
         self.loads: list[Load] = []
         self.buffers: list[Buffer] = []
         self.item_of_slot: list[int] = []
@@ -77,8 +76,11 @@ class SlotBuilder:
         self._weaves = weaves
         self._links: dict[int, list[Buffer]] = {root: [] for chain in chains.values() for root in chain.links}
 
-    def build(self) -> None:
-        """Cut all items, place the residents, and make slots and loads. Raises DoesNotFit."""
+    def build(self) -> list[Slot]:
+        """Cut all items, place the residents, and make slots and loads. Raises DoesNotFit.
+
+        The builder keeps no slots: they know it, and all of an attempt that failed can go at once.
+        """
         items = self.residents.items
         while len(self._plans) < len(items):
             index = len(self._plans)
@@ -97,7 +99,7 @@ class SlotBuilder:
                 slots[plan.first] = self._move_slot(index, item, item.body)
             else:
                 slots[plan.first] = self._host_slot(index, item)
-        self.slots = [slots[number] for number in range(len(slots))]
+        return [slots[number] for number in range(len(slots))]
 
     def _plan_alone(self, index: int, item: Item) -> None:
         first = len(self.item_of_slot)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd
+from math import gcd, inf
 from typing import NamedTuple
 
 from npusim.isa.hardware import Hardware
@@ -113,67 +113,32 @@ def _spans(total: int, step: int) -> list[tuple[int, int]]:
     return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
 
 
-def _channel_spans(work: Work, cut: Cut) -> list[tuple[int, int]]:
-    """The distinct numbers of channels that the tiles of a cut have: (channels, repetitions)."""
-    if not cut.last_channels:
-        return _spans(work.channels, cut.channel_step)
-    return list(Counter(last - first for first, last in cut.channels(work)).items())
+class TileCosts:
+    """What the tiles of one work need and cost wherever its operands lie; all searches of the work share them.
 
-
-def _constant_traffic(work: Work, hardware: Hardware, pack: bool) -> float:
-    """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder and it is wanted."""
-    size = work.constant_bytes(0, work.channels)
-    if not size or not pack or not hardware.dma.decoder_bytes_per_cycle:
-        return size
-    constants = work.constants(0, work.channels)
-    if constants.weights is None:
-        return size
-    return len(constants.plain) + constants.weights.size * share(constants)
-
-
-class TileSearch:
-    """The cuts of one work under one residency: what each needs and costs, and the best that fits.
-
-    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once. All searches of
-    one work may share them: `tile_cycles`, by rows and channels.
+    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
     """
 
-    def __init__(
-        self,
-        work: Work,
-        residency: Residency,
-        hardware: Hardware,
-        depth: Depth = DOUBLE,
-        pack: bool = True,
-        end: End = MIDDLE,
-        tile_cycles: dict[tuple[int, int], int] | None = None,
-    ) -> None:
+    def __init__(self, work: Work, hardware: Hardware) -> None:
         self.work = work
-        self.residency = residency
         self.hardware = hardware
-        self._depth = depth
-        self._end = end
-        self._pack = pack
-        self._load_gap_cycles = hardware.dma.setup_cycles + hardware.cycles_of_ns(hardware.dram.latency_ns)
-        self._tile_cycles = {} if tile_cycles is None else tile_cycles
-        self._smallest_buffers: int | None = None
-        self._best: dict[int, tuple[float, Cut] | None] = {}
+        self._cycles: dict[tuple[int, int], int] = {}
+        self._bands: dict[tuple[int, int], tuple[int, int]] = {}
+        self._spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._traffic: dict[bool, float] = {}
+        self._cuts: dict[bool, list[list[Cut]]] = {}
 
     @cached_property
     def unit(self) -> Unit:
         """The unit that executes the tiles."""
-        return self._instruction(1, self.work.channels).unit
+        return self._instruction(self.work.rows, self.work.channels).unit
 
-    @cached_property
-    def _constant_traffic(self) -> float:
-        return _constant_traffic(self.work, self.hardware, self._pack)
-
-    def tile_cycles(self, rows: int, channels: int) -> int:
+    def cycles(self, rows: int, channels: int) -> int:
         """The machine's cost of a tile of this size."""
         key = (rows, channels)
-        found = self._tile_cycles.get(key)
+        found = self._cycles.get(key)
         if found is None:
-            found = self._tile_cycles[key] = self._instruction(rows, channels).cost(self.hardware).cycles
+            found = self._cycles[key] = self._instruction(rows, channels).cost(self.hardware).cycles
         return found
 
     def _instruction(self, rows: int, channels: int) -> Instruction:
@@ -183,11 +148,100 @@ class TileSearch:
         address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides)
         return work.emit(Tile(0, rows, 0, channels), address)
 
+    def constant_traffic(self, pack: bool) -> float:
+        """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder and it is wanted."""
+        if pack not in self._traffic:
+            self._traffic[pack] = self._find_constant_traffic(pack)
+        return self._traffic[pack]
+
+    def _find_constant_traffic(self, pack: bool) -> float:
+        size = self.work.constant_bytes(0, self.work.channels)
+        if not size or not pack or not self.hardware.dma.decoder_bytes_per_cycle:
+            return size
+        constants = self.work.constants(0, self.work.channels)
+        if constants.weights is None:
+            return size
+        return len(constants.plain) + constants.weights.size * share(constants)
+
+    def bands(self, position: int, row_step: int) -> tuple[int, int]:
+        """Bytes of an input that row tiles need: the one that needs most, and all together.
+
+        Those between the first and the last need equally much.
+        """
+        key = (position, row_step)
+        found = self._bands.get(key)
+        if found is None:
+            rows, count = self.work.rows, -(-self.work.rows // row_step)
+            first, middle, last = (
+                band_bytes(self.work, position, number * row_step, min((number + 1) * row_step, rows))
+                for number in (0, count // 2, count - 1)
+            )
+            together = first if count == 1 else first + last + (count - 2) * middle
+            found = self._bands[key] = max(first, middle, last), together
+        return found
+
+    def channel_spans(self, cut: Cut) -> list[tuple[int, int]]:
+        """The distinct numbers of channels that the tiles of a cut have: (channels, repetitions)."""
+        key = (cut.channel_step, cut.last_channels)
+        found = self._spans.get(key)
+        if found is None:
+            if cut.last_channels:
+                found = list(Counter(last - first for first, last in cut.channels(self.work)).items())
+            else:
+                found = _spans(self.work.channels, cut.channel_step)
+            self._spans[key] = found
+        return found
+
+    def cuts(self, residency: Residency) -> list[list[Cut]]:
+        """`cuts` of the work."""
+        streams_rows = _streams_rows(residency)
+        if streams_rows not in self._cuts:
+            self._cuts[streams_rows] = list(cuts(self.work, residency))
+        return self._cuts[streams_rows]
+
+
+class TileSearch:
+    """The cuts of one work under one residency: what each needs and costs, and the best that fits."""
+
+    def __init__(
+        self,
+        work: Work,
+        residency: Residency,
+        hardware: Hardware,
+        depth: Depth = DOUBLE,
+        pack: bool = True,
+        end: End = MIDDLE,
+        costs: TileCosts | None = None,
+    ) -> None:
+        self.work = work
+        self.residency = residency
+        self.hardware = hardware
+        self._depth = depth
+        self._end = end
+        self._costs = costs or TileCosts(work, hardware)
+        self._pack = pack
+        self._load_gap_cycles = hardware.dma.setup_cycles + hardware.cycles_of_ns(hardware.dram.latency_ns)
+        self._smallest_buffers: int | None = None
+        self._best: dict[int, tuple[float, Cut] | None] = {}
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that executes the tiles."""
+        return self._costs.unit
+
+    @cached_property
+    def _constant_traffic(self) -> float:
+        return self._costs.constant_traffic(self._pack)
+
+    def tile_cycles(self, rows: int, channels: int) -> int:
+        """The machine's cost of a tile of this size."""
+        return self._costs.cycles(rows, channels)
+
     def buffer_bytes(self, cut: Cut) -> int:
         """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
         work, residency, depth = self.work, self.residency, self._depth
-        channels = _channel_spans(work, cut)
-        row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum(count for _, count in channels)
+        channels = self._costs.channel_spans(cut)
+        row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum([count for _, count in channels])
         if cut.keep_constants and not cut.channels_outside:
             size = sum(count * aligned(work.constant_bytes(0, each)) for each, count in channels)
         else:
@@ -195,21 +249,26 @@ class TileSearch:
             size = block * min(depth.constants, channel_tiles)
         for position, resident in enumerate(residency.inputs):
             if not resident:
-                band = aligned(self._widest_band(position, cut.row_step, row_tiles))
+                band = aligned(self._costs.bands(position, cut.row_step)[0])
                 size += band * min(depth.inputs, row_tiles)
         if not residency.output:
             tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
             size += aligned(tile) * min(depth.results, row_tiles * channel_tiles)
         return size
 
-    def cycles(self, cut: Cut) -> float:
-        """Estimated time: transfers overlap computation but for one tile at either end."""
+    def cycles(self, cut: Cut, limit: float = inf) -> float:
+        """Estimated time: transfers overlap computation but for one tile at either end.
+
+        Cuts whose transfers alone take `limit` or more are not looked at any closer; what they get is no less.
+        """
         work, hardware = self.work, self.hardware
-        rows, channels = _spans(work.rows, cut.row_step), _channel_spans(work, cut)
-        tiles = sum(n for _, n in rows) * sum(n for _, n in channels)
-        compute = sum(rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels)
+        rows, channels = _spans(work.rows, cut.row_step), self._costs.channel_spans(cut)
+        tiles = sum([n for _, n in rows]) * sum([n for _, n in channels])
         transfer = self.transfer_cycles(cut)
         overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
+        if transfer + overhead >= limit:
+            return transfer + overhead
+        compute = sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels])
         return max(compute, transfer) + self._exposed(cut, compute, transfer, tiles) + overhead
 
     @property
@@ -220,8 +279,8 @@ class TileSearch:
     def transfer_cycles(self, cut: Cut) -> float:
         """The time of all transfers between DRAM and scratchpad, instructions included."""
         work, residency = self.work, self.residency
-        channels = _channel_spans(work, cut)
-        row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum(n for _, n in channels)
+        channels = self._costs.channel_spans(cut)
+        row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum([n for _, n in channels])
         tiles = row_tiles * channel_tiles
         reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
         traffic = self._constant_traffic * reload
@@ -229,7 +288,7 @@ class TileSearch:
         for position, resident in enumerate(residency.inputs):
             if not resident:
                 passes = channel_tiles if cut.channels_outside and row_tiles > 1 else 1
-                traffic += self._all_bands(position, cut.row_step, row_tiles) * passes
+                traffic += self._costs.bands(position, cut.row_step)[1] * passes
                 loads += row_tiles * passes
             elif residency.loaded[position]:
                 traffic += band_bytes(work, position, 0, work.rows)
@@ -255,20 +314,6 @@ class TileSearch:
             arrived += transfer * cycles / compute
             finished = max(arrived, finished) + cycles
         return finished - transfer
-
-    def _band(self, position: int, row_step: int, number: int) -> int:
-        first = number * row_step
-        return band_bytes(self.work, position, first, min(first + row_step, self.work.rows))
-
-    def _widest_band(self, position: int, row_step: int, row_tiles: int) -> int:
-        return max(self._band(position, row_step, number) for number in {0, row_tiles // 2, row_tiles - 1})
-
-    def _all_bands(self, position: int, row_step: int, row_tiles: int) -> int:
-        """Bytes that all row tiles load; those between the first and the last need equally much."""
-        if row_tiles == 1:
-            return self._band(position, row_step, 0)
-        ends = self._band(position, row_step, 0) + self._band(position, row_step, row_tiles - 1)
-        return ends + (row_tiles - 2) * self._band(position, row_step, row_tiles // 2)
 
     def _stored(self, channels: int, step: int) -> float:
         """DRAM bytes of storing some channels of all pixels: whole bursts, shared only by pixels side by side.
@@ -306,7 +351,7 @@ class TileSearch:
         """All cuts whose buffers fit, the fastest by estimate first; equally fast ones in the order of `cuts`."""
         fitting = [
             cut
-            for group in cuts(self.work, self.residency)
+            for group in self._costs.cuts(self.residency)
             for cut in group
             if self.buffer_bytes(cut) <= budget_bytes
         ]
@@ -314,12 +359,12 @@ class TileSearch:
 
     def _search(self, budget_bytes: int) -> tuple[float, Cut] | None:
         best: tuple[float, Cut] | None = None
-        for group in cuts(self.work, self.residency):
+        for group in self._costs.cuts(self.residency):
             worse = 0
             for cut in group:
                 if self.buffer_bytes(cut) > budget_bytes:
                     continue
-                cycles = self.cycles(cut)
+                cycles = self.cycles(cut, inf if best is None else best[0])
                 if best is None or cycles < best[0]:
                     best, worse = (cycles, cut), 0
                     continue
@@ -331,7 +376,7 @@ class TileSearch:
     def _tapered(self, best: tuple[float, Cut], budget_bytes: int) -> tuple[float, Cut]:
         """The best cut with a smaller last tile, so that little is left to compute when the last weights are there."""
         work = self.work
-        for group in cuts(work, self.residency) if work.channel_step else ():
+        for group in self._costs.cuts(self.residency) if work.channel_step else ():
             for cut in group:
                 for part in _TAPERS:
                     last = -(-work.channels // (part * work.channel_step)) * work.channel_step
@@ -339,15 +384,19 @@ class TileSearch:
                         continue
                     tapered = replace(cut, last_channels=last)
                     if self.buffer_bytes(tapered) <= budget_bytes:
-                        best = min(best, (self.cycles(tapered), tapered), key=lambda pair: pair[0])
+                        best = min(best, (self.cycles(tapered, best[0]), tapered), key=lambda pair: pair[0])
         return best
+
+
+def _streams_rows(residency: Residency) -> bool:
+    """Whether any operand comes or goes row by row."""
+    return not residency.output or not all(residency.inputs) or any(residency.loaded)
 
 
 def cuts(work: Work, residency: Residency) -> Iterator[list[Cut]]:
     """The cuts worth a look, coarse ones first: one list per row step."""
-    streams_rows = not residency.output or not all(residency.inputs) or any(residency.loaded)
     row_steps = [work.rows]
-    if streams_rows:
+    if _streams_rows(residency):
         row_steps = list(dict.fromkeys(-(-work.rows // parts) for parts in PARTS if parts <= work.rows))
         if row_steps[-1] != 1:
             row_steps.append(1)
