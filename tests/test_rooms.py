@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.conditions",
         "npusim.variants",
         "npusim.explore",
+        "npusim.files",
         "npusim.__version__",
     ),
     # The machine and what is derived from its runs.
