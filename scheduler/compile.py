@@ -51,8 +51,12 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
     the hardware: it names the operator, the bytes it needs and the bytes there are.
     """
     with _no_collections():
-        network = prepare(graph, hardware)
-        return schedule(network, estimated(network)).program
+        return _by_estimates(prepare(graph, hardware))
+
+
+def _by_estimates(network: Network) -> Program:
+    """The program of the fast effort; everything else that was made for it goes with the call."""
+    return schedule(network, estimated(network)).program
 
 
 @contextmanager

@@ -113,6 +113,19 @@ def _spans(total: int, step: int) -> list[tuple[int, int]]:
     return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
 
 
+class _Channels(NamedTuple):
+    """How a cut divides the channels.
+
+    spans: the distinct numbers of channels that its tiles have, and their repetitions; tiles: all repetitions.
+    kept_bytes, tile_bytes: scratchpad bytes of the constants of all tiles, and of one as wide as the step.
+    """
+
+    spans: list[tuple[int, int]]
+    tiles: int
+    kept_bytes: int
+    tile_bytes: int
+
+
 class TileCosts:
     """What the tiles of one work need and cost wherever its operands lie; all searches of the work share them.
 
@@ -124,7 +137,7 @@ class TileCosts:
         self.hardware = hardware
         self._cycles: dict[tuple[int, int], int] = {}
         self._bands: dict[tuple[int, int], tuple[int, int]] = {}
-        self._spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._channels: dict[tuple[int, int], _Channels] = {}
         self._traffic: dict[bool, float] = {}
         self._cuts: dict[bool, list[list[Cut]]] = {}
 
@@ -180,16 +193,21 @@ class TileCosts:
             found = self._bands[key] = max(first, middle, last), together
         return found
 
-    def channel_spans(self, cut: Cut) -> list[tuple[int, int]]:
-        """The distinct numbers of channels that the tiles of a cut have: (channels, repetitions)."""
+    def channels(self, cut: Cut) -> _Channels:
+        """How a cut divides the channels."""
         key = (cut.channel_step, cut.last_channels)
-        found = self._spans.get(key)
+        found = self._channels.get(key)
         if found is None:
+            work = self.work
+            spans = _spans(work.channels, cut.channel_step)
             if cut.last_channels:
-                found = list(Counter(last - first for first, last in cut.channels(self.work)).items())
-            else:
-                found = _spans(self.work.channels, cut.channel_step)
-            self._spans[key] = found
+                spans = list(Counter(last - first for first, last in cut.channels(work)).items())
+            found = self._channels[key] = _Channels(
+                spans,
+                sum([count for _, count in spans]),
+                sum([count * aligned(work.constant_bytes(0, each)) for each, count in spans]),
+                aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))),
+            )
         return found
 
     def cuts(self, residency: Residency) -> list[list[Cut]]:
@@ -221,6 +239,9 @@ class TileSearch:
         self._costs = costs or TileCosts(work, hardware)
         self._pack = pack
         self._load_gap_cycles = hardware.dma.setup_cycles + hardware.cycles_of_ns(hardware.dram.latency_ns)
+        self._tile_overhead = hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2
+        self._dram_bytes_per_cycle = hardware.dram_bytes_per_cycle
+        self._inputs: dict[int, int] = {}
         self._smallest_buffers: int | None = None
         self._best: dict[int, tuple[float, Cut] | None] = {}
 
@@ -239,48 +260,56 @@ class TileSearch:
 
     def buffer_bytes(self, cut: Cut) -> int:
         """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
-        work, residency, depth = self.work, self.residency, self._depth
-        channels = self._costs.channel_spans(cut)
-        row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum([count for _, count in channels])
+        work, depth = self.work, self._depth
+        channels = self._costs.channels(cut)
         if cut.keep_constants and not cut.channels_outside:
-            size = sum(count * aligned(work.constant_bytes(0, each)) for each, count in channels)
+            size = channels.kept_bytes
         else:
-            block = aligned(work.constant_bytes(0, min(cut.channel_step, work.channels)))
-            size = block * min(depth.constants, channel_tiles)
-        for position, resident in enumerate(residency.inputs):
-            if not resident:
-                band = aligned(self._costs.bands(position, cut.row_step)[0])
-                size += band * min(depth.inputs, row_tiles)
-        if not residency.output:
+            size = channels.tile_bytes * min(depth.constants, channels.tiles)
+        size += self._input_bytes(cut.row_step)
+        if not self.residency.output:
+            row_tiles = -(-work.rows // cut.row_step)
             tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
-            size += aligned(tile) * min(depth.results, row_tiles * channel_tiles)
+            size += aligned(tile) * min(depth.results, row_tiles * channels.tiles)
         return size
+
+    def _input_bytes(self, row_step: int) -> int:
+        """Scratchpad bytes of the streaming buffers of the inputs."""
+        found = self._inputs.get(row_step)
+        if found is None:
+            buffers = min(self._depth.inputs, -(-self.work.rows // row_step))
+            found = self._inputs[row_step] = sum(
+                aligned(self._costs.bands(position, row_step)[0]) * buffers
+                for position, resident in enumerate(self.residency.inputs)
+                if not resident
+            )
+        return found
 
     def cycles(self, cut: Cut, limit: float = inf) -> float:
         """Estimated time: transfers overlap computation but for one tile at either end.
 
         Cuts whose transfers alone take `limit` or more are not looked at any closer; what they get is no less.
         """
-        work, hardware = self.work, self.hardware
-        rows, channels = _spans(work.rows, cut.row_step), self._costs.channel_spans(cut)
-        tiles = sum([n for _, n in rows]) * sum([n for _, n in channels])
+        channels = self._costs.channels(cut)
+        tiles = -(-self.work.rows // cut.row_step) * channels.tiles
         transfer = self.transfer_cycles(cut)
-        overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
+        overhead = tiles * self._tile_overhead
         if transfer + overhead >= limit:
             return transfer + overhead
-        compute = sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels])
+        rows = _spans(self.work.rows, cut.row_step)
+        compute = sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels.spans])
         return max(compute, transfer) + self._exposed(cut, compute, transfer, tiles) + overhead
 
     @property
     def constant_cycles(self) -> float:
         """The time in which all constants pass the DRAM port."""
-        return self._constant_traffic / self.hardware.dram_bytes_per_cycle
+        return self._constant_traffic / self._dram_bytes_per_cycle
 
     def transfer_cycles(self, cut: Cut) -> float:
         """The time of all transfers between DRAM and scratchpad, instructions included."""
         work, residency = self.work, self.residency
-        channels = self._costs.channel_spans(cut)
-        row_tiles, channel_tiles = -(-work.rows // cut.row_step), sum([n for _, n in channels])
+        spans, channel_tiles, _, _ = self._costs.channels(cut)
+        row_tiles = -(-work.rows // cut.row_step)
         tiles = row_tiles * channel_tiles
         reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
         traffic = self._constant_traffic * reload
@@ -294,10 +323,10 @@ class TileSearch:
                 traffic += band_bytes(work, position, 0, work.rows)
                 loads += row_tiles
         if not residency.output:
-            traffic += sum(count * self._stored(size, cut.channel_step) for size, count in channels)
+            traffic += sum([count * self._stored(size, cut.channel_step) for size, count in spans])
         traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
-        return traffic / self.hardware.dram_bytes_per_cycle + loads * self._load_gap_cycles
+        return traffic / self._dram_bytes_per_cycle + loads * self._load_gap_cycles
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
         """What hides behind nothing: transfers of the first tile or computation of the last one.
