@@ -152,9 +152,12 @@ const overTime = (() => {
       dragged = false;
       engaged = true;
     });
+    // The page moved under a pointer that rests: what was asked for with keys stays.
+    const rests = (event) => byKey && !event.movementX && !event.movementY;
     canvas.addEventListener("pointermove", (event) => {
       const [x, y] = local(event);
       if (!pointers.has(event.pointerId)) {
+        if (rests(event)) return;
         if (event.pointerType === "mouse") tell(make.at(x, y, plot), false);
         return;
       }
@@ -180,7 +183,9 @@ const overTime = (() => {
     };
     canvas.addEventListener("pointerup", released);
     canvas.addEventListener("pointercancel", (event) => { dragged = true; released(event); });
-    canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse" && !pointers.size) tell(null); });
+    canvas.addEventListener("pointerleave", (event) => {
+      if (event.pointerType === "mouse" && !pointers.size && !rests(event)) tell(null);
+    });
     canvas.addEventListener("dblclick", (event) => {
       const place = make.at(...local(event), plot);
       if (place && place.end > place.begin) focus(place.begin, place.end);

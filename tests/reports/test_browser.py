@@ -273,6 +273,7 @@ def test_the_mouse_asks_a_point_of_the_roofline(page: Page) -> None:
 
 def test_the_name_of_a_layer_leads_to_it(page: Page, result: RunResult) -> None:
     turns = series.turns(result)
+    page.emulate_media(reduced_motion="reduce")  # the page jumps; while it glides it shows no tooltip
     page.locator("#layer-table a", has_text=result.layers[-2].name).click()
     _settled(page)
     begin, end = _range(page)
