@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from npusim.isa.errors import NpusimError
+from npusim.frame import frame
 from npusim.isa.hardware import Hardware
 from npusim.isa.program import Program
 from npusim.isa.tensor import Array
@@ -265,13 +265,7 @@ class RunResult:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The layers as a table, a row per layer; needs the extra `npusim[pandas]`."""
-        try:
-            import pandas
-        except ImportError as fault:
-            raise NpusimError(
-                "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
-            ) from fault
-        table = pandas.DataFrame([layer.to_row() for layer in self.layers])
+        table = frame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
 
     def plot_roofline(self) -> Figure:

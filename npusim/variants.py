@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.explore.executors import available_cores
+from npusim.frame import frame
 from npusim.isa.errors import NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import Parameter, change, parameters, to_dict
@@ -78,11 +79,7 @@ class WhatIf:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The variants as a table, a row each; needs the extra `npusim[pandas]`."""
-        try:
-            import pandas
-        except ImportError as fault:
-            raise NpusimError("to_pandas() needs pandas: pip install 'npusim[pandas]'") from fault
-        return pandas.DataFrame(self.to_list())
+        return frame(self.to_list())
 
     def __repr__(self) -> str:
         return f"<WhatIf: {self.model} on {self.hardware.name}, {len(self.variants)} variants>"

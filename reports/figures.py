@@ -261,20 +261,12 @@ FIGURES: Mapping[str, Drawing] = {
 def _figure(
     result: RunResult, title: str, height: float, rows: int = 1, ratios: list[int] | None = None
 ) -> tuple[Figure, list[Axes]]:
-    """An empty figure with `rows` axes below each other."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError as fault:
-        raise NpusimError(
-            "figures need matplotlib, which is not installed: pip install 'npusim[report]'"
-        ) from fault
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
-        axes = figure.subplots(rows, 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0].tolist()
-        axes[0].set_title(
-            f"{title}: {show.printable(result.model)} on {show.printable(result.hardware.name)}"
-        )
+    """An empty figure with `rows` axes below each other; drawings call it in the style of all figures."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    axes = figure.subplots(rows, 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0].tolist()
+    axes[0].set_title(f"{title}: {show.printable(result.model)} on {show.printable(result.hardware.name)}")
     return figure, axes
 
 

@@ -13,8 +13,6 @@ from npusim.losses import CAUSE_OF
 from npusim.timeline import Times, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.result import LayerResult, RunResult
 
 COMPUTING = (Doing.MAC, Doing.VECTOR, Doing.HOST, Doing.MOVES)
@@ -156,8 +154,3 @@ def roofline(result: RunResult) -> Roofline:
     ]
     hardware = result.hardware
     return Roofline(float(hardware.macs_per_cycle), hardware.dram_bytes_per_cycle, tuple(points))
-
-
-def most_of(layers: Sequence[LayerResult], number: int) -> list[int]:
-    """Positions of the layers that own most cycles, the largest first; of equal ones the first."""
-    return sorted(range(len(layers)), key=lambda i: -layers[i].cycles)[:number]

@@ -17,7 +17,7 @@ from npusim.explore.evaluate import Record
 from npusim.explore.folder import Folder
 from npusim.explore.sensitivity import Sensitivity, sensitivity
 from npusim.explore.space import Axis, Objective, Space
-from npusim.isa.errors import NpusimError
+from npusim.frame import frame
 from npusim.isa.hardware import Hardware
 
 if TYPE_CHECKING:
@@ -150,13 +150,7 @@ class Study:
 
     def to_pandas(self, records: Sequence[Record] | None = None) -> pandas.DataFrame:
         """The rows as a table; of all points, or of those given, such as `front`."""
-        try:
-            import pandas
-        except ImportError as fault:
-            raise NpusimError(
-                "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
-            ) from fault
-        return pandas.DataFrame(self.rows(records))
+        return frame(self.rows(records))
 
     def _repr_html_(self) -> str:
         """The summary in a notebook."""
