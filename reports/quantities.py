@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from npusim.isa.printable import printable as printable
+
 _TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
 _ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"), (1e-6, "pJ"))
 _POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
@@ -66,11 +68,6 @@ def whole(number: int) -> str:
 def percent(share: float) -> str:
     """A share of 1 as a percentage with one decimal."""
     return f"{share * 100:.1f} %"
-
-
-def printable(name: str) -> str:
-    """A name from a file without what would move the cursor, colour the terminal or break the line."""
-    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in name)
 
 
 def shortened(name: str, width: int) -> str:
