@@ -17,6 +17,7 @@ from npusim.isa.instruction import WORD_BYTES, Instruction, Unit
 from npusim.kernels.work import Tile, TileAddresses, Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.packed import share
+from npusim.scheduler.transfers import Transfers
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 
@@ -135,6 +136,7 @@ class TileCosts:
     def __init__(self, work: Work, hardware: Hardware) -> None:
         self.work = work
         self.hardware = hardware
+        self.transfers = Transfers(hardware)
         self._cycles: dict[tuple[int, int], int] = {}
         self._bands: dict[tuple[int, int], tuple[int, int]] = {}
         self._channels: dict[tuple[int, int], _Channels] = {}
@@ -238,9 +240,8 @@ class TileSearch:
         self._end = end
         self._costs = costs or TileCosts(work, hardware)
         self._pack = pack
-        self._load_gap_cycles = hardware.dma.setup_cycles + hardware.cycles_of_ns(hardware.dram.latency_ns)
+        self._transfers = self._costs.transfers
         self._tile_overhead = hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2
-        self._dram_bytes_per_cycle = hardware.dram_bytes_per_cycle
         self._inputs: dict[int, int] = {}
         self._smallest_buffers: int | None = None
         self._best: dict[int, tuple[float, Cut] | None] = {}
@@ -303,7 +304,7 @@ class TileSearch:
     @property
     def constant_cycles(self) -> float:
         """The time in which all constants pass the DRAM port."""
-        return self._constant_traffic / self._dram_bytes_per_cycle
+        return self._transfers.dram_cycles(self._constant_traffic)
 
     def transfer_cycles(self, cut: Cut) -> float:
         """The time of all transfers between DRAM and scratchpad, instructions included."""
@@ -326,7 +327,7 @@ class TileSearch:
             traffic += sum([count * self._stored(size, cut.channel_step) for size, count in spans])
         traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
-        return traffic / self._dram_bytes_per_cycle + loads * self._load_gap_cycles
+        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
         """What hides behind nothing: transfers of the first tile or computation of the last one.
