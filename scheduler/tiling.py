@@ -21,7 +21,7 @@ from npusim.scheduler.transfers import Transfers
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 
-_PRICE = 1 / 4
+PRICE = 1 / 4
 """Share that counts of the transfers or computation of a tile that another layer may hide."""
 
 _TAPERS = (64, 32, 16, 12, 8, 6, 4, 3, 2)
@@ -297,9 +297,13 @@ class TileSearch:
         overhead = tiles * self._tile_overhead
         if transfer + overhead >= limit:
             return transfer + overhead
-        rows = _spans(self.work.rows, cut.row_step)
-        compute = sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels.spans])
+        compute = self.computing_cycles(cut)
         return max(compute, transfer) + self._exposed(cut, compute, transfer, tiles) + overhead
+
+    def computing_cycles(self, cut: Cut) -> int:
+        """The machine's cost of all tiles."""
+        rows, spans = _spans(self.work.rows, cut.row_step), self._costs.channels(cut).spans
+        return sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in spans])
 
     @property
     def constant_cycles(self) -> float:
@@ -335,9 +339,9 @@ class TileSearch:
         Most of it does hide behind the layers before and after, where there are any: a quarter is the price.
         """
         if compute >= transfer:
-            return transfer / tiles * (1 if self._end.first else _PRICE)
+            return transfer / tiles * (1 if self._end.first else PRICE)
         if not self._end.last:
-            return compute / tiles * _PRICE
+            return compute / tiles * PRICE
         arrived = finished = 0.0
         for tile in cut.tiles(self.work):
             cycles = self.tile_cycles(tile.rows, tile.channels)
