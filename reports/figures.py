@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.errors import NpusimError
 from npusim.isa.instruction import Unit
-from npusim.power import Amounts, layer_energy_uj, power_over_time
+from npusim.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
 from npusim.reports import quantities as show
 from npusim.reports import series
 from npusim.reports.names import (
@@ -30,7 +30,7 @@ from npusim.reports.names import (
     TRACK_NAMES,
     main_name,
 )
-from npusim.timeline import DMA_UNITS, Times, scratchpad_use, window_cycles
+from npusim.timeline import DMA_UNITS, Times, scratchpad_use
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -212,9 +212,9 @@ def energy(result: RunResult) -> Figure:
 
 @_in_style
 def power(result: RunResult) -> Figure:
-    """Power over time by component; the area is the energy."""
+    """Power over time by component; the area is the energy, the line the highest average of 10 us in each part."""
     figure, (axes,) = _figure(result, "Power over time", 3.6)
-    found = power_over_time(result.program, result.execution, POWER_WINDOWS)
+    found = moving_power(result.program, result.execution, POWER_WINDOWS)
     ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
     base: Amounts = np.zeros(len(ms) - 1)
     shown = {}
@@ -224,9 +224,9 @@ def power(result: RunResult) -> Figure:
             _stairs(axes, ms, base, base + part, COMPONENT_COLOURS[name])
             base = base + part
             shown[COMPONENT_NAMES[name]] = COMPONENT_COLOURS[name]
-    window = show.whole(window_cycles(int(result.cycles)))
+    axes.stairs(found.highest_mw, ms, color=INK, linewidth=0.6, baseline=None)
     _line(axes, result.power_mw.average, f"average {show.power(result.power_mw.average)}")
-    _line(axes, result.power_mw.peak, f"peak of {window} cycles {show.power(result.power_mw.peak)}")
+    _line(axes, result.power_mw.peak_10us, f"peak of {CHART_WINDOW} {show.power(result.power_mw.peak_10us)}")
     axes.set(xlabel="ms", ylabel="mW", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, None))
     axes.grid(True, axis="y")
     _legend(figure, shown)

@@ -183,14 +183,14 @@
   }
 
   function power() {
-    const edges = ascending(data.power.edges), { parts } = data.power;
+    const edges = ascending(data.power.edges), { parts, highest } = data.power;
     const sums = edges.slice(1).map((_, i) => parts.reduce((sum, part) => sum + part.mw[i], 0));
-    const top = Math.max(data.power.peak, ...sums) || 1, part = 0.88;
+    const top = data.power.peak || 1, part = 0.88;
     const window = (cycle) => Math.min(Math.max(below(edges, cycle), 0), sums.length - 1);
     const describe = (cycle) => {
       const i = window(cycle);
       const large = parts.map((each) => [each.mw[i], each.label]).filter(([mw]) => mw > 0).sort((a, b) => b[0] - a[0]).slice(0, 5);
-      return [show.power(sums[i]), span(edges[i], edges[i + 1]), ...large.map(([mw, label]) => `${label} ${show.power(mw)}`)];
+      return [`${show.power(sums[i])}, at most ${show.power(highest[i])}`, span(edges[i], edges[i + 1]), ...large.map(([mw, label]) => `${label} ${show.power(mw)}`)];
     };
     const at = (plot) => (mw) => plot.height * (1 - (mw / top) * part);
     return {
@@ -204,8 +204,16 @@
           stairs(plot, edges, (i) => y(base[i - first]) + 0.3, (i) => y(base[i - first] + each.mw[i]), first, last);
           for (let i = first; i <= last; i += 1) base[i - first] += each.mw[i];
         });
+        context.strokeStyle = plot.ink;
+        context.lineWidth = 0.8;
+        context.beginPath();
+        for (let i = first; i <= last; i += 1) {
+          context.lineTo(plot.x(edges[i]), y(highest[i]));
+          context.lineTo(plot.x(edges[i + 1]), y(highest[i]));
+        }
+        context.stroke();
         level(plot, y(data.power.average), "average " + show.power(data.power.average));
-        level(plot, y(data.power.peak), "peak " + show.power(data.power.peak));
+        level(plot, y(data.power.peak), `peak of ${data.power.window.replace("us", "\u00b5s")} ${show.power(data.power.peak)}`);
         hairline(plot);
       },
       labels: (plot) => scale(plot, rounds(top, 4), at(plot), show.power),
