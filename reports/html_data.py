@@ -94,6 +94,7 @@ def _tracks(result: RunResult) -> list[dict[str, Any]]:
                 "word": place[mine].tolist(),
                 "begin": _differences(work.begin[mine]),
                 "length": (work.end - work.begin)[mine].tolist(),
+                "busy": work.busy[mine].tolist() if (work.number[mine] > 1).any() else None,
                 "number": work.number[mine].tolist() if (work.number[mine] > 1).any() else None,
             }
         )
