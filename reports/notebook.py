@@ -36,7 +36,7 @@ def result(run: RunResult) -> str:
     facts = [
         ("Latency", show.time(run.latency_ms), f"{show.whole(run.cycles)} cycles"),
         ("Energy", show.energy(run.energy_uj), "with DRAM and host"),
-        ("Power", show.power(run.power_mw.average), f"peak {show.power(run.power_mw.peak)}"),
+        ("Power", show.power(run.power_mw.average), f"peak {show.peaks(run.power_mw)}"),
         ("MAC utilization", show.percent(run.mac_utilization), f"{show.count(run.macs)} MACs"),
         (
             "Bound by",
