@@ -111,6 +111,18 @@ def number(run: RunResult, key: str) -> float:
     return int(value) if isinstance(value, int) else float(value)
 
 
+LARGEST_VALUE = 1e30
+LARGEST_WHOLE_VALUE = 1 << 62
+"""Beyond these no run gets; tables and charts hold them."""
+
+
+def is_value(value: object) -> bool:
+    """Whether something is a number that a point of a study may have."""
+    if type(value) is int:
+        return abs(value) <= LARGEST_WHOLE_VALUE
+    return type(value) is float and math.isfinite(value) and abs(value) <= LARGEST_VALUE
+
+
 def _below(value: Any, part: str) -> Any:
     if isinstance(value, Mapping):
         return value.get(part, 0 if part in _causes() else None)
