@@ -7,7 +7,7 @@ from io import StringIO
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +16,7 @@ from npusim.reports import quantities as show
 from npusim.reports.layer_names import CUT, PLAIN_CUT, short_names
 from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMIT_NAMES, UNIT_NAMES, main_name
 from npusim.reports.reason import ending, idlest
+from npusim.terminal import console
 
 if TYPE_CHECKING:
     from npusim.result import LayerResult, RunResult
@@ -31,8 +32,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 def render(result: RunResult, width: int = 80) -> str:
     """The summary as plain text, without colours."""
     file = StringIO()
-    console = Console(file=file, width=width, color_system=None, force_terminal=False)
-    console.print(summary(result, width))
+    console(file, width=width, color_system=None, force_terminal=False).print(summary(result, width))
     return file.getvalue()
 
 
