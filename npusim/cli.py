@@ -129,11 +129,8 @@ def run(
 
 
 def _report_files(folder: Path) -> dict[Path, ReportFile]:
-    """The files of a report; what it needs must be installed, and the folder must take them."""
+    """The files of a report; the folder must take them."""
     from npusim.files import require_folder
-    from npusim.reports.page import require_extra
-
-    require_extra("--report")
     from npusim.reports.folder import files
 
     found = {folder / each.name: each for each in files()}

@@ -60,10 +60,6 @@ def compare(
     targets = {"--json": json, "--csv": csv, "--html": html}
     given = {option: path for option, path in targets.items() if path}
     pages = {option: report / name for option, name in IN_FOLDER.items()} if report else {}
-    if report or html:
-        from npusim.reports.page import require_extra
-
-        require_extra("--report" if report else "--html")
     if report:
         files.require_folder(report, IN_FOLDER.values())
     check_targets(given, {str(path): path for path in runs}, pages.values())
