@@ -57,6 +57,9 @@ class _Energy(_Table):
 class _Power(_Table):
     average: Number
     peak: Number
+    # Version 0.1.0 had `peak` alone, over 1 % of the run: not to be compared with peaks over a fixed time.
+    peak_10us: Number | None = None
+    peak_1ms: Number | None = None
 
 
 class _DramBytes(_Table):

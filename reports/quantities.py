@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.result import Power
+
 _TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
 _ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"), (1e-6, "pJ"))
 _POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
@@ -79,6 +84,11 @@ def shortened(name: str, width: int) -> str:
     if len(shown) <= width:
         return shown
     return "..." + shown[len(shown) - max(width - 3, 1) :]
+
+
+def peaks(power_mw: Power) -> str:
+    """The peaks of a run, each with its window."""
+    return f"{power(power_mw.peak_10us)} over 10 us, {power(power_mw.peak_1ms)} over 1 ms"
 
 
 def plural(number: int, noun: str) -> str:

@@ -114,7 +114,7 @@ def _answer(result: RunResult) -> RenderableType:
             (
                 "Power",
                 show.power(result.power_mw.average),
-                f"average; peak {show.power(result.power_mw.peak)}",
+                f"average; peak {show.peaks(result.power_mw)}",
             ),
             (
                 "MAC utilization",

@@ -13,10 +13,11 @@ import numpy as np
 from npusim.explore import pareto
 from npusim.explore.evaluate import Record
 from npusim.explore.metrics import COMBINE
+from npusim.explore.sensitivity import ranked
 from npusim.explore.space import Space
 from npusim.explore.study import Study
 from npusim.reports.columns import columns
-from npusim.reports.quantities import digits, percent
+from npusim.reports.quantities import digits
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -93,15 +94,16 @@ def _spread(rows: Sequence[list[str]], most: int) -> list[list[str]]:
 
 
 def _sensitivities(study: Study) -> str:
-    if len(study.feasible) < 2:
-        return ""
-    share = {(each.parameter, each.objective): each.share for each in study.sensitivities}
-    paths = [axis.path for axis in study.parameters if len(axis.values) > 1]
+    from npusim.reports.study_effects import basis, words_of_share
+
+    title = "What matters (share of the variance, ± two standard errors):"
+    said = basis(study)
+    if not study.sensitivities:
+        return f"What matters: {said}" if said else ""
+    rows = [[effects[0].parameter, *map(words_of_share, effects)] for effects in ranked(study.sensitivities)]
     keys = [each.key for each in study.objectives]
-    paths.sort(key=lambda path: -max(share[path, key] for key in keys))
-    rows = [[path, *(percent(share[path, key]) for key in keys)] for path in paths]
-    title = "What matters (share of the variance that a parameter explains by itself):"
-    return f"{title}\n{columns(['parameter', *keys], rows, right=tuple(range(1, len(keys) + 1)))}"
+    table = columns(["parameter", *keys], rows, right=tuple(range(1, len(keys) + 1)))
+    return f"{title}\n{table}\n{said}"
 
 
 def _failed(study: Study) -> str:
