@@ -46,6 +46,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.explore",
         "npusim.files",
         "npusim.extras",
+        "npusim.csv_text",
+        "npusim.terminal",
         "npusim.__version__",
     ),
     # The machine and what is derived from its runs.
