@@ -10,7 +10,9 @@ from npusim.kernels.rectifier import rectifier_rules, tabulate_rectifier
 
 
 def _relu(call: Call, x: Float32Array) -> Float32Array:
-    return np.maximum(x, np.float32(0))
+    """As LiteRT writes it: what is not below zero stays, the sign of a zero included."""
+    result: Float32Array = np.where(x < 0, np.float32(0), x)
+    return result
 
 
 table = tabulate_rectifier(ceiling=None)

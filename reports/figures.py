@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from npusim.isa.errors import NpusimError
 from npusim.isa.instruction import Unit
-from npusim.power import Amounts, layer_energy_uj, power_over_time
+from npusim.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
 from npusim.reports import quantities as show
 from npusim.reports import series
+from npusim.reports.filling import Items, patches
 from npusim.reports.names import (
     BOUND_NAMES,
     CAUSE_COLOURS,
@@ -30,7 +31,7 @@ from npusim.reports.names import (
     TRACK_NAMES,
     main_name,
 )
-from npusim.timeline import DMA_UNITS, Times, scratchpad_use, window_cycles
+from npusim.timeline import DMA_UNITS, scratchpad_use
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,8 +46,13 @@ LABELLED_LAYERS = 6
 LEAST_LABELLED = 0.02
 LISTED_LAYERS = 24
 MOST_BARS = 20_000
+COLUMNS, ROWS = 1200, 24
+"""Cells of a track of the timeline: columns about as fine as a point of the PNG."""
+TRACK_HEIGHT = 0.76
+SHADES = ("cc", "66")
+"""Neighbouring layers have two shades."""
 POWER_WINDOWS = 500
-INK, FAINT, GRID = "#1d2329", "#5f6971", "#e3e6e9"
+INK, FAINT, GRID, SHADE = "#1d2329", "#5f6971", "#e3e6e9", "#e8ebee"
 _STYLE: Any = {
     "font.size": 9.0,
     "font.family": "sans-serif",
@@ -152,16 +158,12 @@ def timeline(result: RunResult) -> Figure:
     figure, (axes,) = _figure(result, "Timeline", 1.3 + 0.42 * (len(used) + 1))
     for row, unit in enumerate(used):
         mine = work.unit == unit
-        shades = ["66" if layer % 2 else "cc" for layer in work.layer[mine].tolist()]
-        _bars(
-            axes,
-            result,
-            row,
-            work.begin[mine],
-            work.end[mine],
-            [_unit_colour(unit) + each for each in shades],
-        )
-    _bars(axes, result, len(used), stalls.begin, stalls.end, [CAUSE_COLOURS[cause] for cause in stalls.cause])
+        items = Items(work.layer[mine] % 2, work.begin[mine], work.end[mine], work.busy[mine])
+        _track(axes, result, row, items, [_unit_colour(unit) + shade for shade in SHADES])
+    causes = list(dict.fromkeys(stalls.cause))
+    kinds = np.array([causes.index(cause) for cause in stalls.cause], np.int64)
+    items = Items(kinds, stalls.begin, stalls.end, stalls.end - stalls.begin)
+    _track(axes, result, len(used), items, [CAUSE_COLOURS[cause] for cause in causes])
     axes.set(
         xlabel="ms",
         xlim=(0, max(result.latency_ms, 1e-9)),
@@ -212,9 +214,9 @@ def energy(result: RunResult) -> Figure:
 
 @_in_style
 def power(result: RunResult) -> Figure:
-    """Power over time by component; the area is the energy."""
+    """Power over time by component; the area is the energy, the shade above it reaches the highest 10 us."""
     figure, (axes,) = _figure(result, "Power over time", 3.6)
-    found = power_over_time(result.program, result.execution, POWER_WINDOWS)
+    found = moving_power(result.program, result.execution, POWER_WINDOWS)
     ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
     base: Amounts = np.zeros(len(ms) - 1)
     shown = {}
@@ -224,9 +226,10 @@ def power(result: RunResult) -> Figure:
             _stairs(axes, ms, base, base + part, COMPONENT_COLOURS[name])
             base = base + part
             shown[COMPONENT_NAMES[name]] = COMPONENT_COLOURS[name]
-    window = show.whole(window_cycles(int(result.cycles)))
+    _stairs(axes, ms, base, found.highest_mw, SHADE)
+    shown[f"highest {CHART_WINDOW}"] = SHADE
     _line(axes, result.power_mw.average, f"average {show.power(result.power_mw.average)}")
-    _line(axes, result.power_mw.peak, f"peak of {window} cycles {show.power(result.power_mw.peak)}")
+    _line(axes, result.power_mw.peak_10us, f"peak of {CHART_WINDOW} {show.power(result.power_mw.peak_10us)}")
     axes.set(xlabel="ms", ylabel="mW", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, None))
     axes.grid(True, axis="y")
     _legend(figure, shown)
@@ -270,13 +273,24 @@ def _figure(
     return figure, axes
 
 
-def _bars(axes: Axes, result: RunResult, row: int, begin: Times, end: Times, colours: Sequence[str]) -> None:
-    """Bars from `begin` to `end`, in cycles, on a track; the shortest are drawn wide enough to be seen."""
-    total = max(int(result.cycles), 1)
-    widths = np.maximum(end - begin, total / 1000)
-    lefts = np.minimum(begin, total - widths)
-    spans = np.stack((lefts, widths), 1) * result.hardware.us_of_cycles(1) * 1e-3
-    axes.broken_barh([tuple(span) for span in spans.tolist()], (row - 0.38, 0.76), facecolors=colours)
+def _track(axes: Axes, result: RunResult, row: int, items: Items, colours: Sequence[str]) -> None:
+    """Items on a track in the colours of their kinds; edges are not smoothed, which would mix colours."""
+    from matplotlib.collections import PolyCollection
+
+    ms = result.latency_ms / COLUMNS
+    high = TRACK_HEIGHT / ROWS
+    bottom = row + TRACK_HEIGHT / 2
+    found = list(patches(items, int(result.cycles), COLUMNS, ROWS))
+    corners = [
+        [(left * ms, bottom - low * high), (right * ms, bottom - low * high),
+         (right * ms, bottom - top * high), (left * ms, bottom - top * high)]
+        for _, left, right, low, top in found
+    ]  # fmt: skip
+    axes.add_collection(
+        PolyCollection(
+            corners, facecolors=[colours[patch.kind] for patch in found], linewidths=0, antialiaseds=False
+        )
+    )
 
 
 def _stairs(axes: Axes, edges: NDArray[Any], low: NDArray[Any], high: NDArray[Any], colour: str) -> None:

@@ -13,7 +13,7 @@ from npusim.reports import html_data, series
 from npusim.reports import quantities as show
 from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMITS, UNIT_NAMES, main_name
 from npusim.reports.page import page
-from npusim.timeline import scratchpad_use, window_cycles
+from npusim.timeline import scratchpad_use
 
 if TYPE_CHECKING:
     from npusim.isa.hardware import Hardware
@@ -68,7 +68,8 @@ METHODS: tuple[Method, ...] = (
     Method(
         "Power over time",
         "The energy that a layer causes in a component, spread over its instructions on the units that cause "
-        "it. Its integral is the energy. The peak is the highest average over any 1 % of the run.",
+        "it, and averaged over 10 us; the integral is the energy. A peak is the highest average over any window of a "
+        "fixed time, 10 us or 1 ms, inferences one after the other; for a shorter run it is the average.",
         "energy.md",
         "Energy",
     ),
@@ -128,7 +129,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "machine": machine(result),
         "cpu": cpu(result),
         "verdicts": _verdicts(result),
-        "window": window_cycles(int(result.cycles)),
+        "peaks": show.peaks(result.power_mw),
         "limits": LIMITS,
         "bound_names": BOUND_NAMES,
         "unit_names": UNIT_NAMES,

@@ -41,7 +41,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("cycles", lambda run: vars(run.cycles), _parts(BusyCycles)),
     Metric("energy_uj", lambda run: vars(run.energy_uj), _parts(Energy, "total")),
     Metric("edp_uj_ms", lambda run: float(run.energy_uj) * run.latency_ms),
-    Metric("power_mw", lambda run: run.power_mw, _parts(Power)),
+    Metric("power_mw", lambda run: run.power_mw, _parts(Power, "peak")),
     Metric("area_mm2", lambda run: area(run.hardware), _parts(Area, "total")),
     Metric("macs", lambda run: run.macs),
     Metric("mac_utilization", lambda run: run.mac_utilization),

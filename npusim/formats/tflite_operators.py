@@ -526,7 +526,7 @@ OPERATORS: dict[str, Translation] = {
     "SPACE_TO_BATCH_ND": Translation("space_to_batch_nd", 3, 3, _space_to_batch, keeps=(0,)),
     "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, _block_size, "SpaceToDepthOptions"),
     "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None),
-    "SPLIT_V": Translation("split_v", 3, 3, _split_by_sizes, keeps=(0,), results=None),
+    "SPLIT_V": Translation("split", 3, 3, _split_by_sizes, keeps=(0,), results=None),
     "SQUEEZE": Translation("squeeze", 1, 1),
     "STRIDED_SLICE": Translation("strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,)),
     "SUB": Translation("sub", 2, 2, _activation, "SubOptions"),
