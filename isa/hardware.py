@@ -209,6 +209,19 @@ class Hardware(Section):
         return self.dram.bandwidth_gb_per_s * 1e3 / self.clock_mhz
 
     @property
+    def dram_latency_cycles(self) -> int:
+        """NPU cycles from a request to its first byte."""
+        return self.cycles_of_ns(self.dram.latency_ns)
+
+    @property
+    def dram_burst_cycles(self) -> float:
+        """NPU cycles per burst of a long transfer: at the peak, or as its outstanding requests allow (bytes in flight
+        / latency), whichever is slower.
+        """
+        by_bandwidth = self.dram.burst_bytes * self.clock_mhz / (self.dram.bandwidth_gb_per_s * 1000)
+        return max(by_bandwidth, self.dram_latency_cycles / self.dram.outstanding_requests)
+
+    @property
     def accumulators_per_half_column(self) -> int:
         """int32 accumulators of one column in one of the two halves: output pixels of one pass."""
         return self.mac_array.accumulator_kib * 1024 // 4 // 2 // self.mac_array.columns

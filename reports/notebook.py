@@ -142,6 +142,7 @@ def what_if(found: WhatIf) -> str:
 def study(found: Study) -> str:
     """The front, at most `MOST_LAYERS` of its points, and what each parameter explains."""
     from npusim.reports import study_columns, study_page
+    from npusim.reports.study_effects import basis
 
     parameters, values = study_columns.parameters(found), study_columns.values(found)
     shown = found.front[:: max(1, -(-len(found.front) // MOST_LAYERS))]
@@ -165,19 +166,19 @@ def study(found: Study) -> str:
         _text(counts),
         *([_section(f"Front{some}", _table(head, rows, left=()))] if rows else []),
         *(
-            [_section("What matters: share of the variance", _shares(found))]
-            if len(found.feasible) > 1
+            [_section("What matters: share of the variance", _shares(found) + _text(basis(found)))]
+            if found.sensitivities
             else []
         ),
     )
 
 
 def _shares(found: Study) -> str:
-    share = {(each.parameter, each.objective): each.share for each in found.sensitivities}
+    from npusim.explore.sensitivity import ranked
+    from npusim.reports.study_effects import words_of_share
+
     keys = [each.key for each in found.objectives]
-    paths = [axis.path for axis in found.parameters if len(axis.values) > 1]
-    paths.sort(key=lambda path: -max(share[path, key] for key in keys))
-    rows = [(path, *(show.percent(share[path, key]) for key in keys)) for path in paths]
+    rows = [(effects[0].parameter, *map(words_of_share, effects)) for effects in ranked(found.sensitivities)]
     return _table(("parameter", *keys), rows)
 
 

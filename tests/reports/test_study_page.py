@@ -95,6 +95,34 @@ def test_the_answer_is_in_the_text(study: Study) -> None:
     assert "breaks area_mm2.total &lt;= 1.15" in text
 
 
+def test_page_terminal_and_notebook_tell_the_same_shares(study: Study) -> None:
+    from npusim.explore.terminal import summary
+    from npusim.reports import notebook
+    from npusim.reports.page import typeset
+    from npusim.reports.study_effects import basis, words_of_share
+
+    page, text, cell = written(study).read_text("utf-8"), summary(study), notebook.study(study)
+    shares = [words_of_share(each) for each in study.sensitivities]
+    assert len(shares) == 12
+    for share in (*shares, basis(study)):
+        assert typeset(share) in page
+        assert share in text
+        assert share in cell
+    for objective in study.objectives:
+        found = [each.share for each in study.sensitivities if each.objective == objective.key]
+        assert 0.5 < sum(found) <= 1
+
+
+def test_too_few_points_draw_no_effect(study: Study) -> None:
+    from npusim.reports import study_figures, study_page
+
+    few = replace(study, records=study.records[:4])
+    page = study_page.render(few)
+    assert "4 points with a result: too few to tell, it takes 10." in page.replace("\u00a0", " ")
+    assert "<svg" not in page
+    assert "sensitivity.svg" not in study_figures.writers(few)
+
+
 class Closed(HTMLParser):
     """Complains about tags that are not closed in order."""
 
