@@ -136,10 +136,7 @@ def run(
 
 
 def _report_files(folder: Path) -> dict[Path, ReportFile]:
-    """The files of a report; what it needs must be installed."""
-    from npusim.reports.page import require_extra
-
-    require_extra("--report")
+    """The files of a report."""
     from npusim.reports.folder import files
 
     return {folder / each.name: each for each in files()}

@@ -279,12 +279,12 @@ class RunResult:
         return what_if_result(self, jobs)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The layers as a table, a row per layer; needs the extra `npusim[pandas]`."""
+        """The layers as a table, a row per layer."""
         table = frame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
 
     def plot_roofline(self) -> Figure:
-        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure, needs `npusim[report]`."""
+        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure."""
         return _figure("roofline", self)
 
     def plot_timeline(self) -> Figure:

@@ -1,4 +1,4 @@
-"""Figures of a run for papers, slides and notebooks, with matplotlib: `npusim[report]`.
+"""Figures of a run for papers, slides and notebooks, with matplotlib.
 
 Each function takes a result and returns a matplotlib Figure that belongs to nobody: it is not registered with
 pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.errors import NpusimError
 from npusim.isa.instruction import Unit
 from npusim.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
 from npusim.reports import quantities as show
@@ -81,13 +80,9 @@ _STYLE: Any = {
 
 
 def styled() -> AbstractContextManager[object]:
-    """The style of all figures, for making them and for saving them; raises NpusimError without matplotlib."""
-    try:
-        from matplotlib import rc_context
-    except ImportError as fault:
-        raise NpusimError(
-            "figures need matplotlib, which is not installed: pip install 'npusim[report]'"
-        ) from fault
+    """The style of all figures, for making them and for saving them."""
+    from matplotlib import rc_context
+
     return rc_context(_STYLE)
 
 

@@ -236,7 +236,6 @@ def test_faulty_conditions(base: Values, tmp_path: Path, expression: str) -> Non
 
 
 def test_the_command_and_its_files(base: Values, tmp_path: Path) -> None:
-    pytest.importorskip("jinja2")
     files = [tmp_path / "old.json", tmp_path / "new.json"]
     files[0].write_text(json.dumps(base))
     files[1].write_text(json.dumps(changed(base, slower, another_machine)))
@@ -388,7 +387,6 @@ def test_names_cannot_spoil_terminal_or_page(base: Values) -> None:
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
     assert comparison_csv.render(comparison)
-    pytest.importorskip("jinja2")
     from npusim.reports import comparison_page
 
     page = comparison_page.render(comparison, conditions.judge([conditions.parse("macs>1")], comparison))
