@@ -182,7 +182,8 @@ class LayerResult:
 class RunResult:
     """One execution of a program.
 
-    outputs:    one array per model output, by position; empty when no data was executed (timing only).
+    outputs:    one array per model output, by position; empty when no data was executed (timing only). Outputs that
+                are the same bytes, such as a tensor named twice, share them and are read-only.
     latency_ms: cycles / clock.
     macs:       multiply-accumulates of the network, whoever computes them.
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
