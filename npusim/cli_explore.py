@@ -178,5 +178,4 @@ def _files(study: Study, written: list[Path]) -> str:
     names += [path.name for path in page]
     fronts = len(written) - len([path for path in written if path.parent == study.path])
     hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
-    without = "" if page else "\nNo page and no figures: pip install 'npusim[report]'"
-    return f"{study.path}: {', '.join(names)}{hardware}{without}"
+    return f"{study.path}: {', '.join(names)}{hardware}"

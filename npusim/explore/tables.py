@@ -11,6 +11,7 @@ from npusim.csv_text import csv_text
 from npusim.explore.base import BASE
 from npusim.explore.folder import DESCRIPTION, POINTS
 from npusim.explore.study import Study
+from npusim.extras import has_parquet
 from npusim.isa import hardware_file
 
 Row = Mapping[str, Any]
@@ -78,11 +79,11 @@ def to_csv(rows: Sequence[Row], names: Sequence[str]) -> str:
 
 def to_parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes | None:
     """Rows as Parquet; None where pyarrow is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
+    if not has_parquet():
         return None
+    import pyarrow
+    import pyarrow.parquet
+
     table = pyarrow.table({name: [row[name] for row in rows] for name in names})
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(table, sink)

@@ -28,8 +28,6 @@ from npusim.reports import study_columns, study_data
 
 from ..explore.spaces import digits, sampling, space_file
 
-pytest.importorskip("jinja2", reason="reports need npusim[report]")
-
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=2>"
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -200,8 +198,6 @@ def test_columns_take_the_unit_that_leaves_one_or_more(milliseconds: float, unit
 
 @pytest.mark.parametrize("kind", ["random", "nsga2"])
 def test_progress_follows_the_order_of_the_search(kind: str, tmp_path: Path) -> None:
-    if kind == "nsga2":
-        pytest.importorskip("optuna")
     seen: list[int] = []
     made = explore(
         [digits()], space_file().space, sampling(kind, points=12), tmp_path / "study",
