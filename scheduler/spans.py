@@ -1,4 +1,4 @@
-"""Spans of whole numbers with something attached, found again by what they touch without going through all of them."""
+"""Spans of whole numbers with something attached: what touches a span, and sums, without going through everything."""
 
 from __future__ import annotations
 
@@ -41,3 +41,32 @@ class Spans(Generic[Key, Value]):
                         yield blocks[number]
             else:
                 yield from [block for number, block in blocks.items() if low <= number <= high]
+
+
+_PART = 128
+
+
+class Sums:
+    """Whole numbers at positions from 0, zero at first. Adding to a long span changes whole parts of them at once."""
+
+    __slots__ = ("_parts", "_single")
+
+    def __init__(self, count: int) -> None:
+        self._single = [0] * count
+        self._parts = [0] * (count // _PART + 1)
+
+    def __getitem__(self, position: int) -> int:
+        return self._single[position] + self._parts[position // _PART]
+
+    def add(self, span: range, amount: int) -> None:
+        """Add to every position of a span of step 1."""
+        first, end = -(-span.start // _PART), span.stop // _PART
+        if first >= end:
+            for position in span:
+                self._single[position] += amount
+            return
+        for part in range(first, end):
+            self._parts[part] += amount
+        for rest in (range(span.start, first * _PART), range(end * _PART, span.stop)):
+            for position in rest:
+                self._single[position] += amount

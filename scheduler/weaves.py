@@ -74,7 +74,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
     if works is None:
         return 0.0, None
     alone = residents.cycles(first) + residents.cycles(first + 1)
-    room = residents.capacity_bytes - residents.bytes_of(residents.live(first) | residents.live(first + 1))
+    room = residents.capacity_bytes - residents.live_bytes_of_pair(first)
     known = _known(residents, first)
     best: tuple[float, Weave | None] = 0.0, None
     for parts in PARTS if chosen is None else (chosen,):
