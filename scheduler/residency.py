@@ -54,7 +54,8 @@ class Residents:
             for root, _ in (*self._inputs[index], self._output[index]):
                 self._users.setdefault(root, []).append(index)
         self._searches: dict[int, TileSearch] = {}
-        self._passing: Spans[int, None] | None = None
+        self._spans = {root: self._span(root) for root in storages}
+        self._passing: Spans[int, tuple[int, int]] | None = None
         self._live_bytes = Sums(len(self.items))
         self._arriving_bytes = [0] * len(self.items)
         for root in self.roots:
@@ -115,7 +116,7 @@ class Residents:
     def _place(self, root: int, *, there: bool) -> None:
         """What follows for the items that a storage passes, and for the works that use it."""
         size_bytes = self.bytes_of((root,))
-        span = self._span(root)
+        span = self._spans[root]
         if span:
             self._live_bytes.add(span, size_bytes if there else -size_bytes)
             self._arriving_bytes[span[0]] += size_bytes if there else -size_bytes
@@ -169,11 +170,17 @@ class Residents:
         """The residents that are live at an item."""
         if self._passing is None:
             self._passing = Spans()
-            for root in self.storages:
-                if span := self._span(root):
-                    self._passing.add(span[0], span[-1], root, None)
-        near = {root for block in self._passing.near(index, index) for root in block}
-        return frozenset(root for root in near & self.roots if index in self._span(root))
+            for root, span in self._spans.items():
+                if span:
+                    self._passing.add(span[0], span[-1], root, (span[0], span[-1]))
+        return frozenset(
+            [
+                root
+                for block in self._passing.near(index, index)
+                for root, (first, last) in block.items()
+                if first <= index <= last and root in self.roots
+            ]
+        )
 
     def live_bytes(self, index: int) -> int:
         """Bytes of the residents that are live at an item."""
@@ -223,11 +230,15 @@ class Residents:
 
     def _readmit(self, root: int) -> None:
         """Take a storage back into the scratchpad if all items that it passes have room and are faster by estimate."""
-        span = self._span(root)
-        before = sum(self.cycles(index) for index in span)
+        span = self._spans[root]
         self._admit(root)
-        fits = all(self._has_room(index) for index in reversed(span))
-        if not fits or sum(self.cycles(index) for index in span) >= before:
+        if all(self._has_room(index) for index in reversed(span)):
+            faster = sum(self.cycles(index) for index in span)
+            self._dismiss(root)
+            if faster >= sum(self.cycles(index) for index in span):
+                return
+            self._admit(root)
+        else:
             self._dismiss(root)
 
     def cycles(self, index: int) -> float:
