@@ -13,7 +13,7 @@ from npusim.isa.memory import Memory, Write
 from npusim.isa.program import HostCall
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Instruction):
     """Run one operator of the program's host table; its operands lie in DRAM."""
 
@@ -48,7 +48,7 @@ class Call(Instruction):
         return Cost(host_cycles(host_calls[self.index].workload, hardware), {})
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier(Instruction):
     """Hold the front end until the waits are satisfied; nothing behind it is dispatched before."""
 

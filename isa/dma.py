@@ -34,7 +34,7 @@ def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[in
     return Region(Space(space), address, (*outer_counts, inner), tuple(outer_strides))
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Transfer(Instruction):
     """What all transfers share: each of them runs on the channel that it names."""
 
@@ -55,7 +55,7 @@ class _Transfer(Instruction):
         return [f"channel {self.channel} does not exist; the hardware has 0..{channels - 1}"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Copy(_Transfer):
     """Copy up to four dimensions of bytes, or fill the destination with one byte value.
 
@@ -155,7 +155,7 @@ class Copy(_Transfer):
         return run
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unpack(_Transfer):
     """Load a block from DRAM: some bytes as they are, then packed weights.
 

@@ -38,7 +38,7 @@ class _Layout(NamedTuple):
     signs:         the sign bit of a signed column, else 0.
     """
 
-    values: Callable[[Instruction], tuple[int, ...]]
+    values: Callable[[Instruction, tuple[int, ...]], tuple[int, ...]]
     names: tuple[str, ...]
     lanes: NDArray[np.int64]
     shifts: NDArray[np.uint64]
@@ -67,8 +67,8 @@ def _layout(cls: type[Instruction]) -> _Layout:
     lanes, shifts = np.divmod(offsets, LANE_BITS)
     names = tuple(each.name for each in cls.specs)
 
-    def values(instruction: Instruction) -> tuple[int, ...]:
-        return (*instruction.waits, *[getattr(instruction, name) for name in names])
+    def values(instruction: Instruction, waits: tuple[int, ...]) -> tuple[int, ...]:
+        return (*waits, *[getattr(instruction, name) for name in names])
 
     return _Layout(
         values,
@@ -84,11 +84,13 @@ def _layout(cls: type[Instruction]) -> _Layout:
     )
 
 
-def encode_rows(cls: type[Instruction], instructions: Sequence[Instruction]) -> Words | None:
-    """The words of instructions of `cls`; None if some value does not fit its field."""
+def encode_rows(
+    cls: type[Instruction], instructions: Sequence[Instruction], waits: Sequence[tuple[int, ...]]
+) -> Words | None:
+    """The words of instructions of `cls` with these waits; None if some value does not fit its field."""
     of = _layout_of(cls)
     try:
-        values = np.array([of.values(each) for each in instructions], np.int64)
+        values = np.array([of.values(*each) for each in zip(instructions, waits, strict=True)], np.int64)
     except OverflowError:  # a value that does not even fit numpy's 64 bits
         return None
     if (values < of.low).any() or (values > of.high).any():

@@ -194,6 +194,11 @@ class Hardware(Section):
         return self.mac_array.rows * self.mac_array.columns
 
     @property
+    def tops(self) -> float:
+        """Operations per second of the full array in 10^12; a multiply-accumulate is two."""
+        return 2 * self.macs_per_cycle * self.clock_mhz * 1e-6
+
+    @property
     def scratchpad_bytes(self) -> int:
         """Capacity of the scratchpad."""
         return self.scratchpad.size_kib * 1024
@@ -207,6 +212,19 @@ class Hardware(Section):
     def dram_bytes_per_cycle(self) -> float:
         """Peak DRAM bandwidth in bytes per NPU cycle."""
         return self.dram.bandwidth_gb_per_s * 1e3 / self.clock_mhz
+
+    @property
+    def dram_latency_cycles(self) -> int:
+        """NPU cycles from a request to its first byte."""
+        return self.cycles_of_ns(self.dram.latency_ns)
+
+    @property
+    def dram_burst_cycles(self) -> float:
+        """NPU cycles per burst of a long transfer: at the peak, or as its outstanding requests allow (bytes in flight
+        / latency), whichever is slower.
+        """
+        by_bandwidth = self.dram.burst_bytes * self.clock_mhz / (self.dram.bandwidth_gb_per_s * 1000)
+        return max(by_bandwidth, self.dram_latency_cycles / self.dram.outstanding_requests)
 
     @property
     def accumulators_per_half_column(self) -> int:

@@ -150,7 +150,7 @@ def bits(width: int, doc: str, *, signed: bool = False, choices: Sequence[str] =
     return field(default=0, metadata=metadata)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
     """Base of all instructions. `waits[u]`: start only when unit u has completed that many instructions."""
 

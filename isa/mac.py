@@ -43,7 +43,7 @@ ADDRESS_BITS = 28
 ADDRESSABLE = 1 << ADDRESS_BITS
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Window(Instruction):
     """Fields that both convolutions share."""
 
@@ -203,7 +203,7 @@ def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, in
     return Region(Space.SCRATCHPAD, address, counts, steps)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Convolve(_Window):
     """Convolution, or a matrix product: a fully connected layer is a 1 x 1 convolution.
 
@@ -264,7 +264,7 @@ class Convolve(_Window):
         return weight_stationary_split(shape, pixels, inner, self.ofm_depth)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Depthwise(_Window):
     """Depthwise convolution; output channel c reads feature-map channel c // multiplier.
 

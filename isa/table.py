@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -88,20 +89,29 @@ def _decoded(code: NDArray[np.uint8]) -> list[Instruction]:
     return decoded
 
 
-def encode_all(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
-    """Encode instructions to uint8 [n, WORD_BYTES], read-only.
+def encode_all(
+    instructions: Sequence[Instruction], waits: Sequence[tuple[int, ...]] | None = None
+) -> NDArray[np.uint8]:
+    """Encode instructions to uint8 [n, WORD_BYTES], read-only; with `waits`, an entry each, in place of their own.
 
     Raises ProgramError that names the first bad instruction.
     """
+    if waits is None:
+        waits = [each.waits for each in instructions]
     code = np.zeros((len(instructions), WORD_BYTES), np.uint8)
     lanes = code.view("<u8")
     by_row: dict[type[Instruction], list[int]] = {}
     for position, instruction in enumerate(instructions):
         by_row.setdefault(type(instruction), []).append(position)
     for row, positions in by_row.items():
-        words = encode_rows(row, [instructions[position] for position in positions])
+        words = encode_rows(
+            row,
+            [instructions[position] for position in positions],
+            [waits[position] for position in positions],
+        )
         if words is None:
-            _one_by_one(lambda instruction: instruction.encode(), instructions)
+            pairs = zip(instructions, waits, strict=True)
+            _one_by_one(lambda pair: replace(pair[0], waits=pair[1]).encode(), list(pairs))
         lanes[positions] = words
     code.flags.writeable = False
     return code

@@ -38,7 +38,7 @@ def _passes(elements: int, hardware: Hardware) -> int:
     return -(-elements // hardware.vector.lanes)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Binary(Instruction):
     """Elementwise function of two operands of rows x columns; an operand may repeat its rows or its columns.
 
@@ -178,7 +178,7 @@ FUNCTIONS: tuple[Function, ...] = (
 """The elementwise functions, in the order of the field `function`."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pool(Instruction):
     """Average or maximum over windows; only window elements inside the feature map count.
 
@@ -313,7 +313,7 @@ def _inside(offset: int, stride: int, outputs: int, inputs: int) -> tuple[slice,
     return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mean(Instruction):
     """Sum over the middle of [outer, count, inner], less count * zero, rescaled (the multiplier holds 1/count)."""
 
@@ -378,7 +378,7 @@ class Mean(Instruction):
         return Cost(cycles, actions)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Unary(Instruction):
     """Fields of the functions of one dense operand."""
 
@@ -398,7 +398,7 @@ class _Unary(Instruction):
         return [] if self.size else ["size is 0; it may be 1 or more"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rescale(_Unary):
     """Take codes to another scale, zero point or type: multiply (code - zero), round, add the new zero, clamp."""
 
@@ -439,7 +439,7 @@ class Rescale(_Unary):
         return Cost(cycles, actions)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup(_Unary):
     """Replace each byte by its entry of a 256-byte table."""
 
@@ -472,7 +472,7 @@ class Lookup(_Unary):
         return Cost(cycles, actions)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Softmax(Instruction):
     """Softmax over rows of `depth` codes in fixed point (5 integer bits, 12 accumulation bits).
 

@@ -6,14 +6,16 @@ import numpy as np
 
 from npusim.kernels.lookup import Float32Array, unary_operator
 from npusim.kernels.operator import Call
-from npusim.kernels.rectifier import tabulate_rectifier
+from npusim.kernels.rectifier import rectifier_rules, tabulate_rectifier
 
 
 def _relu(call: Call, x: Float32Array) -> Float32Array:
-    return np.maximum(x, np.float32(0))
+    """As LiteRT writes it: what is not below zero stays, the sign of a zero included."""
+    result: Float32Array = np.where(x < 0, np.float32(0), x)
+    return result
 
 
 table = tabulate_rectifier(ceiling=None)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("relu", table, _relu)
+OPERATOR = unary_operator("relu", table, _relu, *rectifier_rules(ceiling=None))

@@ -34,7 +34,18 @@ SCHEMA_VERSION = 1
 MOST_RUNS = len(ascii_uppercase)
 
 Kind = Literal[
-    "time_ms", "energy_uj", "power_mw", "per_s", "cycles", "time_us", "share", "ratio", "bytes", "count"
+    "time_ms",
+    "energy_uj",
+    "power_mw",
+    "per_s",
+    "cycles",
+    "time_us",
+    "share",
+    "ratio",
+    "bytes",
+    "count",
+    "area_mm2",
+    "tops",
 ]
 """What a number is, and so its unit."""
 
@@ -59,7 +70,11 @@ HEADLINE: tuple[Quantity, ...] = (
     Quantity("inferences_per_s", "Inferences/s", "per_s", "more"),
     Quantity("energy_uj.total", "Energy", "energy_uj"),
     Quantity("power_mw.average", "Average power", "power_mw"),
-    Quantity("power_mw.peak", "Peak power", "power_mw"),
+    Quantity("power_mw.peak_10us", "Peak power, 10 us", "power_mw"),
+    Quantity("power_mw.peak_1ms", "Peak power, 1 ms", "power_mw"),
+    Quantity("area_mm2.total", "Area", "area_mm2"),
+    Quantity("tops.peak", "Peak TOPS", "tops", "more"),
+    Quantity("tops.reached", "TOPS reached", "tops", "more"),
     Quantity("cycles.total", "Cycles", "cycles"),
     Quantity("cycles.stall", "Stalled cycles", "cycles"),
     Quantity("lower_bound_cycles", "Lower bound", "cycles"),
@@ -226,8 +241,10 @@ class Comparison:
 
     @cached_property
     def headline(self) -> tuple[Row, ...]:
-        """The numbers of `HEADLINE`."""
-        return tuple(self.value(quantity.key) for quantity in HEADLINE)
+        """The numbers of `HEADLINE`; files of earlier versions may lack some."""
+        return tuple(
+            Row(quantity, tuple(run.flat.get(quantity.key) for run in self.runs)) for quantity in HEADLINE
+        )
 
     @cached_property
     def hardware(self) -> tuple[HardwareRow, ...]:

@@ -59,18 +59,15 @@ class DramTiming(NamedTuple):
 
 
 def dram_timing(hardware: Hardware) -> DramTiming:
-    """Bandwidth is the smaller of the peak and what the outstanding requests allow: bytes in flight / latency."""
+    """The parameters of a machine."""
     dram = hardware.dram
-    latency_cycles = ceil(dram.latency_ns * hardware.clock_mhz / 1000 - 1e-9)
-    by_bandwidth = dram.burst_bytes * hardware.clock_mhz / (dram.bandwidth_gb_per_s * 1000)
-    by_requests = latency_cycles / dram.outstanding_requests
     return DramTiming(
         dram.burst_bytes,
         dram.row_bytes,
         min(dram.grant_bytes, dram.row_bytes),
-        max(by_bandwidth, by_requests),
-        ceil(dram.row_miss_ns * hardware.clock_mhz / 1000 - 1e-9),
-        latency_cycles,
+        hardware.dram_burst_cycles,
+        hardware.cycles_of_ns(dram.row_miss_ns),
+        hardware.dram_latency_cycles,
     )
 
 

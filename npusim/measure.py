@@ -11,7 +11,7 @@ from npusim import timeline
 from npusim.energy import energy, floor_mw
 from npusim.isa.program import Program
 from npusim.performance import performance_info
-from npusim.power import host_work, layer_energy_uj, moving_pj
+from npusim.power import WINDOWS_US, accumulated, host_work, layer_energy_uj, moving_pj, window_cycles
 from npusim.result import (
     DramBytes,
     LayerResult,
@@ -98,18 +98,18 @@ def layer_results(program: Program, execution: Execution, accounts: Accounts) ->
 
 def _power(program: Program, execution: Execution, energy_uj: float) -> Power:
     """Average and peak power; `npusim.power` says how energy is spread over time."""
-    total, hardware, trace = execution.cycles, program.hardware, execution.trace
+    total, hardware = execution.cycles, program.hardware
     if not total:
-        return Power(0.0, 0.0)
-    parts = moving_pj(program, execution).values()
-    instruction_pj = np.sum([np.zeros(program.instructions), *(spread for spread, _ in parts)], axis=0)
-    rest_pj = sum(rest for _, rest in parts)
-    moving = timeline.accumulate(
-        np.append(trace.started, 0), np.append(trace.ended, total), np.append(instruction_pj, rest_pj), total
-    )
-    peak_pj = moving.peak_rate(timeline.window_cycles(total), total)
-    return Power(
-        average=energy_uj / hardware.us_of_cycles(total) * 1e3,
-        # pJ per cycle * MHz = uW
-        peak=peak_pj * hardware.clock_mhz * 1e-3 + floor_mw(hardware),
-    )
+        return Power(0.0, 0.0, 0.0)
+    moving = accumulated(program, execution, moving_pj(program, execution).values())
+    average = energy_uj / hardware.us_of_cycles(total) * 1e3
+
+    def peak(window: str) -> float:
+        cycles = window_cycles(hardware, window)
+        if cycles >= total:
+            return average
+        rate_pj = moving.peak_rate(cycles, total)
+        # pJ per cycle * MHz = uW. Never below the average but for the last bit of a sum in another order.
+        return max(rate_pj * hardware.clock_mhz * 1e-3 + floor_mw(hardware), average)
+
+    return Power(average, *(peak(window) for window in WINDOWS_US))

@@ -7,12 +7,16 @@ Both are the energy of `npusim.energy` divided up; nothing is priced anew, so th
     over time   the energy that a layer causes in a component is spread over the instructions of the layer on
                 the units that cause it, in proportion to their duration and evenly within each; the host's
                 energy over its instruction; the front end's over the run; standing power is drawn throughout
+
+Power has a peak only over a time: of a window of fixed length (`WINDOWS_US`), whatever the run, so that peaks of runs
+can be compared. Inferences follow one another there, so a window may hold the end of one and the beginning of the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +25,7 @@ from npusim import timeline
 from npusim.energy import prices, standing_mw
 from npusim.isa.actions import ACTIONS
 from npusim.isa.cpu import host_energy_uj
+from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Unit
 from npusim.isa.program import Program
 from npusim.isa.table import decode
@@ -29,7 +34,13 @@ from npusim.trace import Execution
 Amounts = NDArray[np.float64]
 
 WINDOWS = 1000
-"""Windows of a run over which power is averaged for a chart."""
+"""Parts that a run is divided into for a table or a chart."""
+
+WINDOWS_US: Mapping[str, int] = {"10 us": 10, "1 ms": 1000}
+"""The windows that peaks are told over, by name, in microseconds: the shortest is that of charts, the others are
+multiples of it, so that no longer window has the higher peak."""
+
+CHART_WINDOW = "10 us"
 
 # Which units cause the energy of a component; of components that are not listed, all units of the layer.
 _CAUSES: Mapping[str, tuple[Unit, ...]] = {
@@ -83,19 +94,70 @@ class PowerOverTime:
 
 def power_over_time(program: Program, execution: Execution, windows: int = WINDOWS) -> PowerOverTime:
     """Power of a run in `windows` equal windows, fewer if the run has fewer cycles."""
-    total, hardware, trace = execution.cycles, program.hardware, execution.trace
-    edges = np.unique(np.linspace(0, total, windows + 1).astype(np.int64))
+    total, hardware = execution.cycles, program.hardware
+    edges = _edges(total, windows)
     # pJ per cycle * MHz = uW
     scale = hardware.clock_mhz * 1e-3 / np.maximum(np.diff(edges), 1)
     found = {}
     standing, moving = standing_mw(hardware), moving_pj(program, execution)
     for component in dict.fromkeys([*moving, *standing]):
-        spread, rest = moving.get(component, (np.zeros(program.instructions), 0.0))
-        grown = timeline.accumulate(
-            np.append(trace.started, 0), np.append(trace.ended, total), np.append(spread, rest), total
-        )
+        parts = [moving[component]] if component in moving else []
+        grown = accumulated(program, execution, parts)
         found[component] = np.diff(grown.by(edges)) * scale + standing.get(component, 0.0)
     return PowerOverTime(edges, found)
+
+
+def window_cycles(hardware: Hardware, window: str = CHART_WINDOW) -> int:
+    """Cycles of a window of `WINDOWS_US`: whole ones, so it is a little longer where the clock does not divide it."""
+    shortest = WINDOWS_US[CHART_WINDOW]
+    return max(1, ceil(round(shortest * hardware.clock_mhz, 6))) * (WINDOWS_US[window] // shortest)
+
+
+@dataclass(frozen=True, slots=True)
+class MovingPower:
+    """Power averaged over the `CHART_WINDOW` around each cycle, in bins of a run, inferences one after the other.
+
+    edges:   cycles, int64 [bins + 1], from 0 to the end.
+    by_component_mw: float64 [bins] each, the mean in each bin; times its length it adds up to the energy.
+    highest_mw: float64 [bins], the highest in each bin; the highest of all is the peak of the run.
+    """
+
+    edges: timeline.Times
+    by_component_mw: Mapping[str, Amounts]
+    highest_mw: Amounts
+
+
+def moving_power(program: Program, execution: Execution, bins: int = WINDOWS) -> MovingPower:
+    """Power of a run as charts show it, in `bins` equal bins, fewer if the run has fewer cycles."""
+    total, hardware = execution.cycles, program.hardware
+    edges = _edges(total, bins)
+    window, scale = window_cycles(hardware), hardware.clock_mhz * 1e-3  # pJ per cycle * MHz = uW
+    standing, moving = standing_mw(hardware), moving_pj(program, execution)
+    still = np.zeros(len(edges) - 1)
+    found = {name: still + standing.get(name, 0.0) for name in dict.fromkeys([*moving, *standing])}
+    for name, part in moving.items():
+        found[name] = (
+            found[name] + accumulated(program, execution, [part]).moving_rate(edges, window, total) * scale
+        )
+    highest = accumulated(program, execution, moving.values()).highest_rate(edges, window, total) * scale
+    return MovingPower(edges, found, highest + sum(standing.values()))
+
+
+def accumulated(
+    program: Program, execution: Execution, parts: Iterable[tuple[Amounts, float]]
+) -> timeline.Accumulation:
+    """Amounts of instructions, and of none of them, added up along the run."""
+    trace, total = execution.trace, execution.cycles
+    of_instructions, of_none = np.zeros(program.instructions), 0.0
+    for spread, rest in parts:
+        of_instructions, of_none = of_instructions + spread, of_none + rest
+    return timeline.accumulate(
+        np.append(trace.started, 0), np.append(trace.ended, total), np.append(of_instructions, of_none), total
+    )
+
+
+def _edges(total: int, bins: int) -> timeline.Times:
+    return np.unique(np.linspace(0, total, bins + 1).astype(np.int64))
 
 
 def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts, float]]:

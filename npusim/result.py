@@ -78,12 +78,38 @@ class RunEnergy(float):
 class Power:
     """Power in milliwatts of everything that `RunEnergy` counts.
 
-    average: energy over latency.
-    peak:    the highest average over any 1 % of the run (at least 100 cycles), see `npusim.measure`.
+    average:   energy over latency.
+    peak_10us: the highest average over any 10 us, inferences one after the other; what supply rails must carry.
+    peak_1ms:  likewise over 1 ms; what a battery or a regulator must carry.
+
+    The window does not depend on the run, so runs can be compared. No peak is below the average; where the window is
+    as long as the run or longer, it is the average. See `npusim.power`.
     """
 
     average: float
+    peak_10us: float
+    peak_1ms: float
+
+    @property
+    def peak(self) -> float:
+        """The peak that is meant where none is named: over 10 us."""
+        return self.peak_10us
+
+    def to_dict(self) -> dict[str, float]:
+        """The power in the JSON."""
+        return {"average": self.average, "peak": self.peak} | asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Tops:
+    """Operations per second in 10^12; a multiply-accumulate is two.
+
+    peak:    of the full MAC array, whatever the model.
+    reached: of the layers on the MAC array, over the latency of the run.
+    """
+
     peak: float
+    reached: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +182,8 @@ class LayerResult:
 class RunResult:
     """One execution of a program.
 
-    outputs:    one array per model output, by position; empty when no data was executed (timing only).
+    outputs:    one array per model output, by position; empty when no data was executed (timing only). Outputs that
+                are the same bytes, such as a tensor named twice, share them and are read-only.
     latency_ms: cycles / clock.
     macs:       multiply-accumulates of the network, whoever computes them.
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
@@ -221,6 +248,11 @@ class RunResult:
         """Inferences per second, one after the other."""
         return 1e3 / self.latency_ms if self.latency_ms else 0.0
 
+    @property
+    def tops(self) -> Tops:
+        """Operations per second, what the array can do and what this run did."""
+        return Tops(self.hardware.tops, self.hardware.tops * self.mac_utilization)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
         from npusim import __version__
@@ -236,8 +268,9 @@ class RunResult:
             "inferences_per_s": self.inferences_per_s,
             "energy_uj": dict(vars(self.energy_uj)),
             "edp_uj_ms": float(self.energy_uj) * self.latency_ms,
-            "power_mw": asdict(self.power_mw),
+            "power_mw": self.power_mw.to_dict(),
             "area_mm2": area(self.hardware).to_dict(),
+            "tops": asdict(self.tops),
             "macs": self.macs,
             "mac_utilization": self.mac_utilization,
             "lower_bound_cycles": self.lower_bound.cycles,
@@ -264,12 +297,12 @@ class RunResult:
         return what_if_result(self, jobs)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The layers as a table, a row per layer; needs the extra `npusim[pandas]`."""
+        """The layers as a table, a row per layer."""
         table = frame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
 
     def plot_roofline(self) -> Figure:
-        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure, needs `npusim[report]`."""
+        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure."""
         return _figure("roofline", self)
 
     def plot_timeline(self) -> Figure:

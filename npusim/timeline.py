@@ -6,6 +6,7 @@ All functions are pure numpy over the arrays of a `Trace`; times are cycles, int
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,11 +173,6 @@ def scratchpad_use(program: Program, trace: Trace) -> Occupancy:
     return Occupancy(cycles, use)
 
 
-def window_cycles(total: int) -> int:
-    """Length of the window of a peak: 1 % of the run, at least 100 cycles, at most the run."""
-    return max(1, min(total, max(100, -(-total // 100))))
-
-
 @dataclass(frozen=True, slots=True)
 class Accumulation:
     """An amount that grows along the run, piecewise linearly: `reached[i]` by the cycle `corners[i]`."""
@@ -189,13 +185,62 @@ class Accumulation:
         return np.interp(cycles, self.corners, self.reached)
 
     def peak_rate(self, window: int, total: int) -> float:
-        """Highest average per cycle over any `window` consecutive cycles of [0, total).
+        """Highest average per cycle over any `window` consecutive cycles of runs of `total` cycles back to back.
 
-        The rate is constant between corners, so the best window begins or ends at one.
+        The run repeats, so every cycle lies in as many windows as any other: the averages over all windows have the
+        average of the run as their mean, and the highest is never below it. Where the window holds the run, it is
+        that average. The rate is constant between corners, so the best window begins or ends at one.
         """
-        begins = np.concatenate((self.corners, self.corners - window, [0]))
-        begins = np.clip(begins, 0, max(total - window, 0))
-        return float((self.by(begins + window) - self.by(begins)).max()) / window
+        if window >= total:
+            return float(self.reached[-1]) / max(total, 1)
+        after = self._repeated(self.corners + window, total) - self.reached
+        before = self.reached - self._repeated(self.corners - window, total)
+        return float(max(after.max(), before.max())) / window
+
+    def moving_rate(self, edges: Times, window: int, total: int) -> NDArray[np.float64]:
+        """Per bin between `edges` the mean of the average over the `window` around each cycle, runs back to back.
+
+        Times the bins' lengths it adds up to the amount.
+        """
+        if window >= total:
+            return np.full(len(edges) - 1, self.reached[-1] / max(total, 1))
+        half = window / 2
+        grown = self._sums(edges + half, total) - self._sums(edges - half, total)
+        rates: NDArray[np.float64] = np.diff(grown) / (window * np.maximum(np.diff(edges), 1))
+        return rates
+
+    def highest_rate(self, edges: Times, window: int, total: int) -> NDArray[np.float64]:
+        """Per bin between `edges` the highest average over the `window` around a cycle; the peak is their maximum."""
+        if window >= total:
+            return np.full(len(edges) - 1, self.reached[-1] / max(total, 1))
+        half = window / 2
+        turns = np.concatenate((self.corners + half, self.corners - half)) % total
+        at = np.sort(np.concatenate((turns, edges.astype(np.float64))))
+        rates = (self._repeated(at + half, total) - self._repeated(at - half, total)) / window
+        firsts, ends = (
+            np.searchsorted(at, edges[:-1], side="left"),
+            np.searchsorted(at, edges[1:], side="right"),
+        )
+        return np.array([rates[first:end].max() for first, end in zip(firsts, ends, strict=True)])
+
+    def _repeated(self, cycles: NDArray[Any], total: int) -> NDArray[np.float64]:
+        """The amount reached by each of `cycles` when runs of `total` cycles follow one another; negative before."""
+        runs, within = np.divmod(cycles, total)
+        reached: NDArray[np.float64] = self.by(within) + runs * self.reached[-1]
+        return reached
+
+    def _sums(self, cycles: NDArray[Any], total: int) -> NDArray[np.float64]:
+        """The integral of `_repeated` from 0 to each of `cycles`."""
+        pieces = np.diff(self.corners) * (self.reached[1:] + self.reached[:-1]) / 2
+        sums = np.concatenate(([0.0], np.cumsum(pieces)))
+        runs, within = np.divmod(cycles, total)
+        piece = np.searchsorted(self.corners, within, side="right") - 1
+        part = (within - self.corners[piece]) * (self.reached[piece] + self.by(within)) / 2
+        whole = self.reached[-1]
+        run = sums[-1] + (total - self.corners[-1]) * whole
+        earlier = runs * run + whole * (total * runs * (runs - 1) / 2 + runs * within)
+        grown: NDArray[np.float64] = earlier + sums[piece] + part
+        return grown
 
 
 def accumulate(started: Times, ended: Times, amounts: NDArray[np.float64], total: int) -> Accumulation:

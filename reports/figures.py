@@ -1,4 +1,4 @@
-"""Figures of a run for papers, slides and notebooks, with matplotlib: `npusim[report]`.
+"""Figures of a run for papers, slides and notebooks, with matplotlib.
 
 Each function takes a result and returns a matplotlib Figure that belongs to nobody: it is not registered with
 pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.errors import NpusimError
 from npusim.isa.instruction import Unit
-from npusim.power import Amounts, layer_energy_uj, power_over_time
+from npusim.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
 from npusim.reports import quantities as show
 from npusim.reports import series
+from npusim.reports.filling import Items, patches
+from npusim.reports.layer_names import short_names
 from npusim.reports.names import (
     BOUND_NAMES,
     CAUSE_COLOURS,
@@ -28,9 +29,8 @@ from npusim.reports.names import (
     COMPONENT_NAMES,
     RESOURCE_COLOURS,
     TRACK_NAMES,
-    main_name,
 )
-from npusim.timeline import DMA_UNITS, Times, scratchpad_use, window_cycles
+from npusim.timeline import DMA_UNITS, scratchpad_use
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,8 +45,13 @@ LABELLED_LAYERS = 6
 LEAST_LABELLED = 0.02
 LISTED_LAYERS = 24
 MOST_BARS = 20_000
+COLUMNS, ROWS = 1200, 24
+"""Cells of a track of the timeline: columns about as fine as a point of the PNG."""
+TRACK_HEIGHT = 0.76
+SHADES = ("cc", "66")
+"""Neighbouring layers have two shades."""
 POWER_WINDOWS = 500
-INK, FAINT, GRID = "#1d2329", "#5f6971", "#e3e6e9"
+INK, FAINT, GRID, SHADE = "#1d2329", "#5f6971", "#e3e6e9", "#e8ebee"
 _STYLE: Any = {
     "font.size": 9.0,
     "font.family": "sans-serif",
@@ -75,13 +80,9 @@ _STYLE: Any = {
 
 
 def styled() -> AbstractContextManager[object]:
-    """The style of all figures, for making them and for saving them; raises NpusimError without matplotlib."""
-    try:
-        from matplotlib import rc_context
-    except ImportError as fault:
-        raise NpusimError(
-            "figures need matplotlib, which is not installed: pip install 'npusim[report]'"
-        ) from fault
+    """The style of all figures, for making them and for saving them."""
+    from matplotlib import rc_context
+
     return rc_context(_STYLE)
 
 
@@ -98,7 +99,7 @@ def _in_style(draw: Drawing) -> Drawing:
 def roofline(result: RunResult) -> Figure:
     """The layers of the MAC array between the two limits of the machine: multipliers and DRAM bandwidth."""
     figure, (axes,) = _figure(result, "Roofline", 4.8)
-    roof = series.roofline(result)
+    roof, names = series.roofline(result), short_names([layer.name for layer in result.layers], 28)
     known = [point for point in roof.points if point.macs_per_byte is not None]
     intensities = [point.macs_per_byte or 0.0 for point in known] + [roof.ridge_macs_per_byte]
     low, high = min(intensities) / 3, max(intensities) * 6
@@ -124,7 +125,7 @@ def roofline(result: RunResult) -> Figure:
         if small or len(labelled) == LABELLED_LAYERS or any(_near(at, other) for other in labelled):
             continue
         labelled.append(at)
-        name = show.shortened(main_name(point.layer.name), 28)
+        name = names[point.index]
         above = 6 + (point.layer.cycles / total * 470) ** 0.5
         axes.annotate(name, at, xytext=(0, above), textcoords="offset points", fontsize=7.5, ha="center",
                       bbox={"facecolor": "white", "alpha": 0.75, "pad": 0.6, "linewidth": 0})  # fmt: skip
@@ -152,16 +153,12 @@ def timeline(result: RunResult) -> Figure:
     figure, (axes,) = _figure(result, "Timeline", 1.3 + 0.42 * (len(used) + 1))
     for row, unit in enumerate(used):
         mine = work.unit == unit
-        shades = ["66" if layer % 2 else "cc" for layer in work.layer[mine].tolist()]
-        _bars(
-            axes,
-            result,
-            row,
-            work.begin[mine],
-            work.end[mine],
-            [_unit_colour(unit) + each for each in shades],
-        )
-    _bars(axes, result, len(used), stalls.begin, stalls.end, [CAUSE_COLOURS[cause] for cause in stalls.cause])
+        items = Items(work.layer[mine] % 2, work.begin[mine], work.end[mine], work.busy[mine])
+        _track(axes, result, row, items, [_unit_colour(unit) + shade for shade in SHADES])
+    causes = list(dict.fromkeys(stalls.cause))
+    kinds = np.array([causes.index(cause) for cause in stalls.cause], np.int64)
+    items = Items(kinds, stalls.begin, stalls.end, stalls.end - stalls.begin)
+    _track(axes, result, len(used), items, [CAUSE_COLOURS[cause] for cause in causes])
     axes.set(
         xlabel="ms",
         xlim=(0, max(result.latency_ms, 1e-9)),
@@ -191,14 +188,15 @@ def energy(result: RunResult) -> Figure:
         [COMPONENT_NAMES[name] for name in names], values, color=[COMPONENT_COLOURS[name] for name in names]
     )
     total = float(result.energy_uj) or 1.0
-    labels = [f" {show.energy(value)}, {show.percent(value / total)}" for value in values]
-    parts.bar_label(bars, labels, fontsize=8, color=FAINT)
+    amounts = [f" {show.energy(value)}, {show.percent(value / total)}" for value in values]
+    parts.bar_label(bars, amounts, fontsize=8, color=FAINT)
+    labels = short_names([layer.name for layer in result.layers], 36)
     left = np.zeros(len(listed))
     for name in names:
         shares = by_layer.get(name, np.zeros(len(totals)))[listed]
         layers.barh(range(len(listed)), shares, left=left, color=COMPONENT_COLOURS[name], height=0.8)
         left += shares
-    layers.set_yticks(range(len(listed)), [_layer_label(result, i) for i in listed.tolist()], fontsize=7.5)
+    layers.set_yticks(range(len(listed)), [labels[i] for i in listed.tolist()], fontsize=7.5)
     if len(listed) < len(totals):
         layers.set_title(f"by layer, the {len(listed)} largest of {len(totals)}", fontsize=9)
     for axes in (parts, layers):
@@ -212,9 +210,9 @@ def energy(result: RunResult) -> Figure:
 
 @_in_style
 def power(result: RunResult) -> Figure:
-    """Power over time by component; the area is the energy."""
+    """Power over time by component; the area is the energy, the shade above it reaches the highest 10 us."""
     figure, (axes,) = _figure(result, "Power over time", 3.6)
-    found = power_over_time(result.program, result.execution, POWER_WINDOWS)
+    found = moving_power(result.program, result.execution, POWER_WINDOWS)
     ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
     base: Amounts = np.zeros(len(ms) - 1)
     shown = {}
@@ -224,9 +222,10 @@ def power(result: RunResult) -> Figure:
             _stairs(axes, ms, base, base + part, COMPONENT_COLOURS[name])
             base = base + part
             shown[COMPONENT_NAMES[name]] = COMPONENT_COLOURS[name]
-    window = show.whole(window_cycles(int(result.cycles)))
+    _stairs(axes, ms, base, found.highest_mw, SHADE)
+    shown[f"highest {CHART_WINDOW}"] = SHADE
     _line(axes, result.power_mw.average, f"average {show.power(result.power_mw.average)}")
-    _line(axes, result.power_mw.peak, f"peak of {window} cycles {show.power(result.power_mw.peak)}")
+    _line(axes, result.power_mw.peak_10us, f"peak of {CHART_WINDOW} {show.power(result.power_mw.peak_10us)}")
     axes.set(xlabel="ms", ylabel="mW", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, None))
     axes.grid(True, axis="y")
     _legend(figure, shown)
@@ -270,13 +269,24 @@ def _figure(
     return figure, axes
 
 
-def _bars(axes: Axes, result: RunResult, row: int, begin: Times, end: Times, colours: Sequence[str]) -> None:
-    """Bars from `begin` to `end`, in cycles, on a track; the shortest are drawn wide enough to be seen."""
-    total = max(int(result.cycles), 1)
-    widths = np.maximum(end - begin, total / 1000)
-    lefts = np.minimum(begin, total - widths)
-    spans = np.stack((lefts, widths), 1) * result.hardware.us_of_cycles(1) * 1e-3
-    axes.broken_barh([tuple(span) for span in spans.tolist()], (row - 0.38, 0.76), facecolors=colours)
+def _track(axes: Axes, result: RunResult, row: int, items: Items, colours: Sequence[str]) -> None:
+    """Items on a track in the colours of their kinds; edges are not smoothed, which would mix colours."""
+    from matplotlib.collections import PolyCollection
+
+    ms = result.latency_ms / COLUMNS
+    high = TRACK_HEIGHT / ROWS
+    bottom = row + TRACK_HEIGHT / 2
+    found = list(patches(items, int(result.cycles), COLUMNS, ROWS))
+    corners = [
+        [(left * ms, bottom - low * high), (right * ms, bottom - low * high),
+         (right * ms, bottom - top * high), (left * ms, bottom - top * high)]
+        for _, left, right, low, top in found
+    ]  # fmt: skip
+    axes.add_collection(
+        PolyCollection(
+            corners, facecolors=[colours[patch.kind] for patch in found], linewidths=0, antialiaseds=False
+        )
+    )
 
 
 def _stairs(axes: Axes, edges: NDArray[Any], low: NDArray[Any], high: NDArray[Any], colour: str) -> None:
@@ -303,10 +313,6 @@ def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
 def _near(point: tuple[float, float], other: tuple[float, float]) -> bool:
     """Whether labels of two points would cover each other in a roofline."""
     return abs(log10(point[1] / other[1])) < 0.2 and abs(log10(point[0] / other[0])) < 1.3
-
-
-def _layer_label(result: RunResult, index: int) -> str:
-    return show.shortened(main_name(result.layers[index].name), 36)
 
 
 def _unit_colour(unit: Unit) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.instruction import Unit
 from npusim.losses import CAUSES
-from npusim.power import power_over_time
+from npusim.power import CHART_WINDOW, moving_power
 from npusim.reports import quantities as show
 from npusim.reports import series
 from npusim.reports.names import CAUSE_NAMES, COMPONENT_NAMES, TRACK_NAMES, main_name
@@ -25,7 +25,7 @@ MOST_ITEMS = 20_000
 def data(result: RunResult) -> dict[str, Any]:
     """Everything that is drawn; `time.js` and `report.js` read it."""
     trace = result.execution.trace
-    power = power_over_time(result.program, result.execution)
+    power = moving_power(result.program, result.execution)
     use = scratchpad_use(result.program, trace)
     return {
         "cycles": int(result.cycles),
@@ -44,8 +44,10 @@ def data(result: RunResult) -> dict[str, Any]:
                 for name in reversed(list(COMPONENT_NAMES))
                 if name in power.by_component_mw and power.by_component_mw[name].any()
             ],
+            "highest": _short(power.highest_mw),
             "average": result.power_mw.average,
-            "peak": result.power_mw.peak,
+            "peak": result.power_mw.peak_10us,
+            "window": CHART_WINDOW,
         },
         "occupancy": {
             "at": _differences(use.cycles),
@@ -92,6 +94,7 @@ def _tracks(result: RunResult) -> list[dict[str, Any]]:
                 "word": place[mine].tolist(),
                 "begin": _differences(work.begin[mine]),
                 "length": (work.end - work.begin)[mine].tolist(),
+                "busy": work.busy[mine].tolist() if (work.number[mine] > 1).any() else None,
                 "number": work.number[mine].tolist() if (work.number[mine] > 1).any() else None,
             }
         )

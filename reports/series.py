@@ -24,6 +24,7 @@ class Work:
     """Instructions on their units: int64 [n] each, in the order of the program; cycles are half-open.
 
     number: how many instructions an entry stands for, 1 unless neighbours were merged.
+    busy:   cycles in which they work: all of it, unless there are gaps between merged ones.
     """
 
     unit: Times
@@ -32,6 +33,7 @@ class Work:
     begin: Times
     end: Times
     number: Times
+    busy: Times
 
     def mnemonics(self) -> list[str]:
         """The name of each instruction."""
@@ -52,11 +54,11 @@ def work(result: RunResult, most: int | None = None) -> Work:
             trace.started,
             trace.ended,
             np.ones(program.instructions, np.int64),
+            trace.ended - trace.started,
         ]
     )
     if most is None or program.instructions <= most:
-        unit, layer, opcode, begin, end, number = columns
-        return Work(unit, layer, opcode, begin, end, number)
+        return Work(*columns)
     columns = columns[:, np.lexsort((columns[3], columns[0]))]
     new = np.ones(columns.shape[1], bool)
     same = (columns[:3, 1:] == columns[:3, :-1]).all(0)
@@ -64,7 +66,8 @@ def work(result: RunResult, most: int | None = None) -> Work:
     first = np.flatnonzero(new)
     unit, layer, opcode, begin = columns[:4, first]
     ended = np.maximum.reduceat(columns[4], first)
-    return Work(unit, layer, opcode, begin, ended, np.add.reduceat(columns[5], first))
+    number, busy = np.add.reduceat(columns[5:], first, axis=1)
+    return Work(unit, layer, opcode, begin, ended, number, busy)
 
 
 @dataclass(frozen=True, slots=True)

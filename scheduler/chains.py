@@ -19,6 +19,7 @@ from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Band
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.tiling import PARTS, Depth, TileSearch, band_bytes, output_bytes
+from npusim.scheduler.transfers import Transfers
 
 LONGEST = 8
 """Most stages of one chain; every stage adds rows that are computed twice."""
@@ -229,7 +230,7 @@ class Bands:
         if not self._searches[-1].residency.output:
             traffic += output_bytes(last, last.rows, last.channels)
         overhead = self._count * len(works) * self._hardware.dma.setup_cycles
-        return max(compute, traffic / self._hardware.dram_bytes_per_cycle) + overhead
+        return max(compute, Transfers(self._hardware).dram_cycles(traffic)) + overhead
 
     def _result_bytes(self, band: Sequence[tuple[int, int]], depth: Depth) -> int:
         """Scratchpad bytes of the results of one band: the widest pair of neighbouring links, and the last ones."""

@@ -82,7 +82,7 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
     residents = fit(network, choices)
     placed = _arranged(network, residents)
     layout, host_calls, timeline = placed.layout, placed.host_calls, placed.timeline
-    synchronise(timeline.instructions, host_calls)
+    waits = synchronise(timeline.instructions, host_calls)
     inputs, outputs = (
         tuple(layout.placement(tensor) for tensor in ends) for ends in (graph.inputs, graph.outputs)
     )
@@ -90,7 +90,7 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
     program = Program(
         name=graph.name,
         hardware=network.hardware,
-        code=encode_all(timeline.instructions),
+        code=encode_all(timeline.instructions, waits),
         constants=constants,
         dram_size_bytes=dram_size_bytes,
         code_address=code_address,

@@ -248,6 +248,11 @@ class Residents:
         best = self.search(index).best(self.budget(index))
         return float("inf") if best is None else best[0]
 
+    def computing_cycles(self, index: int) -> int:
+        """Cycles of the tiles of a work by itself if nothing waits for transfers; 0 for moves and host calls."""
+        cut = self.cut(index) if isinstance(self.items[index].body, Work) else None
+        return 0 if cut is None else self.search(index).computing_cycles(cut)
+
     def _give_way(self, index: int) -> None:
         """Evict for an item; with nobody left to evict, give it one buffer per operand. Raises CompileError."""
         if index in self._narrow or self.live(index):

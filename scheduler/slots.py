@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from npusim.isa.control import Call
@@ -397,11 +397,10 @@ class SlotBuilder:
             address = target.buffer.address + target.offset_bytes + move.target_offset
         if source is None:
             strides = ((0,) * (len(move.counts) - 1), move.target_strides)
-            copy = strided_copy(
-                self._store_channel, (Space.SCRATCHPAD, space), (0, address), move.counts, strides
+            ends = (Space.SCRATCHPAD, space), (0, address)
+            return replace(
+                strided_copy(self._store_channel, *ends, move.counts, strides), fill=1, value=move.value
             )
-            copy.fill, copy.value = 1, move.value
-            return copy
         assert move.source is not None
         root = self.residents.forest.root(operand_tensor(self.graph, item.node, move.source))[0]
         # What came from DRAM is whole there; in the scratchpad it may not have arrived yet.

@@ -16,7 +16,6 @@ from npusim.isa.instruction import PRODUCERS, Instruction, Region, Space
 from npusim.isa.program import HostCall
 from npusim.scheduler.spans import Spans
 
-
 _RECENT = 32
 """So many accesses are looked through one by one; what lies further back is found by its addresses."""
 
@@ -117,8 +116,8 @@ def _rows_overlap(a: Region, b: Region) -> bool:
     return distance < a.counts[-1] or distance + b.counts[-1] > pitch
 
 
-def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCall]) -> None:
-    """Set the waits of all instructions, in place."""
+def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCall]) -> list[tuple[int, ...]]:
+    """The waits of all instructions, to be encoded with them."""
     width = len(PRODUCERS)
     of_unit: list[list[int]] = [[] for _ in range(width)]
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
@@ -126,6 +125,7 @@ def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCa
     ordinal: list[int] = []
     reads_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
     writes_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
+    waits_of: list[tuple[int, ...]] = []
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)
         reads, writes = instruction.regions(host_calls)
@@ -146,7 +146,7 @@ def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCa
             for other, value in enumerate(certain_of[earlier]):
                 if value > known[other]:
                     known[other] = value
-        instruction.waits = tuple(waits)
+        waits_of.append(tuple(waits))
         certain_of.append(known)
         ordinal.append(len(of_unit[unit]))
         of_unit[unit].append(index)
@@ -154,3 +154,4 @@ def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCa
         for history, regions in ((reads_of, reads), (writes_of, writes)):
             for region in regions:
                 history[region.space, unit].add(region, index)
+    return waits_of

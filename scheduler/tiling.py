@@ -17,10 +17,11 @@ from npusim.isa.instruction import WORD_BYTES, Instruction, Unit
 from npusim.kernels.work import Tile, TileAddresses, Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.packed import share
+from npusim.scheduler.transfers import Transfers
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 
-_PRICE = 1 / 4
+PRICE = 1 / 4
 """Share that counts of the transfers or computation of a tile that another layer may hide."""
 
 _TAPERS = (64, 32, 16, 12, 8, 6, 4, 3, 2)
@@ -135,6 +136,7 @@ class TileCosts:
     def __init__(self, work: Work, hardware: Hardware) -> None:
         self.work = work
         self.hardware = hardware
+        self.transfers = Transfers(hardware)
         self._cycles: dict[tuple[int, int], int] = {}
         self._bands: dict[tuple[int, int], tuple[int, int]] = {}
         self._channels: dict[tuple[int, int], _Channels] = {}
@@ -238,9 +240,8 @@ class TileSearch:
         self._end = end
         self._costs = costs or TileCosts(work, hardware)
         self._pack = pack
-        self._load_gap_cycles = hardware.dma.setup_cycles + hardware.cycles_of_ns(hardware.dram.latency_ns)
+        self._transfers = self._costs.transfers
         self._tile_overhead = hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2
-        self._dram_bytes_per_cycle = hardware.dram_bytes_per_cycle
         self._inputs: dict[int, int] = {}
         self._smallest_buffers: int | None = None
         self._best: dict[int, tuple[float, Cut] | None] = {}
@@ -296,14 +297,18 @@ class TileSearch:
         overhead = tiles * self._tile_overhead
         if transfer + overhead >= limit:
             return transfer + overhead
-        rows = _spans(self.work.rows, cut.row_step)
-        compute = sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in channels.spans])
+        compute = self.computing_cycles(cut)
         return max(compute, transfer) + self._exposed(cut, compute, transfer, tiles) + overhead
+
+    def computing_cycles(self, cut: Cut) -> int:
+        """The machine's cost of all tiles."""
+        rows, spans = _spans(self.work.rows, cut.row_step), self._costs.channels(cut).spans
+        return sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in spans])
 
     @property
     def constant_cycles(self) -> float:
         """The time in which all constants pass the DRAM port."""
-        return self._constant_traffic / self._dram_bytes_per_cycle
+        return self._transfers.dram_cycles(self._constant_traffic)
 
     def transfer_cycles(self, cut: Cut) -> float:
         """The time of all transfers between DRAM and scratchpad, instructions included."""
@@ -326,7 +331,7 @@ class TileSearch:
             traffic += sum([count * self._stored(size, cut.channel_step) for size, count in spans])
         traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
-        return traffic / self._dram_bytes_per_cycle + loads * self._load_gap_cycles
+        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
         """What hides behind nothing: transfers of the first tile or computation of the last one.
@@ -334,9 +339,9 @@ class TileSearch:
         Most of it does hide behind the layers before and after, where there are any: a quarter is the price.
         """
         if compute >= transfer:
-            return transfer / tiles * (1 if self._end.first else _PRICE)
+            return transfer / tiles * (1 if self._end.first else PRICE)
         if not self._end.last:
-            return compute / tiles * _PRICE
+            return compute / tiles * PRICE
         arrived = finished = 0.0
         for tile in cut.tiles(self.work):
             cycles = self.tile_cycles(tile.rows, tile.channels)

@@ -15,6 +15,7 @@ from npusim.isa.dma import Copy, Unpack
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Instruction, Space
 from npusim.scheduler.allocate import Allocator
+from npusim.scheduler.transfers import Transfers
 
 LOAD_CHANNEL = 0
 
@@ -155,10 +156,7 @@ def arrange(
     `queue_share` of their queue, by estimate. Raises DoesNotFit.
     """
     steps: list[Load | Slot] = []
-    dram = hardware.dram
-    row_cycles = dram.row_bytes / hardware.dram_bytes_per_cycle + hardware.cycles_of_ns(dram.row_miss_ns)
-    cycles_per_byte = row_cycles / dram.row_bytes
-    latency = hardware.cycles_of_ns(dram.latency_ns) + hardware.dma.setup_cycles
+    transfers = Transfers(hardware)
     # Loads that wait in the queue of their channel must leave room, or they hold up the front end and with it
     # the computations behind them.
     most_waiting = max(1, int(hardware.front_end.queue_depth * queue_share))
@@ -188,8 +186,10 @@ def arrange(
             if load.size_bytes:
                 steps.append(load)
                 begins.append(max(dma_free, dispatched))
-                dma_free = begins[-1] + load.size_bytes * cycles_per_byte + hardware.dma.setup_cycles
-                ready[id(load.buffer)] = dma_free + latency
+                dma_free = begins[-1] + transfers.load_cycles(
+                    load.size_bytes, load.packed_bytes, load.weights
+                )
+                ready[id(load.buffer)] = dma_free
         dispatched = max([behind, *[ready.get(id(buffer), 0.0) for buffer in slot.buffers]])
         ended[slot.item] = dispatched + slot.cycles
         now = max(now, ended[slot.item])

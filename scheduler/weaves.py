@@ -73,7 +73,10 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
     works = pair(residents, first)
     if works is None:
         return 0.0, None
-    alone = residents.cycles(first) + residents.cycles(first + 1)
+    alone, computing = (
+        residents.cycles(first) + residents.cycles(first + 1),
+        residents.computing_cycles(first) + residents.computing_cycles(first + 1),
+    )
     room = residents.capacity_bytes - residents.live_bytes_of_pair(first)
     known = _known(residents, first)
     best: tuple[float, Weave | None] = 0.0, None
@@ -86,7 +89,8 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         woven = known[parts]
         if woven.size_bytes > room:
             continue
-        gain = inf if chosen else alone - woven.cycles
+        # Where transfers are awaited by the estimate, they may well have come while layers before computed.
+        gain = inf if chosen else min(alone - woven.cycles, computing - woven.computing_cycles)
         if gain > best[0]:
             best = gain, woven.weave
     return best
@@ -196,16 +200,22 @@ class Woven:
         )
 
     @cached_property
-    def cycles(self) -> float:
-        """The time of both: a pipeline of two units, or the transfers if they take longer."""
-        searches, hardware = self._searches, self._searches[0].hardware
+    def computing_cycles(self) -> float:
+        """The time of both if nothing waits for transfers: a pipeline of two units."""
+        searches = self._searches
         first = second = 0.0
         for a, b in self.weave.tiles:
             first += sum(searches[0].tile_cycles(tile.rows, tile.channels) for tile in a)
             if b is not None:
                 second = max(first, second) + searches[1].tile_cycles(b.rows, b.channels)
+        return second
+
+    @cached_property
+    def cycles(self) -> float:
+        """The time of both: the pipeline, or the transfers if they take longer."""
+        searches, hardware = self._searches, self._searches[0].hardware
         transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, self._cuts, strict=True))
         tiles = sum(len(_stage(self.weave, stage)) for stage in (0, 1))
         overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
         exposed = sum(search.constant_cycles for search in searches) * _PRICE
-        return max(second, transfer) + exposed + overhead
+        return max(self.computing_cycles, transfer) + exposed + overhead

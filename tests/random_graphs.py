@@ -21,9 +21,10 @@ _MOST_WEIGHTS = 40_000
 class _Growth:
     """A random graph while it grows: each step adds one node to the tensors there are."""
 
-    def __init__(self, pick: Pick, large: bool) -> None:
+    def __init__(self, pick: Pick, large: bool, portable: bool = False) -> None:
         self.pick = pick
         self.large = large  # large images of few channels, or small ones of many
+        self.portable = portable  # only what a TFLite file can say
         self.sketch = Sketch("random", ("int8", "uint8")[pick(0, 1)], pick(0, 2**20))
         self.live: list[int] = []
         self.most_channels = 6 if large else 40
@@ -63,6 +64,7 @@ class _Growth:
     ) -> Padding:
         """Padding of height and width: none, same, or anything (as wide as the kernel and more if `wide`)."""
         found = []
+        same = self.portable and bool(self.pick(0, 1))
         for axis in (0, 1):
             size, stride, extent = (
                 self.sketch.shape(source)[axis + 1],
@@ -72,11 +74,13 @@ class _Growth:
             kind = self.pick(0, 3)
             if kind == 1:
                 pair = same_padding(size, kernel[axis], stride, dilations[axis])
-            elif kind == 2:
+            elif kind == 2 and (wide or not self.portable):
                 most = extent + 1 if wide else kernel[axis] - 1
                 pair = (self.pick(0, most), self.pick(0, most))
             else:
                 pair = (0, 0)
+            if self.portable and not wide:  # a pool has one kind of padding
+                pair = same_padding(size, kernel[axis], stride) if same else (0, 0)
             if windows(size, kernel[axis], stride, dilations[axis], pair) < 1:
                 pair = (extent // 2, extent - extent // 2) if wide else (kernel[axis] // 2, kernel[axis] // 2)
             found.append(pair)
@@ -89,6 +93,15 @@ class _Growth:
         rows = windows(height, kernel[0], strides[0], dilations[0], padding[0])
         columns = windows(width, kernel[1], strides[1], dilations[1], padding[1])
         return rows > 0 and columns > 0 and n * rows * columns * depth <= _MOST_ELEMENTS
+
+    def takes_weights(self, source: int) -> bool:
+        """In TFLite weights have the type of what they multiply."""
+        return not self.portable or self.sketch.type_of(source).dtype == self.sketch.dtype
+
+    def per_channel(self) -> bool:
+        """In TFLite only int8 weights have a scale per channel."""
+        wanted = bool(self.pick(0, 1))
+        return wanted and not (self.portable and self.sketch.dtype == "uint8")
 
     # Each of these adds a node and returns what it gives, or nothing if the node would not be legal.
 
@@ -109,14 +122,16 @@ class _Growth:
         depth = taken * multiplier if depthwise else channels
         if not depthwise and prod(kernel) * taken * channels > _MOST_WEIGHTS:
             return ()
-        if not self.fits(source, kernel, strides, dilations, padding, depth):
+        if not self.fits(source, kernel, strides, dilations, padding, depth) or not self.takes_weights(
+            source
+        ):
             return ()
         common: dict[str, Any] = {
             "strides": strides,
             "dilations": dilations,
             "padding": padding,
             "activation": self.activation(),
-            "per_channel": bool(self.pick(0, 1)),
+            "per_channel": self.per_channel(),
             "bias": bool(self.pick(0, 3)),
         }
         if depthwise:
@@ -125,14 +140,14 @@ class _Growth:
 
     def fully_connected(self) -> Sequence[int]:
         source = self.choose(self.live)
-        if prod(self.sketch.shape(source)[1:]) * 40 > _MOST_WEIGHTS:
+        if prod(self.sketch.shape(source)[1:]) * 40 > _MOST_WEIGHTS or not self.takes_weights(source):
             return ()
         return (
             self.sketch.fully_connected(
                 source,
                 self.pick(1, 40),
                 activation=self.activation(),
-                per_channel=bool(self.pick(0, 1)),
+                per_channel=self.per_channel(),
                 bias=bool(self.pick(0, 3)),
             ),
         )
@@ -280,12 +295,12 @@ class _Growth:
     ON_IMAGES = (conv, depthwise, block, pool, resize)
 
 
-def random_graph(pick: Pick, most_steps: int = 7) -> Graph:
+def random_graph(pick: Pick, most_steps: int = 7, portable: bool = False) -> Graph:
     """A graph over one or two images; each of one to `most_steps` steps adds a node or a block of a few.
 
-    Steps that would not be legal add nothing.
+    Steps that would not be legal add nothing. A `portable` graph has only what a TFLite file can say.
     """
-    growth = _Growth(pick, large=bool(pick(0, 1)))
+    growth = _Growth(pick, large=bool(pick(0, 1)), portable=portable)
     batch = 1 if growth.large else max(1, pick(-2, 2))
     for _ in range(1 + (pick(0, 3) == 0)):
         growth.add_input(batch)
@@ -295,9 +310,9 @@ def random_graph(pick: Pick, most_steps: int = 7) -> Graph:
     return with_all_outputs(graph) if pick(0, 2) == 0 else graph
 
 
-def deep_graph(pick: Pick, most_steps: int = 5) -> Graph:
+def deep_graph(pick: Pick, most_steps: int = 5, portable: bool = False) -> Graph:
     """Layer after layer over one large image: what a scheduler may run band by band."""
-    growth = _Growth(pick, large=True)
+    growth = _Growth(pick, large=True, portable=portable)
     growth.add_input(1)
     for _ in range(pick(2, most_steps)):
         made = growth.step(_Growth.IN_ROWS)

@@ -85,7 +85,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if block.name == "isa/vector.py":
             _insert(
                 folder / block.name,
-                "@dataclass(slots=True, kw_only=True)\nclass Softmax",
+                "@dataclass(frozen=True, slots=True, kw_only=True)\nclass Softmax",
                 block.body + "\n\n",
             )
         elif "/" in block.name:

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "npusim.kernels": ("npusim.isa",),
     "npusim.scheduler": ("npusim.isa", "npusim.kernels"),
     "npusim.formats": ("npusim.isa", "npusim.kernels"),
-    "npusim.models": ("npusim.isa", "npusim.kernels", "npusim.files"),
+    "npusim.models": ("npusim.isa", "npusim.kernels", "npusim.files", "npusim.extras"),
     "npusim.reports": (
         "npusim.isa",
         "npusim.trace",
@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.activity",
         "npusim.losses",
         "npusim.energy",
+        "npusim.area",
         "npusim.power",
         "npusim.result",
         "npusim.performance",
@@ -45,6 +46,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.variants",
         "npusim.explore",
         "npusim.files",
+        "npusim.extras",
+        "npusim.csv_text",
+        "npusim.terminal",
         "npusim.__version__",
     ),
     # The machine and what is derived from its runs.

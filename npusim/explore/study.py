@@ -15,7 +15,7 @@ from npusim.explore import pareto
 from npusim.explore.base import read_base
 from npusim.explore.evaluate import Record
 from npusim.explore.folder import Folder
-from npusim.explore.sensitivity import Sensitivity, sensitivity
+from npusim.explore.sensitivity import Sensitivity, sensitivities
 from npusim.explore.space import Axis, Objective, Space
 from npusim.frame import frame
 from npusim.isa.hardware import Hardware
@@ -66,7 +66,7 @@ class Study:
             plain["sampler"],
             plain["npusim_version"],
             tuple(sorted(folder.records(), key=lambda record: record.point)),
-            read_base(Path(path)),
+            read_base(folder),
         )
 
     @property
@@ -105,17 +105,11 @@ class Study:
 
     @cached_property
     def sensitivities(self) -> tuple[Sensitivity, ...]:
-        """The main effect of every parameter on every objective, the parameter that matters most first."""
-        settings = [self.space.point(record.point) for record in self.feasible]
-        found = []
-        for objective in self.objectives:
-            values = np.array([record.values[objective.key] for record in self.feasible], np.float64)
-            effects = [
-                sensitivity(axis.path, objective.key, [each[axis.path] for each in settings], values)
-                for axis in self.parameters
-            ]
-            found += sorted(effects, key=lambda effect: -effect.share)
-        return tuple(found)
+        """The effect of every parameter that varies on every objective, the parameter that matters most first.
+
+        By a model of all points that have a result; none for fewer than ten of them.
+        """
+        return tuple(sensitivities(self.space, self.records))
 
     def hardware(self, point: int) -> Hardware:
         """The hardware of a point."""

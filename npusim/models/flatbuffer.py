@@ -31,16 +31,21 @@ _ELEMENT_TYPES = {
     "bool": "BOOL",
     "int16": "INT16",
     "int8": "INT8",
+    "float16": "FLOAT16",
 }
+
+Fields = Mapping[str, int | float | bool | tuple[int, ...]]
+"""Values of an options table by the schema's names; a tuple stands for a vector of int32."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileTensor:
-    """A tensor of the file; `data` is None for activations."""
+    """A tensor of the file; `data` is None for activations and for variables, which keep a state."""
 
     name: str
     type: TensorType
     data: Array | None = None
+    variable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,8 @@ class FileOperator:
     """An operator of the file.
 
     `code` is a name of the schema's BuiltinOperator, `options` the table of BuiltinOptions that goes with it
-    ("" for none) and `fields` the values of that table; a tuple stands for a vector of int32.
+    ("" for none) and `fields` the values of that table. A custom operator is "CUSTOM" and its name, and has
+    `custom_options`. `intermediates` are tensors that only hold scales.
     """
 
     code: str
@@ -56,7 +62,9 @@ class FileOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: str = ""
-    fields: Mapping[str, int | float | bool | tuple[int, ...]] | None = None
+    fields: Fields | None = None
+    custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
 
 
 def serialize(
@@ -142,6 +150,8 @@ class _Serializer:
             "Buffer": buffer,
             "Name": self._builder.CreateString(tensor.name),
         }
+        if tensor.variable:
+            fields["IsVariable"] = True
         if tensor.type.quantization is not None:
             fields["Quantization"] = self._quantization(tensor.type.quantization)
         return self._table("Tensor", **fields)
@@ -155,13 +165,16 @@ class _Serializer:
         )
 
     def _operator_code(self, code: str, version: int) -> int:
-        number = getattr(self._schema.BuiltinOperator, code)
-        return self._table(
-            "OperatorCode",
-            DeprecatedBuiltinCode=min(number, _PLACEHOLDER_CODE),
-            BuiltinCode=number,
-            Version=version,
-        )
+        builtin, _, custom = code.partition(" ")
+        number = getattr(self._schema.BuiltinOperator, builtin)
+        fields = {
+            "DeprecatedBuiltinCode": min(number, _PLACEHOLDER_CODE),
+            "BuiltinCode": number,
+            "Version": version,
+        }
+        if custom:
+            fields["CustomCode"] = self._builder.CreateString(custom)
+        return self._table("OperatorCode", **fields)
 
     def _operator(self, operator: FileOperator, codes: list[tuple[str, int]]) -> int:
         fields: dict[str, Any] = {
@@ -176,6 +189,10 @@ class _Serializer:
             }
             fields["BuiltinOptionsType"] = getattr(self._schema.BuiltinOptions, operator.options)
             fields["BuiltinOptions"] = self._table(operator.options, **values)
+        if operator.custom_options:
+            fields["CustomOptions"] = self._builder.CreateByteVector(operator.custom_options)
+        if operator.intermediates:
+            fields["Intermediates"] = self._vector(operator.intermediates, np.int32)
         return self._table("Operator", **fields)
 
     def _table(self, table: str, **fields: Any) -> int:

@@ -12,14 +12,14 @@ Operators infer the shape of their output; the caller gives its quantization. Na
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from npusim.isa.errors import GraphError
 from npusim.isa.tensor import Array, Quantization, TensorType
-from npusim.models.flatbuffer import FileOperator, FileTensor, serialize
+from npusim.models.flatbuffer import Fields, FileOperator, FileTensor, serialize
 
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
@@ -29,11 +29,13 @@ _ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3}
 _PADDINGS = {"same": 0, "valid": 1}
 
 # Version of each operator that first accepts int8 tensors; those for uint8 and float32 are version 1.
-# A reader refuses versions it does not know.
+# A reader refuses versions it does not know. Operators that are not here took int8 from the beginning.
 _INT8_VERSIONS = {
     "ADD": 2, "AVERAGE_POOL_2D": 2, "CONCATENATION": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "DEQUANTIZE": 2,
-    "FULLY_CONNECTED": 4, "LOGISTIC": 2, "MAX_POOL_2D": 2, "MEAN": 2, "MUL": 2, "PAD": 2, "QUANTIZE": 1,
-    "RELU": 2, "RELU6": 2, "RESHAPE": 1, "SOFTMAX": 2, "SUB": 2, "TANH": 2,
+    "ARG_MAX": 2, "FULLY_CONNECTED": 4, "LEAKY_RELU": 2, "LOGISTIC": 2, "MAXIMUM": 2, "MAX_POOL_2D": 2, "MEAN": 2,
+    "MINIMUM": 2, "MUL": 2, "PAD": 2, "PADV2": 2, "RELU": 2, "RELU6": 2, "RESIZE_BILINEAR": 2,
+    "RESIZE_NEAREST_NEIGHBOR": 2, "SLICE": 2, "SOFTMAX": 2, "SPLIT": 2, "SPLIT_V": 2, "STRIDED_SLICE": 2, "SUB": 2,
+    "TANH": 2, "TRANSPOSE": 2,
 }  # fmt: skip
 _FULLY_CONNECTED_PER_CHANNEL_VERSION = 12
 
@@ -83,6 +85,11 @@ class ModelWriter:
         self._tensors.append(FileTensor(name, type, data))
         return len(self._tensors) - 1
 
+    def state(self, name: str, type: TensorType) -> int:
+        """A new variable tensor: zero at first, kept and updated by the operator that takes it."""
+        self._tensors.append(FileTensor(name, type, variable=True))
+        return len(self._tensors) - 1
+
     def constant(self, name: str, data: Array, quantization: Quantization | None = None) -> int:
         """A new constant with the shape and dtype of `data`."""
         return self.tensor(name, TensorType(data.dtype.name, data.shape, quantization), data)
@@ -96,20 +103,64 @@ class ModelWriter:
         name: str | None = None,
         version: int | None = None,
         options: str = "",
-        fields: Mapping[str, int | float | bool | tuple[int, ...]] | None = None,
+        fields: Fields | None = None,
+        intermediates: Sequence[int] = (),
     ) -> int:
         """Adds any builtin operator with one output and returns that output.
 
         `code`, `options` and the keys of `fields` are names of the TFLite schema ("CONV_2D", "Conv2DOptions",
         "StrideW"). `name` names the output. Without `version`, that of the first input's dtype is written.
         """
-        first = next(tensor for tensor in inputs if tensor is not None)
-        if version is None:
-            version = _INT8_VERSIONS[code] if self.type(first).dtype == "int8" else 1
-        result = self.tensor(name or f"{code.lower()}_{len(self._operators)}", output)
-        operands = tuple(-1 if tensor is None else tensor for tensor in inputs)
-        self._operators.append(FileOperator(code, version, operands, (result,), options, fields))
+        name = name or f"{code.lower()}_{len(self._operators)}"
+        result = self.tensor(name, output)
+        self._add(
+            code, inputs, (result,), version, options=options, fields=fields, intermediates=intermediates
+        )
         return result
+
+    def operator_of_many(
+        self,
+        code: str,
+        inputs: Sequence[int | None],
+        outputs: Sequence[TensorType],
+        *,
+        version: int | None = None,
+        options: str = "",
+        fields: Fields | None = None,
+        custom_options: bytes = b"",
+    ) -> tuple[int, ...]:
+        """Adds an operator with any number of outputs and returns them; otherwise as `operator`.
+
+        A custom operator has the code "CUSTOM" and its name, and `custom_options` instead of `options`.
+        """
+        stem = f"{code.split()[-1].lower()}_{len(self._operators)}"
+        results = tuple(self.tensor(f"{stem}_{i}", output) for i, output in enumerate(outputs))
+        self._add(
+            code, inputs, results, version, options=options, fields=fields, custom_options=custom_options
+        )
+        return results
+
+    def _add(
+        self,
+        code: str,
+        inputs: Sequence[int | None],
+        outputs: tuple[int, ...],
+        version: int | None,
+        *,
+        options: str,
+        fields: Fields | None,
+        custom_options: bytes = b"",
+        intermediates: Sequence[int] = (),
+    ) -> None:
+        if version is None:
+            first = next(tensor for tensor in inputs if tensor is not None)
+            version = _INT8_VERSIONS.get(code, 1) if self.type(first).dtype == "int8" else 1
+        operands = tuple(-1 if tensor is None else tensor for tensor in inputs)
+        self._operators.append(
+            FileOperator(
+                code, version, operands, outputs, options, fields, custom_options, tuple(intermediates)
+            )
+        )
 
     def conv_2d(
         self,
@@ -310,6 +361,10 @@ class ModelWriter:
     def finish(self, outputs: Sequence[int]) -> bytes:
         """The file. The writer may be used further; equal models give equal bytes."""
         return serialize(self._name, self._description, self._tensors, self._operators, self._inputs, outputs)
+
+    def tables(self) -> tuple[list[FileTensor], list[FileOperator], list[int]]:
+        """Tensors, operators and inputs so far, as new lists: for who wants to write other tables than these."""
+        return list(self._tensors), list(self._operators), list(self._inputs)
 
     def _elementwise(
         self,

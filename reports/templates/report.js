@@ -18,13 +18,56 @@
   }
 
   // --- units ---------------------------------------------------------------------------------------------------
+  // Below a pixel per item, pixels are filled in proportion, as `npusim.reports.filling` does: of each column every
+  // kind has as many pixels as it has of its time, and what rounding takes is given to the next column of that kind.
+  function filled(lane, from, perColumn, columns, rows, paint) {
+    const kinds = lane.kinds.length, shares = new Float64Array(columns * kinds), to = from + columns * perColumn;
+    for (let i = Math.max(below(lane.begin, from), 0); i < lane.begin.length && lane.begin[i] < to; i += 1) {
+      const begin = Math.max((lane.begin[i] - from) / perColumn, 0), end = Math.min((lane.end[i] - from) / perColumn, columns);
+      const part = lane.busy ? lane.busy[i] / (lane.end[i] - lane.begin[i]) : 1;
+      for (let c = Math.floor(begin); c < end; c += 1) shares[c * kinds + lane.kind[i]] += part * (Math.min(end, c + 1) - Math.max(begin, c));
+    }
+    const owed = new Float64Array(kinds), wanted = new Float64Array(kinds), number = new Int32Array(kinds);
+    let before = "", first = 0;
+    const flush = (column) => {
+      let low = 0;
+      if (before) before.split(",").forEach((each, kind) => { if (each > 0) paint(kind, first, column - first, low, Number(each)); low += Number(each); });
+    };
+    for (let c = 0; c < columns; c += 1) {
+      let sum = 0, got = 0;
+      for (let kind = 0; kind < kinds; kind += 1) {
+        wanted[kind] = shares[c * kinds + kind] * rows + owed[kind];
+        number[kind] = Math.max(Math.floor(wanted[kind]), 0);
+        sum += wanted[kind];
+        got += number[kind];
+      }
+      const together = Math.min(Math.max(Math.floor(sum + 0.5 + 1e-6), 0), rows);
+      while (got !== together) {
+        const step = got < together ? 1 : -1;
+        let best = -1;
+        for (let kind = 0; kind < kinds; kind += 1) {
+          if (!shares[c * kinds + kind] || number[kind] + step < 0) continue;
+          if (best < 0 || step * (wanted[kind] - number[kind]) > step * (wanted[best] - number[best])) best = kind;
+        }
+        if (best < 0) break;
+        number[best] += step;
+        got += step;
+      }
+      for (let kind = 0; kind < kinds; kind += 1) owed[kind] = wanted[kind] - number[kind];
+      const now = number.join(",");
+      if (now === before) continue;
+      flush(c);
+      [before, first] = [now, c];
+    }
+    flush(columns);
+  }
   const layerName = (index) => data.layers[index] ?? "";
   function lanes() {
     const found = [];
     const ends = ascending(data.turns.ends);
     found.push({
       title: "layer", begin: ends.map((_, i) => (i ? ends[i - 1] : 0)), end: ends,
-      fill: (i) => (data.turns.layer[i] % 2 ? "rule" : "faint"), plain: true,
+      kinds: [["faint", 1], ["rule", 1]], kind: data.turns.layer.map((layer) => layer % 2), plain: true,
       label: (i) => layerName(data.turns.layer[i]),
       lines: (i) => [layerName(data.turns.layer[i]), data.ops[data.turns.layer[i]] ?? "", "owns these cycles"],
     });
@@ -32,7 +75,7 @@
       const begin = ascending(track.begin);
       found.push({
         title: track.title, begin, end: begin.map((at, i) => at + track.length[i]),
-        fill: () => "r-" + track.colour, pale: (i) => track.layer[i] % 2 === 1,
+        kinds: [["r-" + track.colour, 1], ["r-" + track.colour, 0.62]], kind: track.layer.map((layer) => layer % 2), busy: track.busy,
         label: (i) => layerName(track.layer[i]),
         lines: (i) => [layerName(track.layer[i]), `${track.title}: ${track.words[track.word[i]]}` +
           (track.number && track.number[i] > 1 ? `, ${show.whole(track.number[i])} instructions` : "")],
@@ -41,7 +84,7 @@
     const { stalls } = data, begin = ascending(stalls.begin);
     found.push({
       title: "nothing computes", begin, end: begin.map((at, i) => at + stalls.length[i]),
-      fill: (i) => "c-" + stalls.words[stalls.word[i]],
+      kinds: stalls.words.map((word) => ["c-" + word, 1]), kind: stalls.word,
       label: (i) => data.causes[stalls.words[stalls.word[i]]][0],
       lines: (i) => [...data.causes[stalls.words[stalls.word[i]]], "before " + layerName(stalls.layer[i])],
     });
@@ -61,6 +104,18 @@
       if (cycle < end[i] || i + 1 === begin.length) return place(lane, i);
       return place(lane, cycle - end[i] < begin[i + 1] - cycle ? i : i + 1);
     };
+    // In pixels of the screen, so that no edge mixes two colours.
+    function paint({ context, left, inner, from, to, ratio }, lane, y) {
+      const columns = Math.round(inner * ratio), rows = Math.round(high * ratio);
+      const x0 = Math.round(left * ratio), y1 = Math.round(y * ratio) + rows, kinds = lane.kinds.map(([name, alpha]) => [colour(name), alpha]);
+      context.save();
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      filled(lane, from, (to - from) / columns, columns, rows, (kind, column, width, low, number) => {
+        [context.fillStyle, context.globalAlpha] = kinds[kind];
+        context.fillRect(x0 + column, y1 - low - number, width, number);
+      });
+      context.restore();
+    }
     return {
       height: (narrow) => top(all.length, narrow) - (narrow ? 15 : 0),
       left: (narrow) => (narrow ? 0 : 116),
@@ -70,28 +125,23 @@
           const y = top(n, plot.narrow);
           context.fillStyle = plot.faint;
           if (!lane.plain) context.fillRect(plot.left, y, plot.inner, high);
-          let drawn = -1, last = "";
+          paint(plot, lane, y);
           for (let i = Math.max(below(lane.begin, plot.from), 0); i < lane.begin.length && lane.begin[i] <= plot.to; i += 1) {
             const x = Math.max(plot.x(lane.begin[i]), plot.left - 2), end = Math.min(plot.x(lane.end[i]), plot.right + 2);
-            const width = Math.max(end - x, 1), name = lane.fill(i);
-            const here = plot.here && plot.here.lane === n && plot.here.i === i;
-            if (x + width <= drawn && name === last && !here) continue;  // nothing of it would be seen
-            drawn = x + width;
-            last = name;
-            const fill = colour(name);
-            context.globalAlpha = lane.pale && lane.pale(i) ? 0.62 : 1;
-            context.fillStyle = fill;
-            context.fillRect(x, y, width > 3 ? width - 0.6 : width, high);
-            context.globalAlpha = 1;
-            if (here) {
+            const width = end - x;
+            if (plot.here && plot.here.lane === n && plot.here.i === i) {
               context.strokeStyle = plot.ink;
               context.lineWidth = 2;
               context.strokeRect(x + 1, y + 1, Math.max(width - 2, 1), high - 2);
             }
             if (width < 34) continue;
+            context.fillStyle = plot.paper;
+            context.globalAlpha = 0.5;
+            context.fillRect(end - 0.6, y, 0.6, high);
+            context.globalAlpha = 1;
             const text = fitted(context, lane.label(i), width - 10);
             if (!text) continue;
-            context.fillStyle = lane.plain ? plot.ink : inkOn(fill);
+            context.fillStyle = lane.plain ? plot.ink : inkOn(colour(lane.kinds[lane.kind[i]][0]));
             context.fillText(text, x + 5, y + high / 2 + 0.5);
           }
         });
@@ -183,14 +233,14 @@
   }
 
   function power() {
-    const edges = ascending(data.power.edges), { parts } = data.power;
+    const edges = ascending(data.power.edges), { parts, highest } = data.power;
     const sums = edges.slice(1).map((_, i) => parts.reduce((sum, part) => sum + part.mw[i], 0));
-    const top = Math.max(data.power.peak, ...sums) || 1, part = 0.88;
+    const top = data.power.peak || 1, part = 0.88;
     const window = (cycle) => Math.min(Math.max(below(edges, cycle), 0), sums.length - 1);
     const describe = (cycle) => {
       const i = window(cycle);
       const large = parts.map((each) => [each.mw[i], each.label]).filter(([mw]) => mw > 0).sort((a, b) => b[0] - a[0]).slice(0, 5);
-      return [show.power(sums[i]), span(edges[i], edges[i + 1]), ...large.map(([mw, label]) => `${label} ${show.power(mw)}`)];
+      return [`${show.power(sums[i])}, at most ${show.power(highest[i])}`, span(edges[i], edges[i + 1]), ...large.map(([mw, label]) => `${label} ${show.power(mw)}`)];
     };
     const at = (plot) => (mw) => plot.height * (1 - (mw / top) * part);
     return {
@@ -204,8 +254,10 @@
           stairs(plot, edges, (i) => y(base[i - first]) + 0.3, (i) => y(base[i - first] + each.mw[i]), first, last);
           for (let i = first; i <= last; i += 1) base[i - first] += each.mw[i];
         });
+        context.fillStyle = plot.rule;
+        stairs(plot, edges, (i) => y(base[i - first]), (i) => y(Math.max(highest[i], base[i - first])), first, last);
         level(plot, y(data.power.average), "average " + show.power(data.power.average));
-        level(plot, y(data.power.peak), "peak " + show.power(data.power.peak));
+        level(plot, y(data.power.peak), `peak of ${data.power.window.replace("us", "\u00b5s")} ${show.power(data.power.peak)}`);
         hairline(plot);
       },
       labels: (plot) => scale(plot, rounds(top, 4), at(plot), show.power),
@@ -249,7 +301,7 @@
         all.forEach((each) => {
           if (each.end < plot.from || each.begin > plot.to) return;
           const x = Math.max(plot.x(each.begin), plot.left - 2), end = Math.min(plot.x(each.end), plot.right + 2);
-          const top = y(each.address + each.size, plot), width = Math.max(end - x, 1), high = Math.max(y(each.address, plot) - top, 1);
+          const top = y(each.address + each.size, plot), width = end - x, high = Math.max(y(each.address, plot) - top, 1);
           const here = plot.here === each, paint = colour(fill(each));
           context.fillStyle = paint;
           context.globalAlpha = here ? 1 : 0.8;

@@ -102,7 +102,7 @@ const overTime = (() => {
       const left = make.left(narrow), right = 2, inner = width - left - right;
       const scale = inner / (axis.to - axis.from);
       plot = { context, width, height: height - AXIS, left, right: left + inner, inner, narrow, scale,
-        from: axis.from, to: axis.to, here,
+        from: axis.from, to: axis.to, here, ratio,
         x: (cycle) => left + (cycle - axis.from) * scale, cycle: (x) => axis.from + (x - left) / scale,
         ink: colour("ink"), soft: colour("soft"), rule: colour("rule"), paper: colour("paper"), faint: colour("faint") };
       grid();

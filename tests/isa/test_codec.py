@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from npusim.isa.control import Barrier
 from npusim.isa.dma import Copy
 from npusim.isa.errors import ProgramError
 from npusim.isa.instruction import (
+    NO_WAITS,
     OPCODE_BITS,
     PRODUCERS,
     WAIT_BITS,
@@ -179,6 +181,26 @@ def test_instructions_of_code_that_cannot_change_are_remembered() -> None:
     assert first == second == decode_all(code.copy())
     assert first is not second
     assert first[0] is second[0]
+
+
+@rows
+def test_instructions_cannot_be_changed(row: type[Instruction]) -> None:
+    code = encode_all([row()])
+    (found,) = decode_all(code)
+    for name in ("waits", *[spec.name for spec in row.specs], "another"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(found, name, (1,) * len(PRODUCERS) if name == "waits" else 1)
+    assert decode_all(code) == [row()]
+    assert isinstance(found.waits, tuple)
+
+
+def test_waits_may_be_given_beside_the_instructions() -> None:
+    waits = [(3, *NO_WAITS[1:]), NO_WAITS]
+    rows = [Copy(size=5), Barrier()]
+    expected = [replace(each, waits=of) for each, of in zip(rows, waits, strict=True)]
+    assert decode_all(encode_all(rows, waits)) == expected
+    with pytest.raises(ProgramError, match=r"^instruction 1: ctl\.barrier: wait count -1"):
+        encode_all(rows, [NO_WAITS, (-1, *NO_WAITS[1:])])
 
 
 def test_code_that_can_change_is_decoded_again() -> None:

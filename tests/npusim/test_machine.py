@@ -285,7 +285,7 @@ hardwares = st.builds(
 def scrambled(instructions: list[Instruction], hardware: Any) -> Program:
     """A program over two areas of memory that end up as its outputs."""
     ends = [load(AREA, 0, AREA), *instructions, store(0, AREA, AREA, channel=1)]
-    synchronise(ends, ())
+    ends = [replace(each, waits=waits) for each, waits in zip(ends, synchronise(ends, ()), strict=True)]
     areas = [bytes_at("dram", 0, AREA), bytes_at("scratchpad", AREA, AREA)]
     return program(ends, hardware, inputs=areas, outputs=areas)
 

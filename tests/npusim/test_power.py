@@ -7,11 +7,11 @@ import pytest
 
 import npusim
 from npusim.measure import measure
-from npusim.power import WINDOWS, layer_energy_uj, moving_pj, power_over_time
+from npusim.power import WINDOWS, layer_energy_uj, moving_pj, moving_power, power_over_time, window_cycles
 from npusim.result import RunResult
 from npusim.timeline import scratchpad_use
 
-from .fake_run import LAYERS, STEPS, execution, program
+from .fake_run import BENCH, LAYERS, STEPS, execution, program
 
 
 def handmade() -> RunResult:
@@ -42,9 +42,26 @@ def test_power_has_windows_of_whole_cycles(result: RunResult) -> None:
     assert (np.diff(edges) > 0).all()
 
 
-def test_no_window_of_the_length_of_the_peak_exceeds_it(result: RunResult) -> None:
-    windows = power_over_time(result.program, result.execution, windows=2).total_mw
-    assert windows.max() <= result.power_mw.peak * (1 + 1e-9)
+def test_the_chart_is_the_energy_and_its_highest_point_the_peak(result: RunResult) -> None:
+    power = moving_power(result.program, result.execution)
+    us = result.hardware.us_of_cycles(1) * np.diff(power.edges)
+    spent = {name: float((part * us).sum()) * 1e-3 for name, part in power.by_component_mw.items()}
+    expected = {name: value for name, value in result.energy_uj.by_component.items() if value}
+    assert {name: value for name, value in spent.items() if value} == pytest.approx(expected)
+    assert power.highest_mw.max() == pytest.approx(result.power_mw.peak_10us, rel=1e-9)
+    assert (sum(power.by_component_mw.values()) <= power.highest_mw * (1 + 1e-9)).all()
+
+
+def test_peaks_of_longer_windows_are_lower_and_none_is_below_the_average(result: RunResult) -> None:
+    power = result.power_mw
+    assert power.peak == power.peak_10us >= power.peak_1ms >= power.average > 0
+
+
+@pytest.mark.parametrize(("clock_mhz", "cycles"), [(500.0, 5000), (333.3, 3333), (0.15, 2), (0.001, 1)])
+def test_windows_are_whole_cycles(clock_mhz: float, cycles: int) -> None:
+    hardware = BENCH.model_copy(update={"clock_mhz": clock_mhz})
+    assert window_cycles(hardware, "10 us") == cycles
+    assert window_cycles(hardware, "1 ms") == 100 * cycles
 
 
 def test_power_is_drawn_where_the_unit_works() -> None:

@@ -443,7 +443,7 @@ def test_attributes(
 
 
 @pytest.mark.parametrize(
-    ("code", "operands", "position", "op"), [("SPLIT", 2, 1, "split"), ("SPLIT_V", 3, 0, "split_v")]
+    ("code", "operands", "position", "op"), [("SPLIT", 2, 1, "split"), ("SPLIT_V", 3, 0, "split")]
 )
 def test_splits(code: str, operands: int, position: int, op: str) -> None:
     build = with_constants((-1,), (1, 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,13 +97,46 @@ def test_amounts_are_spread_evenly() -> None:
     assert by.tolist() == [0.0, 10.0, 50.0, 80.0, 80.0, 85.0]
 
 
-@pytest.mark.parametrize(("window", "rate"), [(5, 8.0), (10, 8.0), (20, 6.0), (100, 1.2)])
+@pytest.mark.parametrize(("window", "rate"), [(5, 8.0), (10, 8.0), (20, 6.0), (100, 1.2), (1000, 1.2)])
 def test_peak_rate_slides(window: int, rate: float) -> None:
     started, ended = np.array([33, 43]), np.array([43, 53])
     total = timeline.accumulate(started, ended, np.array([80.0, 40.0]), 100)
     assert total.peak_rate(window, 100) == pytest.approx(rate)
 
 
-@pytest.mark.parametrize(("total", "window"), [(0, 1), (40, 40), (5000, 100), (10_001, 101), (10**6, 10**4)])
-def test_window_is_a_hundredth_of_the_run(total: int, window: int) -> None:
-    assert timeline.window_cycles(total) == window
+def test_peak_rate_of_work_at_both_ends() -> None:
+    """No window of 100 of these 150 cycles reaches the average of the run; across two runs every one has its share."""
+    total = timeline.accumulate(np.array([0, 125]), np.array([25, 150]), np.array([25.0, 25.0]), 150)
+    assert total.peak_rate(100, 150) == pytest.approx(0.5)
+    assert total.peak_rate(100, 150) >= 50 / 150
+
+
+@given(st.data())
+def test_averages_slide_as_a_sum_over_cycles_says(data: st.DataObject) -> None:
+    """Against sums over single cycles: the peak, the mean of each bin, and the highest in it."""
+    run = data.draw(st.integers(2, 40))
+    spans = data.draw(
+        st.lists(st.tuples(st.integers(0, run - 1), st.integers(1, run), st.integers(0, 9)), max_size=6)
+    )
+    started = np.array([begin for begin, _, _ in spans], np.int64)
+    ended = np.minimum(started + np.array([length for _, length, _ in spans], np.int64), run)
+    amounts = np.array([amount for _, _, amount in spans], np.float64)
+    total = timeline.accumulate(started, ended, amounts, run)
+    window = 2 * data.draw(st.integers(1, run))
+    edges = np.unique([0, data.draw(st.integers(0, run)), run])
+    rates = np.diff(total.by(np.arange(run + 1)))
+    around = np.array(
+        [rates[np.arange(at - window // 2, at + window // 2) % run].mean() for at in range(run + 1)]
+    )
+    if window >= run:
+        around[:] = rates.mean()
+    assert total.peak_rate(window, run) == pytest.approx(around.max(), abs=1e-9)
+    assert total.peak_rate(window, run) >= rates.mean() - 1e-9
+    bins = list(pairwise(edges.tolist()))
+    assert total.highest_rate(edges, window, run) == pytest.approx(
+        [around[a : b + 1].max() for a, b in bins], abs=1e-9
+    )
+    middle = (around[1:] + around[:-1]) / 2
+    assert total.moving_rate(edges, window, run) == pytest.approx(
+        [middle[a:b].mean() for a, b in bins], abs=1e-9
+    )

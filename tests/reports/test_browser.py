@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 import npusim
+from npusim.isa.instruction import Unit
 from npusim.measure import measure
 from npusim.reports import html, series
 from npusim.result import RunResult
 
 from ..npusim.fake_run import LAYERS, execution, program
 
-pytest.importorskip("jinja2", reason="reports need npusim[report]")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -309,6 +309,46 @@ def test_charts_are_painted_in_the_colours_of_their_legends(chart: str, page: Pa
     }
     assert set(wanted[chart]) <= seen
     assert len(seen) > 3
+
+
+TRACK = """([place, of]) => {
+  const canvas = document.querySelector('[data-chart="units"] canvas');
+  const ratio = canvas.width / canvas.clientWidth, left = Math.round(116 * ratio);
+  const width = canvas.width - left - Math.round(2 * ratio);
+  const high = Math.round(24 * ratio), top = Math.round((place * 31 + 4) * ratio);
+  const { data } = canvas.getContext("2d").getImageData(left, top, width, high);
+  const painted = Object.fromEntries(of.map((name) => [name, 0]));
+  const style = getComputedStyle(document.documentElement);
+  const wanted = of.map((name) => [name, style.getPropertyValue("--" + name).trim()]);
+  const codes = new Map(wanted.map(([name, code]) => [parseInt(code.slice(1), 16), name]));
+  for (let i = 0; i < data.length; i += 4) {
+    const name = codes.get((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+    if (name) painted[name] += 4 / data.length;
+  }
+  return painted;
+}"""
+
+
+@pytest.mark.parametrize("scale", [1, 1.5])
+def test_the_painted_share_of_every_cause_is_its_share_of_the_track(
+    scale: float, browser: Any, tmp_path: Path
+) -> None:
+    """Thousands of waits far below a pixel: when each was painted a pixel wide, 35 % showed a cause of 0.16 %."""
+    result = npusim.run("resnet50", timing_only=True)
+    path = tmp_path / "report.html"
+    path.write_text(html.render(result), "utf-8")
+    opened = Opened(browser, path, device_scale_factor=scale)
+    opened.page.locator('[data-chart="units"]').scroll_into_view_if_needed()
+    _settled(opened.page)
+    stalls = series.stalls(result)
+    true = dict.fromkeys(stalls.cause, 0.0)
+    for cause, cycles in zip(stalls.cause, (stalls.end - stalls.begin).tolist(), strict=True):
+        true[cause] += cycles / int(result.cycles)
+    tracks = 1 + len(set(series.work(result).unit.tolist()) - {int(Unit.FRONT_END)})
+    painted = opened.page.evaluate(TRACK, [tracks, [f"c-{cause}" for cause in true]])
+    assert painted == pytest.approx({f"c-{cause}": share for cause, share in true.items()}, abs=0.01)
+    assert max(painted.values()) > 0.1
+    opened.context.close()
 
 
 # Themes, phones, paper

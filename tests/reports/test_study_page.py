@@ -17,7 +17,7 @@ import pytest
 
 from npusim.explore.evaluate import Record
 from npusim.explore.executors import executor
-from npusim.explore.folder import Folder, to_line
+from npusim.explore.folder import Folder
 from npusim.explore.page import write_page
 from npusim.explore.progress import progress
 from npusim.explore.samplers import random_points
@@ -27,8 +27,6 @@ from npusim.isa import hardware_file
 from npusim.reports import study_columns, study_data
 
 from ..explore.spaces import digits, sampling, space_file
-
-pytest.importorskip("jinja2", reason="reports need npusim[report]")
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=2>"
@@ -74,9 +72,7 @@ def made_study(folder: Path, points: int, kind: str = "random", names: tuple[str
             )
             values = dict(zip(space.keys, numbers, strict=True))
             record = Record(point, values, dict.fromkeys(names, values) if len(names) > 1 else {})
-            disk.append(
-                to_line(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record, space)
-            )
+            disk.append(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record)
     return Study.open(folder)
 
 
@@ -93,6 +89,34 @@ def test_the_answer_is_in_the_text(study: Study) -> None:
     assert f"{len(study.front)} points of 24 are on the front" in text
     assert f"best latency {study.front[0].point} " in text
     assert "breaks area_mm2.total &lt;= 1.15" in text
+
+
+def test_page_terminal_and_notebook_tell_the_same_shares(study: Study) -> None:
+    from npusim.explore.terminal import summary
+    from npusim.reports import notebook
+    from npusim.reports.page import typeset
+    from npusim.reports.study_effects import basis, words_of_share
+
+    page, text, cell = written(study).read_text("utf-8"), summary(study), notebook.study(study)
+    shares = [words_of_share(each) for each in study.sensitivities]
+    assert len(shares) == 12
+    for share in (*shares, basis(study)):
+        assert typeset(share) in page
+        assert share in text
+        assert share in cell
+    for objective in study.objectives:
+        found = [each.share for each in study.sensitivities if each.objective == objective.key]
+        assert 0.5 < sum(found) <= 1
+
+
+def test_too_few_points_draw_no_effect(study: Study) -> None:
+    from npusim.reports import study_figures, study_page
+
+    few = replace(study, records=study.records[:4])
+    page = study_page.render(few)
+    assert "4 points with a result: too few to tell, it takes 10." in page.replace("\u00a0", " ")
+    assert "<svg" not in page
+    assert "sensitivity.svg" not in study_figures.writers(few)
 
 
 class Closed(HTMLParser):
@@ -174,8 +198,6 @@ def test_columns_take_the_unit_that_leaves_one_or_more(milliseconds: float, unit
 
 @pytest.mark.parametrize("kind", ["random", "nsga2"])
 def test_progress_follows_the_order_of_the_search(kind: str, tmp_path: Path) -> None:
-    if kind == "nsga2":
-        pytest.importorskip("optuna")
     seen: list[int] = []
     made = explore(
         [digits()], space_file().space, sampling(kind, points=12), tmp_path / "study",

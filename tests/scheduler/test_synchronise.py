@@ -183,10 +183,9 @@ def lookup(source: int, target: int, size: int = 16) -> Lookup:
     ],
 )  # fmt: skip
 def test_waits(instructions: Sequence[Instruction], waits: list[dict[str, int]]) -> None:
-    synchronise(instructions, ())
     found = [
-        {unit.name.lower(): count for unit, count in zip(PRODUCERS, each.waits, strict=True) if count}
-        for each in instructions
+        {unit.name.lower(): count for unit, count in zip(PRODUCERS, each, strict=True) if count}
+        for each in synchronise(instructions, ())
     ]
     assert found == waits
 

@@ -1,0 +1,108 @@
+"""The operators of TFLite that npusim has, each with how to draw a model of it at random. A seed is a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from npusim.isa.tensor import Array
+
+from . import elementwise, moves, weighted
+from .sample import Sample, values
+
+EIGHT_BIT = ("int8", "uint8")
+COMPUTED = (*EIGHT_BIT, "float32")
+MOVED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
+CLOSE = 1e-5
+"""Floats that are sums or transcendental differ in their last bits: so much of the largest magnitude is allowed."""
+
+Outputs = list[Array]
+
+
+def all_of(outputs: Outputs) -> Outputs:
+    """Every value counts."""
+    return outputs
+
+
+def found_detections(outputs: Outputs) -> Outputs:
+    """The rows that hold a detection: LiteRT leaves in the others what was there."""
+    count = int(outputs[3][0])
+    return [*(np.ascontiguousarray(each[:, :count]) for each in outputs[:3]), outputs[3]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How a TFLite operator is drawn.
+
+    op:      the name of the operator in npusim.
+    draw:    adds one operator to the sample's model and returns the outputs.
+    dtypes:  element types of its main operand.
+    exact:   float32 results have LiteRT's bytes; otherwise they are close to LiteRT's. Integers always are exact.
+    defined: the part of the outputs that LiteRT defines.
+    """
+
+    op: str
+    draw: Callable[[Sample], list[int]]
+    dtypes: tuple[str, ...] = COMPUTED
+    exact: bool = True
+    defined: Callable[[Outputs], Outputs] = all_of
+
+
+ROWS: dict[str, Row] = {
+    "ADD": Row("add", elementwise.arithmetic("AddOptions")),
+    "ARG_MAX": Row("arg_max", elementwise.arg_max, (*COMPUTED, "int32")),
+    "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, exact=False),
+    "CONCATENATION": Row("concatenation", moves.concatenation, MOVED),
+    "CONV_2D": Row("conv_2d", weighted.conv_2d, exact=False),
+    "CUSTOM TFLite_Detection_PostProcess": Row(
+        "detection_post_process", weighted.detection, ("float32", "uint8"), False, found_detections
+    ),
+    "DEPTHWISE_CONV_2D": Row("depthwise_conv_2d", weighted.depthwise_conv_2d, exact=False),
+    "DEQUANTIZE": Row("dequantize", elementwise.dequantize, (*EIGHT_BIT, "int16", "float16")),
+    "EXPAND_DIMS": Row("reshape", moves.expand_dims, MOVED),
+    "FULLY_CONNECTED": Row("fully_connected", weighted.fully_connected, exact=False),
+    "HARD_SWISH": Row("hard_swish", elementwise.hard_swish, exact=False),
+    "LEAKY_RELU": Row("leaky_relu", elementwise.leaky_relu),
+    "LOGISTIC": Row("logistic", elementwise.fixed_output(1 / 256, False), exact=False),
+    "MAXIMUM": Row("maximum", elementwise.selection, (*COMPUTED, "int32")),
+    "MAX_POOL_2D": Row("max_pool_2d", elementwise.pool),
+    "MEAN": Row("mean", elementwise.mean, exact=False),
+    "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int32")),
+    "MUL": Row("mul", elementwise.arithmetic("MulOptions")),
+    "PAD": Row("pad", moves.pad, MOVED),
+    "PADV2": Row("pad", moves.pad_with_value, MOVED),
+    "QUANTIZE": Row("quantize", elementwise.quantize),
+    "RELU": Row("relu", elementwise.rescaled),
+    "RELU6": Row("relu6", elementwise.rescaled),
+    "RESHAPE": Row("reshape", moves.reshape, MOVED),
+    "RESIZE_BILINEAR": Row("resize_bilinear", elementwise.resize("ResizeBilinearOptions"), exact=False),
+    "RESIZE_NEAREST_NEIGHBOR": Row(
+        "resize_nearest_neighbor", elementwise.resize("ResizeNearestNeighborOptions")
+    ),
+    "SLICE": Row("slice", moves.slice_, MOVED),
+    "SOFTMAX": Row("softmax", elementwise.softmax, exact=False),
+    "SPLIT": Row("split", moves.split, MOVED[:-1]),
+    "SPLIT_V": Row("split", moves.split_by_sizes, MOVED[:-1]),
+    "SQUEEZE": Row("squeeze", moves.squeeze, MOVED),
+    "STRIDED_SLICE": Row("strided_slice", moves.strided_slice, MOVED),
+    "SUB": Row("sub", elementwise.arithmetic("SubOptions")),
+    "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), exact=False),
+    "TRANSPOSE": Row("transpose", moves.transpose, MOVED),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(
+        "unidirectional_sequence_lstm", weighted.lstm, ("int8", "float32"), exact=False
+    ),
+}
+
+
+def model(code: str, dtype: str, seed: int) -> bytes:
+    """The file of one random operator."""
+    sample = Sample(code, dtype, seed)
+    return sample.writer.finish(ROWS[code].draw(sample))
+
+
+def inputs_of(types: list[tuple[str, tuple[int, ...]]], seed: int) -> list[Array]:
+    """Values over the whole range of each input's (dtype, shape)."""
+    rng = np.random.default_rng(seed)
+    return [values(rng, dtype, shape) for dtype, shape in types]

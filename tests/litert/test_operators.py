@@ -1,0 +1,81 @@
+"""Every operator, live: random models of one operator on the machine against LiteRT's reference kernels.
+
+Types, shapes, scales, zero points, attributes and values are drawn over their whole ranges; a seed is a model, so a
+failure says how to make it again. Half of the models run on the preset edge-128, half on the same with 4 KiB of
+scratchpad, where they are cut into tiles. NPUSIM_EXAMPLES=1000 tries that many of each operator and type.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import pytest
+
+from npusim.api import host_functions
+from npusim.formats import tflite
+from npusim.formats.tflite_operators import OPERATORS as TFLITE_OPERATORS
+from npusim.isa.errors import CompileError
+from npusim.isa.hardware import Hardware
+from npusim.isa.hardware_file import change, hardware
+from npusim.isa.program import Program
+from npusim.kernels import OPERATORS
+from npusim.kernels.graph import Graph
+from npusim.machine import execute
+from npusim.scheduler import compile_graph
+
+from .live import by_litert, difference, needs_litert
+from .rows import CLOSE, ROWS, inputs_of, model
+
+SEEDS = int(os.environ.get("NPUSIM_EXAMPLES", "6"))
+"""Models of each operator and type."""
+
+
+def test_every_operator_has_a_row() -> None:
+    known = {entry.name for entry in OPERATORS}
+    assert {row.op for row in ROWS.values()} == known
+    assert set(ROWS) == {code for code, row in TFLITE_OPERATORS.items() if row.op in known}
+
+
+def test_there_are_300_models() -> None:
+    assert SEEDS * sum(len(row.dtypes) for row in ROWS.values()) >= 300
+
+
+def test_a_seed_is_a_model() -> None:
+    assert model("CONV_2D", "int8", 3) == model("CONV_2D", "int8", 3) != model("CONV_2D", "int8", 4)
+
+
+@cache
+def machines() -> tuple[Hardware, Hardware]:
+    preset = hardware("edge-128")
+    return preset, change(preset, {"scratchpad.size_kib": 4, "scratchpad.banks": 1})
+
+
+def compiled(graph: Graph, small: bool) -> Program:
+    """The graph for the small machine if wanted and if it fits there, otherwise for the preset."""
+    preset, tight = machines()
+    if small:
+        try:
+            return compile_graph(graph, tight)
+        except CompileError:
+            pass
+    return compile_graph(graph, preset)
+
+
+@needs_litert
+@pytest.mark.parametrize("code", ROWS)
+def test_machine_gives_the_bytes_of_litert(code: str) -> None:
+    row = ROWS[code]
+    for dtype in row.dtypes:
+        for seed in range(SEEDS):
+            where = f"model({code!r}, {dtype!r}, {seed})"
+            data = model(code, dtype, seed)
+            graph = tflite.parse(data, where)
+            types = [graph.tensors[index].type for index in graph.inputs]
+            inputs = inputs_of([(each.dtype, each.shape) for each in types], seed)
+            expected = row.defined(by_litert(data, inputs))
+            program = compiled(graph, small=seed % 2 == 1)
+            outputs = execute(program, inputs, host_functions=host_functions(program)).outputs
+            assert outputs is not None
+            wrong = difference(row.defined(list(outputs)), expected, 0.0 if row.exact else CLOSE)
+            assert wrong is None, f"{where}: {wrong}"
