@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim import cli_catalogue, cli_compare, cli_explore, cli_program
+from npusim import cli_catalogue, cli_compare, cli_explore, cli_program, cli_verify
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
     EffortOption,
@@ -104,6 +104,10 @@ def run(
     files.check_outputs(targets, sources, {"--report": (report, [path.name for path in pages])})
     with Progress(f"scheduling {model}") as progress:
         program, wall = api.prepare(model, hw, effort=effort, progress=progress)
+    if output:
+        from npusim import npz
+
+        npz.check_repeated(output, program.outputs)
     values = None
     if input:
         from npusim.inputs import read_npz
@@ -142,16 +146,12 @@ def _writer(option: str, result: RunResult) -> Writer:
     from npusim import files
 
     if option == "--output":
-        return lambda file: _save_outputs(file, result)
+        from npusim import npz
+
+        return lambda file: npz.write(file, result.outputs)
     from npusim.reports import report
 
     return lambda file: files.text(report(option).render(result))(file)
-
-
-def _save_outputs(file: object, result: RunResult) -> None:
-    import numpy as np
-
-    np.savez(file, **{f"out{i}": array for i, array in enumerate(result.outputs)})  # type: ignore[arg-type]
 
 
 def print_summary(result: RunResult) -> None:
@@ -194,6 +194,7 @@ cli_program.register(app)
 cli_catalogue.register(app)
 cli_compare.register(app)
 cli_explore.register(app)
+cli_verify.register(app)
 
 
 def main() -> None:

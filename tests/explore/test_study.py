@@ -280,7 +280,7 @@ def test_a_folder_that_is_no_study_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(StudyError, match="is there, and is not a study; give another name with --study"):
         study_in(tmp_path)
-    with pytest.raises(StudyError, match=r"is not a study: study.json: No such file"):
+    with pytest.raises(StudyError, match=r"is not a study: it has no study.json"):
         Study.open(tmp_path)
 
 
@@ -289,7 +289,8 @@ def test_damage_is_named(tmp_path: Path) -> None:
     lines = (study.path / "points.jsonl").read_bytes().splitlines(keepends=True)
     (study.path / "points.jsonl").write_bytes(lines[0] + b"{broken}\n" + lines[2])
     with pytest.raises(
-        StudyError, match=r"points.jsonl: line 2 is damaged; delete the line to compute it again"
+        StudyError,
+        match=r"points.jsonl: line 2 is damaged: has no checksum; delete the line to compute it again",
     ):
         Study.open(study.path)
     (study.path / "study.json").write_text("{")
@@ -397,7 +398,7 @@ def test_several_models_are_weighed(tmp_path: Path) -> None:
 
 def test_lines_are_small_and_plain(grid: Study) -> None:
     line = json.loads((grid.path / "points.jsonl").read_text().splitlines()[0])
-    assert list(line) == ["point", "parameters", "values"]
+    assert list(line) == ["point", "parameters", "values", "sha256"]
     assert Record(0, line["values"]) == grid.records[0]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from npusim.explore.evaluate import Record
 from npusim.explore.executors import executor
-from npusim.explore.folder import Folder, to_line
+from npusim.explore.folder import Folder
 from npusim.explore.page import write_page
 from npusim.explore.progress import progress
 from npusim.explore.samplers import random_points
@@ -72,9 +72,7 @@ def made_study(folder: Path, points: int, kind: str = "random", names: tuple[str
             )
             values = dict(zip(space.keys, numbers, strict=True))
             record = Record(point, values, dict.fromkeys(names, values) if len(names) > 1 else {})
-            disk.append(
-                to_line(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record, space)
-            )
+            disk.append(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record)
     return Study.open(folder)
 
 
