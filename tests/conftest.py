@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test of random values fails because the computer had other work to do.
+settings.register_profile("npusim")
+settings.load_profile("npusim")
 
 # Before numpy is imported: several test processes share the cores already.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
