@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.convolution import (
@@ -49,7 +49,6 @@ WINDOWS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["int8", "uint8"]), st.sampled_from(["int8", "uint8"]), WINDOWS, pairs(1, 7), pairs(1, 4),
     pairs(1, 5), st.integers(0, 1 << 32),
