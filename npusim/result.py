@@ -101,6 +101,18 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
+class Tops:
+    """Operations per second in 10^12; a multiply-accumulate is two.
+
+    peak:    of the full MAC array, whatever the model.
+    reached: of the layers on the MAC array, over the latency of the run.
+    """
+
+    peak: float
+    reached: float
+
+
+@dataclass(frozen=True, slots=True)
 class DramBytes:
     """Bytes through the DRAM port in whole bursts: data read, data written, instructions fetched."""
 
@@ -236,6 +248,11 @@ class RunResult:
         """Inferences per second, one after the other."""
         return 1e3 / self.latency_ms if self.latency_ms else 0.0
 
+    @property
+    def tops(self) -> Tops:
+        """Operations per second, what the array can do and what this run did."""
+        return Tops(self.hardware.tops, self.hardware.tops * self.mac_utilization)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
         from npusim import __version__
@@ -253,6 +270,7 @@ class RunResult:
             "edp_uj_ms": float(self.energy_uj) * self.latency_ms,
             "power_mw": self.power_mw.to_dict(),
             "area_mm2": area(self.hardware).to_dict(),
+            "tops": asdict(self.tops),
             "macs": self.macs,
             "mac_utilization": self.mac_utilization,
             "lower_bound_cycles": self.lower_bound.cycles,

@@ -68,7 +68,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(typeset=typeset, name=show.printable)
-    for unit in ("time", "energy", "power", "count", "size", "ratio", "whole", "percent", "digits"):
+    for unit in ("time", "energy", "power", "count", "size", "area", "ratio", "whole", "percent", "digits"):
         environment.filters[unit] = _typeset_of(unit)
     return environment
 

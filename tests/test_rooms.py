@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.activity",
         "npusim.losses",
         "npusim.energy",
+        "npusim.area",
         "npusim.power",
         "npusim.result",
         "npusim.performance",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.convolution import (
@@ -54,7 +54,6 @@ FAR_WINDOWS = st.fixed_dictionaries(
 """Windows of which some taps, some outputs or all of both lie in the padding."""
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["int8", "uint8"]), st.sampled_from(["int8", "uint8"]), WINDOWS | FAR_WINDOWS, pairs(1, 7),
     pairs(1, 4), pairs(1, 5), st.integers(0, 1 << 32),
