@@ -20,6 +20,7 @@ _LSTM_ACTIVATIONS = {**_ACTIVATIONS, 4: "tanh"}
 _PADDINGS = {0: "SAME", 1: "VALID"}
 _MIRROR_MODES = {0: "reflect", 1: "symmetric"}
 _WEIGHTS_FORMATS = {0: "default"}
+_POSITION_TYPES = {2: "int32", 4: "int64"}
 _LSTM_OPERANDS = 24
 
 
@@ -220,6 +221,14 @@ def _reduction(layer: Layer) -> Attributes:
 
 def _operand_axis(layer: Layer) -> Attributes:
     return {"axis": layer.axis(layer.integers(1, "axis", 1)[0], len(layer.input(0).shape))}
+
+
+def _position(layer: Layer) -> Attributes:
+    """The kernels give positions of the type that the option names, whatever type the output has in the file."""
+    kind = layer.choice("OutputType", _POSITION_TYPES)
+    if layer.outputs[0].dtype != kind:
+        layer.fail(f"the output is {layer.outputs[0].dtype}, its option OutputType says {kind}")
+    return _operand_axis(layer)
 
 
 def _cumulative_sum(layer: Layer) -> Attributes:
@@ -468,8 +477,8 @@ OPERATORS: dict[str, Translation] = {
     **_plain(3, "SELECT", "SELECT_V2"),
     "ADD": Translation("add", 2, 2, _activation, "AddOptions"),
     "ADD_N": Translation("add_n", 1, None),
-    "ARG_MAX": Translation("arg_max", 2, 2, _operand_axis, keeps=(0,)),
-    "ARG_MIN": Translation("arg_min", 2, 2, _operand_axis, keeps=(0,)),
+    "ARG_MAX": Translation("arg_max", 2, 2, _position, "ArgMaxOptions", keeps=(0,)),
+    "ARG_MIN": Translation("arg_min", 2, 2, _position, "ArgMinOptions", keeps=(0,)),
     "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, _pooling, "Pool2DOptions"),
     "BATCH_MATMUL": Translation("batch_matmul", 2, 2, _matrix_product, "BatchMatMulOptions"),
     "BATCH_TO_SPACE_ND": Translation("batch_to_space_nd", 3, 3, _batch_to_space, keeps=(0,)),

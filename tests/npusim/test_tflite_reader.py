@@ -482,6 +482,8 @@ SAME_3X3 = options("Conv2DOptions", StrideH=1, StrideW=1)
          'layer "y" (SOFTMAX version 1, operator 0): Beta is nan, must be finite'),
         ("CONV_2D", SAME_3X3, [(1,)], GraphError,
          'layer "y" (CONV_2D version 1, operator 0): operand 1 has shape [1], must have 4 dimensions'),
+        ("ARG_MAX", options("ArgMaxOptions", OutputType=2), [(1,)], GraphError,
+         'layer "y" (ARG_MAX version 1, operator 0): the output is int8, its option OutputType says int32'),
         ("TRANSPOSE", None, [(0, 1, 1, 2)], GraphError,
          'layer "y" (TRANSPOSE version 1, operator 0): operand 1 (permutation) is [0, 1, 1, 2], '
          "must have each of 0..3 once"),
