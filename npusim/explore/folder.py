@@ -24,6 +24,8 @@ from npusim.isa.errors import NpusimError
 FORMAT = 1
 DESCRIPTION = "study.json"
 POINTS = "points.jsonl"
+NAME = "name"
+"""What may differ between searches that go on in one folder: the name of the space file."""
 
 
 class StudyError(NpusimError):
@@ -94,7 +96,7 @@ class Folder:
 
     def _require_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Points of another space, model or version must not be mixed with these."""
-        differing = _differences(old, new)
+        differing = [path for path in _differences(old, new) if path != NAME]
         if not differing:
             return
         shown = ", ".join(differing[:3]) + (", ..." if len(differing) > 3 else "")

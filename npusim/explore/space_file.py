@@ -151,6 +151,7 @@ class _Reader:
             tables.combine,
             tables.programs,
             effort,
+            self.path.stem,
         )
         self._check_size(space, tables.sampler)
         models = tables.models
