@@ -19,6 +19,7 @@ from npusim.isa.errors import HardwareError, ProgramError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import from_dict, to_dict
 from npusim.isa.nearest import nearest
+from npusim.isa.printable import replaced
 from npusim.isa.program import LAYER_UNITS, Layer
 from npusim.isa.tensor import Quantization, TensorType
 
@@ -109,8 +110,7 @@ def from_plain(kind: type[Record], values: object) -> Record:
 
 def printable(text: str) -> str:
     """Text from outside as messages show it: on one line, shortened."""
-    shown = "".join(mark if mark.isprintable() else "?" for mark in text[: LONGEST_SHOWN + 1])
-    return shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}..."
+    return replaced(text, LONGEST_SHOWN)
 
 
 @cache

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npusim.isa import user_file
 from npusim.isa.errors import CompileError, FormatError, NpusimError, ProgramError
 from npusim.isa.hardware import Hardware
 from npusim.isa.nearest import nearest
@@ -54,8 +55,6 @@ def load_program(path: str | Path) -> Program:
     """The program of a `.npu` file; raises NpusimError for one that is damaged, too new, or breaks a rule."""
     from npusim.isa import container
 
-    if not Path(path).exists():
-        raise NpusimError(f"{path}: no such file")
     return container.load(Path(path))
 
 
@@ -64,7 +63,8 @@ def save_program(program: Program, path: str | Path) -> None:
     from npusim import files
     from npusim.isa import container
 
-    files.write(Path(path), lambda file: file.write(container.dumps(program)))
+    data = container.dumps(program)
+    files.write(Path(path), lambda file: file.write(data))
 
 
 def hardware(name: str | Path) -> Hardware:
@@ -258,9 +258,9 @@ def _is_program(file: Path) -> bool:
     if file.suffix.lower() == PROGRAM_SUFFIX:
         return True
     try:
-        with file.open("rb") as stream:
+        with user_file.opened(file, user_file.PROGRAM) as stream:
             return stream.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except NpusimError:
         return False  # the reader of models says what is wrong with it
 
 

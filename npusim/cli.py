@@ -20,11 +20,11 @@ from npusim.cli_base import (
     Model,
     Progress,
     ascii_only,
-    check_targets,
-    console,
+    hardware_inputs,
     start_lightly,
 )
 from npusim.isa.errors import NpusimError
+from npusim.terminal import console, say
 
 if TYPE_CHECKING:
     from npusim.files import Writer
@@ -46,7 +46,7 @@ def _show_version(asked: bool) -> None:
     if asked:
         from npusim import __version__
 
-        typer.echo(f"npusim {__version__}")
+        say(f"npusim {__version__}")
         raise typer.Exit
 
 
@@ -100,8 +100,8 @@ def run(
     reports = {"--json": json, "--csv": csv, "--trace": trace}
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
     pages = _report_files(report) if report else {}
-    sources = {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None}
-    check_targets(targets, sources, pages)
+    sources = {"MODEL": Path(model), "--input": input, **hardware_inputs(hw)}
+    files.check_outputs(targets, sources, {"--report": (report, [path.name for path in pages])})
     with Progress(f"scheduling {model}") as progress:
         program, wall = api.prepare(model, hw, effort=effort, progress=progress)
     values = None
@@ -125,20 +125,20 @@ def run(
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
         asked = {path: _writer(option, result) for option, path in targets.items()}
-        files.write_all(asked | {path: partial(each.write, result) for path, each in pages.items()})
+        try:
+            files.write_all(asked)
+        finally:
+            files.write_all({path: partial(each.write, result) for path, each in pages.items()}, follow=False)
 
 
 def _report_files(folder: Path) -> dict[Path, ReportFile]:
-    """The files of a report; what it needs must be installed, and the folder must take them."""
-    from npusim.files import require_folder
+    """The files of a report; what it needs must be installed."""
     from npusim.reports.page import require_extra
 
     require_extra("--report")
     from npusim.reports.folder import files
 
-    found = {folder / each.name: each for each in files()}
-    require_folder(folder, [path.name for path in found])
-    return found
+    return {folder / each.name: each for each in files()}
 
 
 def _writer(option: str, result: RunResult) -> Writer:
@@ -190,7 +190,7 @@ def demo(hw: HardwareOption = None) -> None:
     lines = [f"Accuracy {right / len(labels):.1%}: {right} of {len(labels)} test images."]
     if len(cycles) == 1:
         lines.append(f"Every inference took {cycles.pop()} cycles.")
-    typer.echo("\n" + " ".join(lines))
+    say("\n" + " ".join(lines))
 
 
 cli_program.register(app)

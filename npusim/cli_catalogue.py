@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.cli_base import HardwareOption, Progress, console
+from npusim.cli_base import HardwareOption, Progress, hardware_inputs
+from npusim.terminal import console, say
 
 if TYPE_CHECKING:
     from npusim.isa.hardware import Hardware
@@ -35,8 +36,7 @@ def capabilities(
     from npusim import api, files, performance
     from npusim.reports import capabilities as report
 
-    if json:
-        files.require_writable(json)
+    files.check_outputs({"--json": json}, hardware_inputs(hw))
     hardware = api.hardware(hw or api.DEFAULT_HARDWARE)
     table = performance.capabilities(lambda model: _reference_run(model, hardware), hardware)
     console().print(report.table(table))
@@ -80,7 +80,7 @@ def list_hardware() -> None:
         for each in presets
     ]
     head = ("preset", "MACs/cycle", "clock", "scratchpad", "DRAM", "host", "process")
-    typer.echo(columns(head, rows, right=(1, 2, 3, 4)))
+    say(columns(head, rows, right=(1, 2, 3, 4)))
 
 
 @hw_app.command("show")
@@ -90,7 +90,7 @@ def show_hardware(
     """Every parameter of a preset or file, as a TOML file."""
     from npusim.isa import hardware_file
 
-    sys.stdout.write(hardware_file.to_toml(hardware_file.hardware(name)))
+    say(hardware_file.to_toml(hardware_file.hardware(name)), end="")
 
 
 @hw_app.command("check")
@@ -101,7 +101,7 @@ def check_hardware(
     from npusim.isa import hardware_file
 
     found = hardware_file.hardware(file)
-    typer.echo(f'{file}: "{found.name}" is a valid hardware description')
+    say(f'{file}: "{found.name}" is a valid hardware description')
 
 
 def models() -> None:
@@ -114,14 +114,14 @@ def models() -> None:
         (each.name, show.count(each.macs), show.count(each.parameters), each.description)
         for each in built_in.MODELS
     ]
-    typer.echo(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
+    say(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
 
 
 def operators() -> None:
     """The operators: what each model format calls them, and where they run."""
     from npusim.reports.operators import table
 
-    typer.echo(table(operator_coverage()))
+    say(table(operator_coverage()))
 
 
 def operator_coverage() -> list[Coverage]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.isa.errors import NpusimError
+from npusim.terminal import say
 
 if TYPE_CHECKING:
     from npusim.explore.evaluate import Workload
@@ -141,7 +142,7 @@ def _search(
             )
     except KeyboardInterrupt:
         kept = sum(1 for _ in Folder(path).records())
-        typer.echo(f"npusim: {kept} points are in {path}; the same command goes on from there", err=True)
+        say(f"npusim: {kept} points are in {path}; the same command goes on from there", err=True)
         raise
 
 
@@ -161,7 +162,7 @@ def _finish(study: Study) -> None:
 
     written = tables.write_tables(study)
     text = terminal.summary(study)
-    typer.echo(f"{text}\n\n{_files(study, written)}")
+    say(f"{text}\n\n{_files(study, written)}")
 
 
 def _files(study: Study, written: list[Path]) -> str:

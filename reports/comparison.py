@@ -7,7 +7,7 @@ from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +15,7 @@ from npusim.reports import comparison_cells as cells
 from npusim.reports import quantities as show
 from npusim.reports.names import COMPONENT_NAMES, main_name
 from npusim.reports.terminal import WIDEST
+from npusim.terminal import console
 
 if TYPE_CHECKING:
     from npusim.comparison import Comparison, LayerRow, Row
@@ -33,7 +34,7 @@ _GAP = 2
 def render(comparison: Comparison, verdicts: Sequence[Verdict] = (), width: int = 80) -> str:
     """The comparison as plain text, without colours."""
     file = StringIO()
-    Console(file=file, width=width, color_system=None, force_terminal=False).print(
+    console(file, width=width, color_system=None, force_terminal=False).print(
         summary(comparison, verdicts, width)
     )
     return file.getvalue()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.isa.printable import printable as printable
+
 if TYPE_CHECKING:
     from npusim.result import Power
 
@@ -71,11 +73,6 @@ def whole(number: int) -> str:
 def percent(share: float) -> str:
     """A share of 1 as a percentage with one decimal."""
     return f"{share * 100:.1f} %"
-
-
-def printable(name: str) -> str:
-    """A name from a file without what would move the cursor, colour the terminal or break the line."""
-    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in name)
 
 
 def shortened(name: str, width: int) -> str:

@@ -7,12 +7,13 @@ from io import StringIO
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from npusim.reports import quantities as show
 from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMITS, UNIT_NAMES, main_name
+from npusim.terminal import console
 
 if TYPE_CHECKING:
     from npusim.result import LayerResult, RunResult
@@ -28,8 +29,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 def render(result: RunResult, width: int = 80) -> str:
     """The summary as plain text, without colours."""
     file = StringIO()
-    console = Console(file=file, width=width, color_system=None, force_terminal=False)
-    console.print(summary(result, width))
+    console(file, width=width, color_system=None, force_terminal=False).print(summary(result, width))
     return file.getvalue()
 
 

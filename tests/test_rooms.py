@@ -45,6 +45,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.variants",
         "npusim.explore",
         "npusim.files",
+        "npusim.csv_text",
+        "npusim.terminal",
         "npusim.__version__",
     ),
     # The machine and what is derived from its runs.

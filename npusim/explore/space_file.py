@@ -34,7 +34,7 @@ from npusim.explore.expression import Expression, ExpressionError, parse
 from npusim.explore.metrics import HIGHER_IS_BETTER, full_key
 from npusim.explore.ranges import listed_values
 from npusim.explore.space import Axis, Goal, Limit, Objective, Programs, Space, known_names
-from npusim.isa import hardware_file
+from npusim.isa import hardware_file, user_file
 from npusim.isa.errors import HardwareError, NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.nearest import nearest
@@ -103,7 +103,7 @@ def read_space(path: str | Path, overrides: Mapping[str, Any] | None = None) -> 
     Raises SpaceError with every fault in one line.
     """
     shown = str(path)
-    values = read(Path(path), shown, "a space file", SpaceError)
+    values = read(Path(path), shown, user_file.SPACE, SpaceError)
     return from_values(values, Path(path), overrides)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from npusim import files
+from npusim.csv_text import csv_text
 from npusim.explore.study import Study
 from npusim.isa import hardware_file
 
@@ -58,18 +57,7 @@ def columns(study: Study) -> list[str]:
 
 def to_csv(rows: Sequence[Row], names: Sequence[str]) -> str:
     """Rows as CSV with a header; a value that is missing is empty, a flag is true or false."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([_cell(row[name]) for name in names])
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else value
+    return csv_text(names, ([row[name] for name in names] for row in rows))
 
 
 def to_parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes | None:

@@ -18,6 +18,7 @@ from npusim.explore.space import Space
 from npusim.explore.study import Study
 from npusim.reports.columns import columns
 from npusim.reports.quantities import digits
+from npusim.terminal import console
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -179,7 +180,6 @@ class Watch:
 
 def _bar(file: TextIO) -> Progress:
     """A short bar and a line of words, cut where the terminal ends."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 
@@ -187,7 +187,7 @@ def _bar(file: TextIO) -> Progress:
     return Progress(
         BarColumn(bar_width=10),
         TextColumn("{task.fields[state]}", markup=False, table_column=words),
-        console=Console(file=file, highlight=False, markup=False, emoji=False),
+        console=console(file),
         transient=True,
         expand=True,
         refresh_per_second=5,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npusim.formats import tflite
+from npusim.isa import user_file
 from npusim.isa.errors import FormatError, NpusimError
 from npusim.kernels.graph import Graph
 
@@ -52,7 +53,7 @@ def _format_of(path: Path) -> Format:
         raise FormatError("no such file")
     head = b""
     if not path.is_dir():
-        with path.open("rb") as file:
+        with user_file.opened(path, user_file.MODEL, FormatError, "") as file:
             head = file.read(_HEAD_BYTES)
     for row in FORMATS:
         if row.recognises(path, head):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from npusim.formats.tflite_records import (
     decode,
     inside_the_file,
 )
+from npusim.isa import user_file
 from npusim.isa.errors import FormatError, GraphError
 from npusim.isa.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph import Graph, Node, Tensor
@@ -50,10 +52,10 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path) -> Graph:
     """The graph of a TFLite file, named after the file; raises FormatError or GraphError."""
-    return parse(path.read_bytes(), path.stem)
+    return parse(user_file.mapped(path, user_file.MODEL, FormatError, ""), path.stem)
 
 
-def parse(data: bytes, name: str) -> Graph:
+def parse(data: bytes | mmap, name: str) -> Graph:
     """The graph of the bytes of a TFLite file; raises FormatError or GraphError."""
     model = decode(data)
     tensors = [_tensor(model, number) for number in range(len(model.tensors))]

@@ -179,7 +179,7 @@ description = "a \"tiny\" one;   ä"
 .constants 102
 0x00000420 0000000000000000010200000000000000000000000000000000000000000000
 .end
-""".replace("one;   ä", "one; \u2028 ä")  # noqa: E501
+""".replace("one;   ä", "one; \\u2028 ä")  # noqa: E501
 
 
 def without_blocks(text: str) -> list[str]:

@@ -286,7 +286,7 @@ def _no_data(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
 
 
 def _assembly_missing(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
-    return ["asm", "none.asm", "-o", folder / "p.npu"], "none.asm: cannot be read: No such file or directory"
+    return ["asm", "none.asm", "-o", folder / "p.npu"], "none.asm: no such file"
 
 
 def _unsupported_operator(folder: Path, digits: Path) -> tuple[list[str | Path], str]:

@@ -295,7 +295,10 @@ def test_the_exit_status_for_continuous_integration(base: Values, tmp_path: Path
 NOT_RESULTS: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "not a result file: not valid JSON"),
     "text": (b"hello", "not a result file: not valid JSON at line 1"),
-    "binary": (b"\xff\xfe\x00", "not a result file; npusim run MODEL --json F writes one"),
+    "binary": (
+        b"\xff\xfe\x00",
+        "not a result file: byte 2 is 0, which no text has; npusim run MODEL --json F writes one",
+    ),
     "list": (b"[1, 2]", "it has no schema_version"),
     "other": (b'{"a": 1}', "it has no schema_version"),
     "newer": (b'{"schema_version": 2}', "schema_version 2, this npusim reads 1"),
@@ -348,7 +351,7 @@ def test_mistakes_of_the_command(base: Values, tmp_path: Path) -> None:
     for words, message in (
         ((file,), "compare: 1 runs given; it takes 2 to 26"),
         ((file, tmp_path / "none.json"), "none.json: no such file"),
-        ((file, tmp_path), "cannot be read: Is a directory"),
+        ((file, tmp_path), "is a folder, not a result file; it must be a regular file"),
         ((file, file, "--json", file), "give each a file of its own"),
         ((file, file, "--report", file), "is a file; give the name of a folder"),
         ((file, file, "--csv", tmp_path / "no" / "c.csv"), "there is no folder"),
