@@ -20,14 +20,14 @@ from npusim.explore.space import Axis, Objective, Space
 from npusim.frame import frame
 from npusim.isa import hardware_file
 from npusim.isa.hardware import Hardware
-from npusim.reports import quantities as show
+from npusim.isa.printable import printable
 
 if TYPE_CHECKING:
     import pandas
 
 
-LONGEST_NAME, LONGEST_DESCRIPTION = 40, 1000
-"""Characters of the name of a study in that of a point's hardware, and of the description of that hardware."""
+LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1000
+"""Characters that the name and the description of a hardware may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +127,21 @@ class Study:
         setting = self.space.setting(point)
         changes = [f"{path} = {hardware_file.toml_value(setting[path])}" for path in self.space.changed]
         named = {
-            "name": f"{self.hardware_name} {point}",
-            "description": f"{self.hardware_description}{', '.join(changes)}"[:LONGEST_DESCRIPTION],
+            "name": f"{self.hardware_name} {point}"[:LONGEST_NAME],
+            "description": (self.hardware_description + ", ".join(changes))[:LONGEST_DESCRIPTION],
         }
         return self.space.hardware(setting | named)
 
     @property
     def hardware_name(self) -> str:
         """How the names of all points begin; the number follows."""
-        return f"{show.printable(self.name)[:LONGEST_NAME]} point"
+        room = max(1, LONGEST_NAME - len(f" point {self.space.size}"))
+        return f"{printable(self.name)[:room]} point"
 
     @property
     def hardware_description(self) -> str:
         """How the descriptions of all points begin; what they change follows."""
-        models = ", ".join(show.printable(model.name) for model in self.models)
+        models = ", ".join(printable(model.name) for model in self.models)
         return f"{f'searched for {models}: ' if models else ''}{self.space.base.name} with "
 
     def rows(self, records: Sequence[Record] | None = None) -> list[dict[str, Any]]:
