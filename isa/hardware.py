@@ -194,6 +194,11 @@ class Hardware(Section):
         return self.mac_array.rows * self.mac_array.columns
 
     @property
+    def tops(self) -> float:
+        """Operations per second of the full array in 10^12; a multiply-accumulate is two."""
+        return 2 * self.macs_per_cycle * self.clock_mhz * 1e-6
+
+    @property
     def scratchpad_bytes(self) -> int:
         """Capacity of the scratchpad."""
         return self.scratchpad.size_kib * 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,19 @@ class Memory:
         """The tensor stored in DRAM at `placement`, copied."""
         raw = self.bytes_at(Space.DRAM, placement.address, placement.type.size_bytes)
         return raw.copy().view(placement.type.numpy_dtype).reshape(placement.type.shape)
+
+    def load_each(self, placements: Sequence[Placement]) -> tuple[Array, ...]:
+        """The tensors stored at `placements`; those of the same bytes share one copy of them, read-only."""
+        ranges = [(place.address, place.type.size_bytes) for place in placements]
+        copies = {span: self.bytes_at(Space.DRAM, *span).copy() for span in dict.fromkeys(ranges)}
+        if len(copies) < len(ranges):
+            times = Counter(ranges)
+            for span, copy in copies.items():
+                copy.flags.writeable = times[span] == 1
+        return tuple(
+            copies[span].view(place.type.numpy_dtype).reshape(place.type.shape)
+            for span, place in zip(ranges, placements, strict=True)
+        )
 
     def store(self, placement: Placement, value: Array) -> None:
         """Put a tensor into DRAM at `placement`."""

@@ -98,11 +98,16 @@ def rest(file: BinaryIO, kind: Kind, fault: type[NpusimError] = NpusimError, pre
 
 
 def text(
-    path: str | Path, kind: Kind, fault: type[NpusimError] = NpusimError, shown: str | None = None
+    path: str | Path,
+    kind: Kind,
+    fault: type[NpusimError] = NpusimError,
+    shown: str | None = None,
+    *,
+    follow: bool = True,
 ) -> str:
     """The text of a UTF-8 file; arguments are those of `opened`. Raises `fault`, also where it is not text."""
     prefix = _prefix(path, shown)
-    with opened(path, kind, fault, shown) as file:
+    with opened(path, kind, fault, shown, follow=follow) as file:
         head = file.read(4096)
         if b"\0" in head:  # sparse or binary: known before all of it is in memory
             raise fault(

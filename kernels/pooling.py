@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.workload import Workload
 from npusim.kernels import rules
-from npusim.kernels.activation import known_activation
+from npusim.kernels.activation import activation_in_32_bits, known_activation
 from npusim.kernels.geometry import (
     image_ranks,
     limited,
@@ -58,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     sound_scales,
     _one_scale,
     known_activation,
+    activation_in_32_bits,
 )
 
 NPU_RULES: tuple[Rule, ...] = (

@@ -104,6 +104,10 @@ def run(
     files.check_outputs(targets, sources, {"--report": (report, [path.name for path in pages])})
     with Progress(f"scheduling {model}") as progress:
         program, wall = api.prepare(model, hw, effort=effort, progress=progress)
+    if output:
+        from npusim import npz
+
+        npz.check_repeated(output, program.outputs)
     values = None
     if input:
         from npusim.inputs import read_npz
@@ -132,10 +136,7 @@ def run(
 
 
 def _report_files(folder: Path) -> dict[Path, ReportFile]:
-    """The files of a report; what it needs must be installed."""
-    from npusim.reports.page import require_extra
-
-    require_extra("--report")
+    """The files of a report."""
     from npusim.reports.folder import files
 
     return {folder / each.name: each for each in files()}
@@ -145,16 +146,12 @@ def _writer(option: str, result: RunResult) -> Writer:
     from npusim import files
 
     if option == "--output":
-        return lambda file: _save_outputs(file, result)
+        from npusim import npz
+
+        return lambda file: npz.write(file, result.outputs)
     from npusim.reports import report
 
     return lambda file: files.text(report(option).render(result))(file)
-
-
-def _save_outputs(file: object, result: RunResult) -> None:
-    import numpy as np
-
-    np.savez(file, **{f"out{i}": array for i, array in enumerate(result.outputs)})  # type: ignore[arg-type]
 
 
 def print_summary(result: RunResult) -> None:

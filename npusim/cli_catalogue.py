@@ -63,7 +63,9 @@ def _reference_run(model: str, hardware: Hardware) -> ReferenceRun:
 @hw_app.command("list")
 def list_hardware() -> None:
     """The presets."""
+    from npusim.area import area
     from npusim.isa import hardware_file
+    from npusim.reports import quantities as show
     from npusim.reports.columns import columns
 
     presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
@@ -72,6 +74,8 @@ def list_hardware() -> None:
             each.name,
             str(each.macs_per_cycle),
             f"{each.clock_mhz:g} MHz",
+            show.digits(each.tops),
+            show.area(area(each).total),
             f"{each.scratchpad.size_kib} KiB",
             f"{each.dram.bandwidth_gb_per_s:g} GB/s",
             f"{each.host.threads} x {each.host.core}",
@@ -79,8 +83,8 @@ def list_hardware() -> None:
         )
         for each in presets
     ]
-    head = ("preset", "MACs/cycle", "clock", "scratchpad", "DRAM", "host", "process")
-    say(columns(head, rows, right=(1, 2, 3, 4)))
+    head = ("preset", "MACs/cycle", "clock", "TOPS", "area", "scratchpad", "DRAM", "host", "process")
+    say(columns(head, rows, right=(1, 2, 3, 4, 5, 6)))
 
 
 @hw_app.command("show")

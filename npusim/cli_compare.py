@@ -61,10 +61,6 @@ def compare(
     targets = {"--json": json, "--csv": csv, "--html": html}
     given = {option: path for option, path in targets.items() if path}
     pages = {option: report / name for option, name in IN_FOLDER.items()} if report else {}
-    if report or html:
-        from npusim.reports.page import require_extra
-
-        require_extra("--report" if report else "--html")
     files.check_outputs(given, {str(path): path for path in runs}, {"--report": (report, IN_FOLDER.values())})
     comparison = compared(*runs)
     verdicts = conditions.judge(asked, comparison)

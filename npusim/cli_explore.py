@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from npusim.cli_base import hardware_inputs
 from npusim.isa.errors import NpusimError
 from npusim.terminal import say
 
@@ -96,15 +97,19 @@ def explore(
     file = read_space(Path(space), overrides)
     if points and file.sampling.kind == "grid":
         raise NpusimError("--points: a grid has all its points; choose another --sampler, such as random")
-    _finish(
-        _search(
-            file,
-            _workloads(models, file, Path(space).parent),
-            study or Path(f"{Path(space).stem}.study"),
-            jobs,
-            dask,
-        )
-    )
+    where = study or Path(f"{Path(space).stem}.study")
+    _check_outputs(where, Path(space), models, file)
+    _finish(_search(file, _workloads(models, file, Path(space).parent), where, jobs, dask))
+
+
+def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile) -> None:
+    """What the search will write into its folder must not be what it reads."""
+    from npusim import files
+    from npusim.explore.tables import names_in
+
+    named = {name: Path(name) if models else space.parent / name for name in models or file.models}
+    inputs = {"SPACE.toml": space, **named, **hardware_inputs(file.extends, "extends", space.parent)}
+    files.check_outputs({}, inputs, {"--study": (study, names_in(study))})
 
 
 def _plain(value: object) -> object:
@@ -199,5 +204,4 @@ def _files(study: Study, written: list[Path]) -> str:
     names += [path.name for path in page]
     fronts = len(written) - len([path for path in written if path.parent == study.path])
     hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
-    without = "" if page else "\nNo page and no figures: pip install 'npusim[report]'"
-    return f"{study.path}: {', '.join(names)}{hardware}{without}"
+    return f"{study.path}: {', '.join(names)}{hardware}"

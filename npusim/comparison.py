@@ -34,7 +34,18 @@ SCHEMA_VERSION = 1
 MOST_RUNS = len(ascii_uppercase)
 
 Kind = Literal[
-    "time_ms", "energy_uj", "power_mw", "per_s", "cycles", "time_us", "share", "ratio", "bytes", "count"
+    "time_ms",
+    "energy_uj",
+    "power_mw",
+    "per_s",
+    "cycles",
+    "time_us",
+    "share",
+    "ratio",
+    "bytes",
+    "count",
+    "area_mm2",
+    "tops",
 ]
 """What a number is, and so its unit."""
 
@@ -61,6 +72,9 @@ HEADLINE: tuple[Quantity, ...] = (
     Quantity("power_mw.average", "Average power", "power_mw"),
     Quantity("power_mw.peak_10us", "Peak power, 10 us", "power_mw"),
     Quantity("power_mw.peak_1ms", "Peak power, 1 ms", "power_mw"),
+    Quantity("area_mm2.total", "Area", "area_mm2"),
+    Quantity("tops.peak", "Peak TOPS", "tops", "more"),
+    Quantity("tops.reached", "TOPS reached", "tops", "more"),
     Quantity("cycles.total", "Cycles", "cycles"),
     Quantity("cycles.stall", "Stalled cycles", "cycles"),
     Quantity("lower_bound_cycles", "Lower bound", "cycles"),

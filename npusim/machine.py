@@ -67,7 +67,7 @@ def execute(
         memory.store_inputs(inputs)
     machine = _Machine(program, instructions, hardware or program.hardware, memory, progress)
     machine.run()
-    outputs = None if memory is None else tuple(memory.load(place) for place in program.outputs)
+    outputs = None if memory is None else memory.load_each(program.outputs)
     return machine.result(outputs)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
 from npusim.isa import user_file
 from npusim.isa.errors import NpusimError, SimulationError
+from npusim.isa.program import Placement
 from npusim.isa.tensor import Array
 
 SPARE_FACTOR = 16
@@ -20,10 +21,33 @@ SPARE_BYTES = 1 << 20
 """A file may have so many times the bytes of the arrays that are wanted, and so many more: then a message about a wrong
 element type or shape says more than one about the size of the file."""
 
+MOST_REPEATED_BYTES = 1 << 28
+"""So much of a file may be outputs that stand in it already."""
+
 _SUFFIX = ".npy"
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LONGEST_HEADER = 10_000
 _PIECE_BYTES = 1 << 20
+
+
+def check_repeated(path: Path, outputs: Sequence[Placement]) -> None:
+    """Raise NpusimError if outputs that are the same bytes as earlier ones would fill the file at `path`.
+
+    A model of a kilobyte may name one tensor thousands of times; an npz file holds every array by itself.
+    """
+    spans = [(place.address, place.type.size_bytes) for place in outputs]
+    repeated_bytes = sum(size for _, size in spans) - sum(size for _, size in set(spans))
+    if repeated_bytes > MOST_REPEATED_BYTES:
+        raise NpusimError(
+            f"{path}: {len(spans)} outputs are {len(set(spans))} different ones, their copies would take "
+            f"{repeated_bytes} bytes, may take {MOST_REPEATED_BYTES}; leave --output out, or name each tensor once"
+        )
+
+
+def write(file: BinaryIO, outputs: Sequence[Array]) -> None:
+    """Outputs as an npz file, by position: out0, out1, ..."""
+    arrays: dict[str, Any] = {f"out{i}": array for i, array in enumerate(outputs)}
+    np.savez(file, **arrays)
 
 
 class Archive:

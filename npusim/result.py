@@ -101,6 +101,18 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
+class Tops:
+    """Operations per second in 10^12; a multiply-accumulate is two.
+
+    peak:    of the full MAC array, whatever the model.
+    reached: of the layers on the MAC array, over the latency of the run.
+    """
+
+    peak: float
+    reached: float
+
+
+@dataclass(frozen=True, slots=True)
 class DramBytes:
     """Bytes through the DRAM port in whole bursts: data read, data written, instructions fetched."""
 
@@ -170,7 +182,8 @@ class LayerResult:
 class RunResult:
     """One execution of a program.
 
-    outputs:    one array per model output, by position; empty when no data was executed (timing only).
+    outputs:    one array per model output, by position; empty when no data was executed (timing only). Outputs that
+                are the same bytes, such as a tensor named twice, share them and are read-only.
     latency_ms: cycles / clock.
     macs:       multiply-accumulates of the network, whoever computes them.
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
@@ -235,6 +248,11 @@ class RunResult:
         """Inferences per second, one after the other."""
         return 1e3 / self.latency_ms if self.latency_ms else 0.0
 
+    @property
+    def tops(self) -> Tops:
+        """Operations per second, what the array can do and what this run did."""
+        return Tops(self.hardware.tops, self.hardware.tops * self.mac_utilization)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
         from npusim import __version__
@@ -252,6 +270,7 @@ class RunResult:
             "edp_uj_ms": float(self.energy_uj) * self.latency_ms,
             "power_mw": self.power_mw.to_dict(),
             "area_mm2": area(self.hardware).to_dict(),
+            "tops": asdict(self.tops),
             "macs": self.macs,
             "mac_utilization": self.mac_utilization,
             "lower_bound_cycles": self.lower_bound.cycles,
@@ -278,12 +297,12 @@ class RunResult:
         return what_if_result(self, jobs)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The layers as a table, a row per layer; needs the extra `npusim[pandas]`."""
+        """The layers as a table, a row per layer."""
         table = frame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
 
     def plot_roofline(self) -> Figure:
-        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure, needs `npusim[report]`."""
+        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure."""
         return _figure("roofline", self)
 
     def plot_timeline(self) -> Figure:

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from npusim.reports import comparison_cells as cells
 from npusim.reports import quantities as show
-from npusim.reports.names import COMPONENT_NAMES, main_name
+from npusim.reports.layer_names import PLAIN_CUT, short_names
+from npusim.reports.names import COMPONENT_NAMES
 from npusim.reports.terminal import WIDEST
 from npusim.terminal import console
 
@@ -201,7 +202,8 @@ def _layers(comparison: Comparison, width: int) -> Iterable[RenderableType]:
     yield Text(f"Layers by change of {unit}: {some} changed{most}", style="bold")
     if len(comparison.runs) > 2:
         longest = max(12, width - 46)
-        lines = [_Line(show.shortened(main_name(row.name), longest), row.cost) for row in shown]
+        names = short_names([row.name for row in shown], longest, PLAIN_CUT)
+        lines = [_Line(name, row.cost) for name, row in zip(names, shown, strict=True)]
         yield from _table(comparison, lines, width)
     else:
         yield _pair(shown, comparison, width)
@@ -226,7 +228,7 @@ def _pair(rows: Sequence[LayerRow], comparison: Comparison, width: int) -> Rende
         if width - sum(column.width + 1 for column in columns) < LEAST_NAME:
             columns = [column for column in columns if column.optional != step]
     room = max(width - sum(column.width + 1 for column in columns) - 2, 8)
-    names = [Text("  " + show.shortened(main_name(row.name), room)) for row in rows]
+    names = [Text(f"  {name}") for name in short_names([row.name for row in rows], room, PLAIN_CUT)]
     columns.insert(0, _Column("  layer", names))
     grid = Table.grid(padding=(0, 1))
     for column in columns:

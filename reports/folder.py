@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from npusim.extras import has_parquet
 from npusim.reports import REPORTS, figures, html, tables
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def files() -> tuple[ReportFile, ...]:
         purpose = " ".join((table.__doc__ or "").split()).rstrip(".")
         purpose = purpose[0].lower() + purpose[1:]
         found.append(ReportFile(f"{name}.csv", purpose, _csv(table)))
-        found.append(ReportFile(f"{name}.parquet", "", _parquet(table)))
+        if has_parquet():
+            found.append(ReportFile(f"{name}.parquet", "", _parquet(table)))
     found.append(ReportFile(PAGE, "this page", _text(page)))
     for name, draw in figures.FIGURES.items():
         purpose, drawn = (draw.__doc__ or "").split(".")[0], _Drawn(draw)

@@ -28,6 +28,12 @@ LIMITS: Mapping[str, str] = {
 }
 """What sets a lower bound, in a sentence."""
 
+LIMIT_NAMES: Mapping[str, str] = {
+    "mac": "the MAC array", "vector": "the vector unit", "dram": "DRAM bandwidth", "host": "the host",
+    "none": "no work",
+}  # fmt: skip
+"""`LIMITS` in few words."""
+
 TRACK_NAMES: Mapping[Unit, str] = {
     Unit.FRONT_END: "front end",
     Unit.MAC: "MAC array",

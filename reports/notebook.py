@@ -8,9 +8,12 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from npusim.area import area
 from npusim.reports import comparison_cells as cells
 from npusim.reports import quantities as show
-from npusim.reports.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES, main_name
+from npusim.reports.layer_names import short_names
+from npusim.reports.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES
+from npusim.reports.reason import ending
 from npusim.reports.what_if import how, matters, percent, value
 
 if TYPE_CHECKING:
@@ -49,11 +52,21 @@ def result(run: RunResult) -> str:
             f"{show.size(moved.write)} written",
         ),
     ]
+    facts.append(
+        (
+            "Area",
+            show.area(area(run.hardware).total),
+            f"{show.digits(run.tops.peak)} TOPS at most, {show.digits(run.tops.reached)} reached",
+        )
+    )
+    if found := ending(run):
+        facts.append(("Reason", show.percent(found.reason.share), found.reason.words))
+        facts.append(("Lever", show.time(found.lever.best_ms), found.lever.words))
     layers = sorted(run.layers, key=lambda layer: -layer.cycles)
-    total = run.cycles or 1
+    names, total = short_names([layer.name for layer in layers], LONGEST_NAME), run.cycles or 1
     rows = [
         (
-            _name(layer.name),
+            names[at],
             layer.op,
             UNIT_NAMES[layer.unit],
             show.whole(layer.cycles),
@@ -63,7 +76,7 @@ def result(run: RunResult) -> str:
             show.size(layer.bytes),
             show.energy(layer.energy_uj),
         )
-        for layer in layers[:MOST_LAYERS]
+        for at, layer in enumerate(layers[:MOST_LAYERS])
     ]
     head = ("layer", "operator", "unit", "cycles", "share", "MAC util.", "bound by", "DRAM bytes", "energy")
     title = f"{run.model} on {run.hardware.name}"
@@ -105,7 +118,8 @@ def comparison(found: Comparison) -> str:
     ]
     losses = [(cells.cause(row.quantity.key), row) for row in found.losses if row.changed]
     changed = [row for row in found.layers if row.cost.changed]
-    layers = [(_name(row.name), row.cost) for row in changed[:MOST_LAYERS]]
+    names = short_names([row.name for row in changed[:MOST_LAYERS]], LONGEST_NAME)
+    layers = [(name, row.cost) for name, row in zip(names, changed, strict=False)]
     hardware = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.hardware]
     return _block(
         "Comparison",
@@ -196,10 +210,6 @@ def _cells(row: Row) -> Iterable[str]:
         if run:
             colour = _COLOURS[cells.judgement(row, run)]
             yield f'<span style="color:{colour}">{escape(cells.percent(row.change(run)))}</span>'
-
-
-def _name(name: str) -> str:
-    return show.shortened(main_name(name), LONGEST_NAME)
 
 
 def _longest(shown: int, layers: int) -> str:

@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npusim.isa.errors import NpusimError
 from npusim.reports import quantities as show
 from npusim.reports.names import CAUSE_COLOURS, COMPONENT_COLOURS, REGION_COLOURS, RESOURCE_COLOURS
 
@@ -27,15 +25,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-_NEEDED = ("jinja2", "matplotlib", "pyarrow")
 _THIN, _HARD = "\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}"
-
-
-def require_extra(option: str) -> None:
-    """Raise NpusimError, before any work, if something that reports need is not installed."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise NpusimError(f"{option} needs {', '.join(missing)}: pip install 'npusim[report]'")
 
 
 def page(template: str, scripts: Sequence[str], data: object, **values: Any) -> str:
@@ -78,7 +68,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(typeset=typeset, name=show.printable)
-    for unit in ("time", "energy", "power", "count", "size", "ratio", "whole", "percent", "digits"):
+    for unit in ("time", "energy", "power", "count", "size", "area", "ratio", "whole", "percent", "digits"):
         environment.filters[unit] = _typeset_of(unit)
     return environment
 

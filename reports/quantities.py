@@ -55,6 +55,11 @@ def count(number: float) -> str:
     return _scaled(number, _COUNTS)
 
 
+def area(square_millimetres: float) -> str:
+    """An area given in square millimetres."""
+    return f"{digits(square_millimetres)} mm2"
+
+
 def size(number_of_bytes: float) -> str:
     """A size given in bytes."""
     return _scaled(number_of_bytes, _SIZES)
@@ -85,7 +90,7 @@ def shortened(name: str, width: int) -> str:
 
 def peaks(power_mw: Power) -> str:
     """The peaks of a run, each with its window."""
-    return f"{power(power_mw.peak_10us)} over 10 us, {power(power_mw.peak_1ms)} over 1 ms"
+    return f"{power(power_mw.peak_10us)} in 10 us, {power(power_mw.peak_1ms)} in 1 ms"
 
 
 def plural(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures of a study for papers and slides, with matplotlib: `npusim[report]`. Each takes a study, returns a Figure."""
+"""Figures of a study for papers and slides, with matplotlib. Each takes a study, returns a Figure."""
 
 from __future__ import annotations
 

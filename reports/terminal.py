@@ -11,8 +11,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from npusim.area import area
 from npusim.reports import quantities as show
-from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMITS, UNIT_NAMES, main_name
+from npusim.reports.layer_names import CUT, PLAIN_CUT, short_names
+from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMIT_NAMES, UNIT_NAMES, main_name
+from npusim.reports.reason import ending, idlest
 from npusim.terminal import console
 
 if TYPE_CHECKING:
@@ -36,14 +39,14 @@ def render(result: RunResult, width: int = 80) -> str:
 def summary(result: RunResult, width: int, ascii_only: bool = False) -> RenderableType:
     """The summary for a terminal of `width` columns; `ascii_only` draws bars that any terminal has."""
     width = min(max(width, NARROWEST), WIDEST)
-    bars = _Bars(max(width - 42, 12), ascii_only)
+    bars, cut = _Bars(max(width - 42, 12), ascii_only), PLAIN_CUT if ascii_only else CUT
     sections = [
         _heading(result),
-        _answer(result),
+        _answer(result, cut),
         *_titled("Busy, share of all cycles", _busy(result, bars)),
         *_titled("Memory", _memory(result)),
         *_titled("Where the cycles went", _cycles(result, _Bars(max(width - 48, 10), ascii_only))),
-        *_titled(_hottest_title(result), _hottest(result, width)),
+        *_titled(_hottest_title(result), _hottest(result, width, cut)),
         *_titled("Energy, by component", _energy(result, _Bars(max(width - 46, 10), ascii_only))),
         *_host(result, width),
         *_footer(result),
@@ -95,7 +98,7 @@ def _heading(result: RunResult) -> Text:
     )
 
 
-def _answer(result: RunResult) -> RenderableType:
+def _answer(result: RunResult, cut: str) -> RenderableType:
     hardware, host, bound = result.hardware, result.hardware.host, result.lower_bound
     macs_per_cycle = result.mac_utilization * hardware.macs_per_cycle
     bound_ms = hardware.us_of_cycles(bound.cycles) * 1e-3
@@ -120,17 +123,32 @@ def _answer(result: RunResult) -> RenderableType:
                 "MAC utilization",
                 show.percent(result.mac_utilization),
                 f"{show.digits(macs_per_cycle)} of {hardware.macs_per_cycle} MACs/cycle; "
-                f"{show.count(result.macs)} MACs",
+                f"{show.count(result.macs)} MACs"
+                + (f"\n{least}" if (least := idlest(result).replace(CUT, cut)) else ""),
             ),
             (
                 "Lower bound",
                 show.time(bound_ms),
-                f"set by {LIMITS[bound.bound_by]}; {show.percent(reached)} of the latency",
+                f"{show.percent(reached)} of the latency, set by {LIMIT_NAMES[bound.bound_by]}",
+            ),
+            (
+                "Area",
+                show.area(area(hardware).total),
+                f"{hardware.technology.node_nm} nm; {show.digits(result.tops.peak)} TOPS at most, "
+                f"{show.digits(result.tops.reached)} reached",
             ),
             ("execTime", show.ratio(ratios.execTime), f"PerformanceInfo: time, NPU / {cpu}"),
             ("powerUsage", show.ratio(ratios.powerUsage), "PerformanceInfo: energy, NPU / CPU"),
+            *_ending(result, cut),
         ]
     )
+
+
+def _ending(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
+    found = ending(result)
+    if found:
+        yield "Reason", show.percent(found.reason.share), found.reason.words.replace(CUT, cut)
+        yield "Lever", show.time(found.lever.best_ms), found.lever.words
 
 
 def _busy(result: RunResult, bars: _Bars) -> RenderableType:
@@ -192,7 +210,7 @@ def _hottest_title(result: RunResult) -> str:
     return f"Hottest layers, {shown} of {len(result.layers)}"
 
 
-def _hottest(result: RunResult, width: int) -> RenderableType:
+def _hottest(result: RunResult, width: int, cut: str) -> RenderableType:
     """The longest layers; a wider terminal shows more of each."""
     hottest = _by_cycles(result.layers)[:HOTTEST_LAYERS]
     total = result.cycles or 1
@@ -207,9 +225,8 @@ def _hottest(result: RunResult, width: int) -> RenderableType:
     if width >= 90:
         columns.insert(3, ("MAC util.", "right", [Text(_mac_share(layer)) for layer in hottest]))
     used = sum(max(len(head), *(cell.cell_len for cell in cells), 0) + 1 for head, _, cells in columns)
-    names = [
-        Text("  " + show.shortened(main_name(layer.name), max(8, width - used - 2))) for layer in hottest
-    ]
+    short = short_names([layer.name for layer in hottest], max(8, width - used - 2), cut)
+    names = [Text(f"  {name}") for name in short]
     columns.insert(0, ("  layer", "left", names))
     grid = Table.grid(padding=(0, 1))
     for _, justify, _ in columns:

@@ -11,6 +11,7 @@ from typing import Any
 
 from npusim.explore.evaluate import Evaluator, Job, Record, order
 from npusim.explore.executors import ATTEMPTS, chunks, died
+from npusim.extras import missing
 from npusim.isa.errors import NpusimError
 
 CONNECT_S = 15
@@ -145,9 +146,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise NpusimError(
-            "--dask needs Dask, which is not installed: pip install 'npusim[cluster]'"
-        ) from None
+        raise missing("--dask", "cluster") from None
     return distributed
 
 

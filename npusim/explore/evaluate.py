@@ -7,7 +7,6 @@ a fresh start (a test compares them over random spaces); they only save time.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npusim import api, machine
-from npusim.explore.metrics import combine, number
+from npusim.explore.metrics import LARGEST_VALUE, combine, is_value, number
 from npusim.explore.space import InfeasibleError, Space, Values
 from npusim.isa.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
 from npusim.isa.hardware import Hardware
@@ -124,8 +123,8 @@ class Evaluator:
         runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
         by_model = [{key: number(run, key) for key in space.keys} for run in runs]
         values = self._combined(by_model)
-        if not all(map(math.isfinite, values.values())):
-            return Record(point, reason="a value is not finite")
+        if not all(map(is_value, [*values.values(), *(each for run in by_model for each in run.values())])):
+            return Record(point, reason=f"a value is not finite, or beyond {LARGEST_VALUE:g}")
         several = len(workloads) > 1
         named = {each.name: found for each, found in zip(workloads, by_model, strict=True)} if several else {}
         return Record(point, values, named)

@@ -29,7 +29,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from npusim.api import schedules_of_effort
+from npusim.api import DEFAULT_HARDWARE, schedules_of_effort
 from npusim.explore.expression import Expression, ExpressionError, parse
 from npusim.explore.metrics import HIGHER_IS_BETTER, full_key
 from npusim.explore.ranges import listed_values
@@ -73,7 +73,7 @@ class _ObjectiveTable(_Table):
 
 
 class _SpaceTables(_Table):
-    extends: str = "edge-128"
+    extends: str = DEFAULT_HARDWARE
     hardware: dict[str, Any] = {}
     parameters: dict[str, Any]
     derived: dict[str, Any] = {}
@@ -90,11 +90,16 @@ class _SpaceTables(_Table):
 
 @dataclass(frozen=True)
 class SpaceFile:
-    """What a space file says. `models` are names or paths with their weights; there may be none."""
+    """What a space file says.
+
+    models:  names or paths with their weights; there may be none.
+    extends: the preset or hardware file that varies, as the file names it.
+    """
 
     space: Space
     sampling: Sampling
     models: Mapping[str, float]
+    extends: str = DEFAULT_HARDWARE
 
 
 def read_space(path: str | Path, overrides: Mapping[str, Any] | None = None) -> SpaceFile:
@@ -156,7 +161,7 @@ class _Reader:
         self._check_size(space, tables.sampler)
         models = tables.models
         weights = models if isinstance(models, dict) else dict.fromkeys(models, 1.0)
-        return SpaceFile(space, tables.sampler, weights)
+        return SpaceFile(space, tables.sampler, weights, tables.extends)
 
     def _fail(self) -> None:
         raise SpaceError(f"{self.path}: {listed(self.faults)}")

@@ -72,7 +72,7 @@ class Study:
             plain["sampler"],
             plain["npusim_version"],
             tuple(sorted(folder.records(), key=lambda record: record.point)),
-            read_base(Path(path)),
+            read_base(folder),
         )
 
     @property

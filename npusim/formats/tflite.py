@@ -207,7 +207,7 @@ def _node(
     name: str,
     where: str,
     record: OperatorRecord,
-    tensors: Sequence[Tensor],
+    tensors: list[Tensor],
     options_class: Callable[[str], Any],
 ) -> Node:
     row = OPERATORS.get(record.kind)
@@ -227,9 +227,18 @@ def _node(
         custom_options=record.custom_options,
     )
     inputs = record.inputs
+    for position, type_ in row.retyped(layer).items():
+        inputs = (*inputs[:position], _another(tensors, inputs[position], type_), *inputs[position + 1 :])
     if row.keeps is not None:
         inputs = tuple(inputs[i] if i < len(inputs) else None for i in row.keeps)
     return Node(name, row.op, inputs, record.outputs, row.attributes(layer))
+
+
+def _another(tensors: list[Tensor], number: int | None, type_: TensorType) -> int:
+    """The number of a new tensor behind those of the file: the data of one of them, read as another type."""
+    assert number is not None
+    tensors.append(replace(tensors[number], type=type_))
+    return len(tensors) - 1
 
 
 def _check_counts(where: str, record: OperatorRecord, row: Translation) -> None:

@@ -5,8 +5,8 @@ Sources: tensorflow/lite/schema/schema.fbs for the options, tensorflow/lite/kern
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -28,6 +28,11 @@ def no_attributes(layer: Layer) -> Attributes:
     return {}
 
 
+def as_it_is(layer: Layer) -> dict[int, TensorType]:
+    """For operators that read their operands as the file types them."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Translation:
     """How a TFLite operator becomes a node.
@@ -41,6 +46,7 @@ class Translation:
                 become attributes, or say what the output's type says already.
     results:    how many outputs, None for any number.
     shapes:     attributes -> shapes of the outputs, for operators whose files do not say them.
+    retyped:    layer -> the operands that the kernel reads as another type than the file gives them.
     """
 
     op: str
@@ -51,6 +57,7 @@ class Translation:
     keeps: tuple[int, ...] | None = None
     results: int | None = 1
     shapes: Callable[[Attributes], tuple[tuple[int, ...], ...]] | None = None
+    retyped: Callable[[Layer], Mapping[int, TensorType]] = as_it_is
 
 
 # Convolution and pooling
@@ -86,10 +93,58 @@ def _kernel(layer: Layer, position: int) -> list[int]:
     return list(layer.input(position, rank=4).shape[1:3])
 
 
+def _weights(layer: Layer, position: int) -> None:
+    """What LiteRT refuses of 8-bit weights: another type than the feature map's, a scale per channel beside uint8."""
+    ifm, weights = layer.input(0), layer.input(position)
+    if ifm.dtype not in ("int8", "uint8"):
+        return
+    if weights.dtype != ifm.dtype:
+        layer.fail(f"weights are {weights.dtype}, the feature map is {ifm.dtype}; they must be alike")
+    if ifm.dtype == "uint8" and _by_channel(weights):
+        layer.fail(f"weights have {len(_scales(weights))} scales, uint8 weights must have one")
+
+
+def _scales(operand: TensorType) -> tuple[float, ...]:
+    return () if operand.quantization is None else operand.quantization.scales
+
+
+def _by_channel(operand: TensorType) -> bool:
+    return operand.quantization is not None and operand.quantization.axis is not None
+
+
+def _without_zero_point(layer: Layer, position: int) -> dict[int, TensorType]:
+    """Weights as a kernel reads them that takes the zero points of int8 ones for 0, whatever the file says."""
+    weights = layer.input(position)
+    scaling = weights.quantization
+    if weights.dtype != "int8" or scaling is None or not any(scaling.zero_points):
+        return {}
+    symmetric = replace(scaling, zero_points=(0,) * len(scaling.zero_points))
+    return {position: replace(weights, quantization=symmetric)}
+
+
+def _depthwise_weights(layer: Layer) -> dict[int, TensorType]:
+    return _without_zero_point(layer, 1)
+
+
+def _matrix(layer: Layer) -> dict[int, TensorType]:
+    """Zero points count for weights with one scale only."""
+    return _without_zero_point(layer, 1) if _by_channel(layer.input(1)) else {}
+
+
 def _convolution(layer: Layer) -> Attributes:
+    """Zero points of int8 weights are refused, as LiteRT does: its kernel would not subtract them."""
+    scaling = layer.input(1).quantization
+    if layer.input(0).dtype == "int8" and scaling is not None and any(scaling.zero_points):
+        nonzero = next(point for point in scaling.zero_points if point)
+        layer.fail(f"weights have the zero point {nonzero}, those of an int8 convolution must be 0")
+    return _window(layer)
+
+
+def _window(layer: Layer) -> Attributes:
     strides = _strides(layer)
     dilations = [layer.whole("DilationHFactor", 1), layer.whole("DilationWFactor", 1)]
     padding = _padding(layer, layer.input(0, rank=4), _kernel(layer, 1), strides, dilations)
+    _weights(layer, 1)
     return {"strides": strides, "dilations": dilations, "padding": padding, **_activation(layer)}
 
 
@@ -98,7 +153,7 @@ def _depthwise_convolution(layer: Layer) -> Attributes:
     # As the kernels do: the option says the same in good files and nothing in old ones.
     if not channels or filters % channels:
         layer.fail(f"{filters} filters for {channels} channels, must be a multiple")
-    return {**_convolution(layer), "depth_multiplier": filters // channels}
+    return {**_window(layer), "depth_multiplier": filters // channels}
 
 
 def _transposed_convolution(layer: Layer) -> Attributes:
@@ -120,6 +175,7 @@ def _pooling(layer: Layer) -> Attributes:
 
 def _fully_connected(layer: Layer) -> Attributes:
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
+    _weights(layer, 1)
     return {**_activation(layer), "keep_num_dims": layer.flag("KeepNumDims")}
 
 
@@ -425,13 +481,19 @@ OPERATORS: dict[str, Translation] = {
         "detection_post_process", 3, 3, _detection, results=4, shapes=_detection_shapes
     ),
     "DEPTHWISE_CONV_2D": Translation(
-        "depthwise_conv_2d", 2, 3, _depthwise_convolution, "DepthwiseConv2DOptions", keeps=(0, 1, 2)
+        "depthwise_conv_2d",
+        2,
+        3,
+        _depthwise_convolution,
+        "DepthwiseConv2DOptions",
+        keeps=(0, 1, 2),
+        retyped=_depthwise_weights,
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, _block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, _activation, "DivOptions"),
     "EXPAND_DIMS": Translation("reshape", 2, 2, keeps=(0,)),
     "FULLY_CONNECTED": Translation(
-        "fully_connected", 2, 3, _fully_connected, "FullyConnectedOptions", keeps=(0, 1, 2)
+        "fully_connected", 2, 3, _fully_connected, "FullyConnectedOptions", keeps=(0, 1, 2), retyped=_matrix
     ),
     "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
     "GELU": Translation("gelu", 1, 1, _gelu, "GeluOptions"),

@@ -92,7 +92,6 @@ def study_in(folder: Path, file: SpaceFile, how: Any, **more: Any) -> Study:
 
 
 def test_workers_come_and_die(cluster: Cluster, tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
     file, how = space_file(PARAMETERS), sampling("nsga2", points=60)
     first, second = cluster.worker(), cluster.worker()
     seen: list[int] = []

@@ -101,15 +101,12 @@ def test_a_study_is_drawn_while_a_search_goes_on(interrupted: tuple[Path, str, s
         assert npusim("study", study)[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "fault"), [("none", "is not a study: study.json: "), ("file", "is not a study")]
-)
-def test_what_is_no_study_is_refused(name: str, fault: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["none", "file", "."])
+def test_what_is_no_study_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     status, out, err = npusim("study", tmp_path / name)
     assert (status, out) == (2, "")
-    assert err.startswith(f"npusim: {tmp_path / name}: {fault}")
-    assert err.count("\n") == 1
+    assert err == f"npusim: {tmp_path / name}: is not a study: it has no study.json\n"
 
 
 def test_hardware_files_of_a_front_say_what_they_are(interrupted: tuple[Path, str, str]) -> None:

@@ -158,7 +158,9 @@ def test_mean_over_height_and_width() -> None:
 
 def test_quantize_rounds_ties_away_from_zero_and_clamps() -> None:
     x = [1.25, -1.25, 0.2, 1e30, -inf, nan]
-    assert result("quantize", {}, [(reals(6), x)], codes((6,), 0.5, 1)) == [4, -2, 1, 127, -128, -128]
+    # 1e30 is beyond int32 and becomes -2**31 there, as in the kernel (checked with LiteRT); it was 127 here once
+    assert result("quantize", {}, [(reals(6), x)], codes((6,), 0.5, 1)) == [4, -2, 1, -128, -128, -128]
+    assert result("quantize", {}, [(reals(6), x)], codes((6,), 0.5, -1)) == [2, -4, -1, 127, 127, 127]
 
 
 def test_quantize_from_codes_to_codes() -> None:

@@ -175,9 +175,15 @@ _NODES: dict[str, Callable[[_Export, Node], None]] = {
 }
 
 
+def export(graph: Graph) -> tuple[ModelWriter, list[int]]:
+    """A writer that holds the graph, and its outputs there."""
+    found = _Export(graph)
+    for node in graph.nodes:
+        _NODES[node.op](found, node)
+    return found.writer, [found.at[index] for index in graph.outputs]
+
+
 def to_tflite(graph: Graph) -> bytes:
     """The graph as a TFLite file, with inputs and outputs in its order."""
-    export = _Export(graph)
-    for node in graph.nodes:
-        _NODES[node.op](export, node)
-    return export.writer.finish([export.at[index] for index in graph.outputs])
+    writer, outputs = export(graph)
+    return writer.finish(outputs)

@@ -19,10 +19,12 @@ import pytest
 from typer.testing import CliRunner
 
 from npusim import api, models
+from npusim.area import area
 from npusim.cli import app
 from npusim.cli_base import Progress
 from npusim.isa.tensor import TensorType
 from npusim.models.writer import ModelWriter
+from npusim.reports import quantities
 
 
 class Answer(NamedTuple):
@@ -170,6 +172,9 @@ def test_hw_list_show_check(tmp_path: Path) -> None:
     listed = npusim("hw", "list")
     assert "edge-128" in listed.out
     assert "500 MHz" in listed.out
+    row = next(line for line in listed.out.splitlines() if line.startswith("edge-128 "))
+    edge = api.hardware("edge-128")
+    assert f"{2 * 128 * 500e6 * 1e-12:g}  {quantities.area(area(edge).total)}" in row
     shown = npusim("hw", "show", "edge-128")
     (tmp_path / "mine.toml").write_text(shown.out)
     checked = npusim("hw", "check", tmp_path / "mine.toml")

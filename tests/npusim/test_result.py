@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import copy
 import json
 import pickle
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import npusim
 from npusim import timeline
 from npusim.bounds import LowerBound
 from npusim.energy import dynamic_pj, floor_mw
@@ -179,27 +177,10 @@ def test_numbers_keep_their_parts_when_copied(result: RunResult) -> None:
 
 
 def test_pandas_table(result: RunResult) -> None:
-    pytest.importorskip("pandas")
     table = result.to_pandas()
     assert table["cycles"].tolist() == [100, 20, 20, 0, 60]
     assert str(table["start_cycle"].dtype) == "Int64"
     assert table["lost_moves"].tolist() == [0, 0, 15, 0, 0]
-
-
-def test_without_pandas_the_extra_is_named(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without_pandas(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "pandas":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_pandas)
-    with pytest.raises(npusim.NpusimError) as caught:
-        result.to_pandas()
-    assert (
-        str(caught.value) == "to_pandas() needs pandas, which is not installed: pip install 'npusim[pandas]'"
-    )
 
 
 def test_a_result_with_layers_can_be_sent_to_another_process(result: RunResult) -> None:

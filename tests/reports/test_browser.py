@@ -19,7 +19,6 @@ from npusim.result import RunResult
 
 from ..npusim.fake_run import LAYERS, execution, program
 
-pytest.importorskip("jinja2", reason="reports need npusim[report]")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

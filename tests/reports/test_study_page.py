@@ -17,7 +17,7 @@ import pytest
 
 from npusim.explore.evaluate import Record
 from npusim.explore.executors import executor
-from npusim.explore.folder import Folder, to_line
+from npusim.explore.folder import Folder
 from npusim.explore.page import write_page
 from npusim.explore.progress import progress
 from npusim.explore.samplers import random_points
@@ -27,8 +27,6 @@ from npusim.isa import hardware_file
 from npusim.reports import study_columns, study_data
 
 from ..explore.spaces import digits, sampling, space_file
-
-pytest.importorskip("jinja2", reason="reports need npusim[report]")
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=2>"
@@ -74,9 +72,7 @@ def made_study(folder: Path, points: int, kind: str = "random", names: tuple[str
             )
             values = dict(zip(space.keys, numbers, strict=True))
             record = Record(point, values, dict.fromkeys(names, values) if len(names) > 1 else {})
-            disk.append(
-                to_line(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record, space)
-            )
+            disk.append(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record)
     return Study.open(folder)
 
 
@@ -205,8 +201,6 @@ def test_columns_take_the_unit_that_leaves_one_or_more(milliseconds: float, unit
 
 @pytest.mark.parametrize("kind", ["random", "nsga2"])
 def test_progress_follows_the_order_of_the_search(kind: str, tmp_path: Path) -> None:
-    if kind == "nsga2":
-        pytest.importorskip("optuna")
     seen: list[int] = []
     made = explore(
         [digits()], space_file().space, sampling(kind, points=12), tmp_path / "study",
