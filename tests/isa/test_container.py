@@ -99,6 +99,13 @@ def require_equal(a: Program, b: Program) -> None:
 # What is written.
 
 
+def test_values_of_64_bit_tensors_may_be_attributes() -> None:
+    calls = tuple(replace(CALLS[0], attributes={"pad_value": value}) for value in (-(1 << 63), (1 << 63) - 1))
+    program = replace(PROGRAM, host_calls=(*calls, *PROGRAM.host_calls[2:]))
+    loaded = container.loads(container.dumps(program))
+    assert [call.attributes["pad_value"] for call in loaded.host_calls[:2]] == [-(1 << 63), (1 << 63) - 1]
+
+
 def test_a_file_is_as_documented() -> None:
     sections = unpacked(DATA)
     assert tuple(sections) == NAMES
@@ -218,6 +225,10 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         (
             {"host_calls": (replace(CALLS[0], attributes={"scale": float("nan")}),)},
             "host_calls[0].attributes.scale: nan is not a finite number",
+        ),
+        (
+            {"host_calls": (replace(CALLS[0], attributes={"value": 1 << 63}),)},
+            "host_calls[0].attributes.value: 9223372036854775808 is not a whole number of 64 bits",
         ),
         (
             {"host_calls": (replace(CALLS[0], attributes={"data": b"x"}),)},
