@@ -55,6 +55,7 @@ class Operator:
     unit:      which unit of the NPU that is: "mac", "vector" or "dma".
     alias:     for operators that move nothing when their operands share memory.
     border:    for windows over images: the code that they read outside the first input.
+    defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
     """
 
     name: str
@@ -66,3 +67,4 @@ class Operator:
     unit: Literal["mac", "vector", "dma"] | None = None
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
     border: Callable[[Call], int] | None = None
+    defined: Callable[[Sequence[Array]], list[Array]] | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim import cli_catalogue, cli_compare, cli_explore, cli_program
+from npusim import cli_catalogue, cli_compare, cli_explore, cli_program, cli_verify
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
     EffortOption,
@@ -194,6 +194,7 @@ cli_program.register(app)
 cli_catalogue.register(app)
 cli_compare.register(app)
 cli_explore.register(app)
+cli_verify.register(app)
 
 
 def main() -> None:

@@ -138,7 +138,7 @@ class Space:
         """All values that a point changes: its parameters and the derived ones. Raises InfeasibleError."""
         setting = self.point(number)
         if self.derived:
-            names = self._flat_base | setting
+            names = {**self._flat_base, **setting}
             for path, expression in self.derived.items():
                 setting[path] = names[path] = self._derived(path, expression, names)
         return setting
@@ -160,10 +160,17 @@ class Space:
         if not self.constraints:
             return True
         try:
-            names = self._flat_base | self.setting(number)
-            return all(constraint(names) for constraint in self.constraints)
-        except (InfeasibleError, ExpressionError):
+            return self.satisfied(self.setting(number))
+        except InfeasibleError:
             return True
+
+    def satisfied(self, setting: Values) -> bool:
+        """Whether a setting satisfies the constraints. Raises InfeasibleError for one that has no value there."""
+        names = {**self._flat_base, **setting}
+        try:
+            return all(constraint(names) for constraint in self.constraints)
+        except ExpressionError as fault:
+            raise InfeasibleError(f"constraint {fault}") from None
 
     def numbers(self) -> Iterator[int]:
         """The points of the grid that satisfy the constraints, in order."""

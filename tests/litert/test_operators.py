@@ -33,8 +33,8 @@ SEEDS = int(os.environ.get("NPUSIM_EXAMPLES", "6"))
 
 def test_every_operator_has_a_row() -> None:
     known = {entry.name for entry in OPERATORS}
-    assert {row.op for row in ROWS.values()} == known
-    assert set(ROWS) == {code for code, row in TFLITE_OPERATORS.items() if row.op in known}
+    in_files = {code: row.op for code, row in TFLITE_OPERATORS.items() if row.op in known}
+    assert {code: row.op for code, row in ROWS.items()} == in_files
 
 
 def test_there_are_300_models() -> None:

@@ -266,7 +266,7 @@ def page(browser: Any, path: Path) -> Iterator[Any]:
 def opened(browser: Any, path: Path, **options: Any) -> Any:
     """A page; `faults` is what its console said and what it asked the network for."""
     page = browser.new_context(**({"viewport": WIDE} | options)).new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(120_000)
     page.faults = []
     page.on("console", lambda message: page.faults.append(message.text))
     page.on("pageerror", lambda error: page.faults.append(str(error)))
@@ -277,8 +277,9 @@ def opened(browser: Any, path: Path, **options: Any) -> Any:
 
 
 def settled(page: Any) -> None:
-    """Two frames, and the pause after which many points are drawn."""
-    page.wait_for_timeout(150)
+    """The pause after which many points are drawn, and two frames: by the clock of the page, which may be late."""
+    frames = "requestAnimationFrame(() => requestAnimationFrame(done))"
+    page.evaluate(f"() => new Promise((done) => setTimeout(() => {frames}, 150))")
 
 
 def column(page: Any, number: int) -> list[str]:
