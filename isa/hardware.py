@@ -15,7 +15,10 @@ _MORE: Any = {"what_if": [2.0]}
 _MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
 
 Positive = Annotated[int, Field(gt=0, json_schema_extra=_MORE)]
-Rate = Annotated[float, Field(gt=0, le=1e6, json_schema_extra=_MORE)]
+# The least and the most that anybody builds, with room: a thousandth and a thousand times of it. Beyond, times of a
+# run leave what whole numbers of cycles and sums of energy can hold.
+Rate = Annotated[float, Field(ge=1e-6, le=1e6, json_schema_extra=_MORE)]
+Clock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_MORE)]
 # Capacities: less of one is cheaper.
 Capacity = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
 # Times: less is faster.
@@ -148,7 +151,7 @@ class Host(Section):
 
     core: str = Field(default="cortex-m7", max_length=64, description="a core of the CPU table (isa/cpu.py)")
     threads: Positive = Field(default=1, le=64, description="threads, one per core")
-    clock_mhz: Rate | None = Field(
+    clock_mhz: Clock | None = Field(
         default=None, description="clock of the CPU; the table's clock of the core if absent"
     )
     call_overhead_us: Time = Field(
@@ -176,9 +179,7 @@ class Hardware(Section):
 
     name: str = Field(min_length=1, max_length=64, description="shown in every report")
     description: str = Field(default="", max_length=1000, description="one line on what it stands for")
-    clock_mhz: Annotated[float, Field(gt=0, le=10_000, json_schema_extra=_MORE)] = Field(
-        default=500.0, description="clock of the NPU"
-    )
+    clock_mhz: Clock = Field(default=500.0, description="clock of the NPU")
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
     dram: Dram = Dram()

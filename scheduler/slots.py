@@ -61,7 +61,8 @@ class SlotBuilder:
         self.residents = residents
         self.graph = residents.graph
         self.layout = layout
-        self.host_calls = host_calls
+        self._calls = tuple(host_calls.values())
+        self._call_numbers = {node: number for number, node in enumerate(host_calls)}
         self.hardware = hardware
         self.loads: list[Load] = []
         self.buffers: list[Buffer] = []
@@ -414,6 +415,6 @@ class SlotBuilder:
         return strided_copy(self._store_channel, (origin, space), (start, address), move.counts, strides)
 
     def _host_slot(self, index: int, item: Item) -> Slot:
-        instruction = Call(index=list(self.host_calls).index(item.node))
-        cycles = instruction.cost(self.hardware, tuple(self.host_calls.values())).cycles
+        instruction = Call(index=self._call_numbers[item.node])
+        cycles = instruction.cost(self.hardware, self._calls).cycles
         return Slot(index, item.node, cycles, (), lambda: instruction)

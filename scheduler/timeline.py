@@ -194,8 +194,6 @@ def arrange(
         ended[slot.item] = dispatched + slot.cycles
         now = max(now, ended[slot.item])
         steps.append(slot)
-        if index % 16 == 0:
-            resident.forget(index)
     return _written(steps)
 
 

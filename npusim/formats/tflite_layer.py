@@ -45,9 +45,11 @@ class Layer:
         with inside_the_file(f"{self.where}: option {field}"):
             return getattr(self.options, field)()
 
-    def whole(self, field: str, least: int) -> int:
-        """An integer option that may not be smaller than `least`."""
+    def whole(self, field: str, least: int, most: int | None = None) -> int:
+        """An integer option that may not be smaller than `least`, nor larger than `most` if that is given."""
         value = int(self.option(field))
+        if most is not None and not least <= value <= most:
+            self.fail(f"{field} is {value}, may be {least}..{most}")
         if value < least:
             self.fail(f"{field} is {value}, may be {least} or more")
         return value

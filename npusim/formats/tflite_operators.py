@@ -22,6 +22,8 @@ _MIRROR_MODES = {0: "reflect", 1: "symmetric"}
 _WEIGHTS_FORMATS = {0: "default"}
 _POSITION_TYPES = {2: "int32", 4: "int64"}
 _LSTM_OPERANDS = 24
+_MOST_STEP = (1 << 15) - 1
+"""Strides and dilations of convolutions that LiteRT takes; larger ones pass its 32 bits."""
 
 
 def no_attributes(layer: Layer) -> Attributes:
@@ -81,8 +83,8 @@ def _padding(
     return [_same_padding(*each) for each in zip(sizes, kernel, strides, dilations, strict=True)]
 
 
-def _strides(layer: Layer) -> list[int]:
-    return [layer.whole("StrideH", 1), layer.whole("StrideW", 1)]
+def _strides(layer: Layer, most: int | None = None) -> list[int]:
+    return [layer.whole("StrideH", 1, most), layer.whole("StrideW", 1, most)]
 
 
 def _activation(layer: Layer) -> Attributes:
@@ -142,8 +144,8 @@ def _convolution(layer: Layer) -> Attributes:
 
 
 def _window(layer: Layer) -> Attributes:
-    strides = _strides(layer)
-    dilations = [layer.whole("DilationHFactor", 1), layer.whole("DilationWFactor", 1)]
+    strides = _strides(layer, _MOST_STEP)
+    dilations = [layer.whole(f"Dilation{axis}Factor", 1, _MOST_STEP) for axis in "HW"]
     padding = _padding(layer, layer.input(0, rank=4), _kernel(layer, 1), strides, dilations)
     _weights(layer, 1)
     return {"strides": strides, "dilations": dilations, "padding": padding, **_activation(layer)}
