@@ -1,4 +1,4 @@
-"""The command that searches hardware spaces: explore."""
+"""The commands about searches of hardware spaces: explore, study."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class Programs(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("explore")(explore)
+    app.command("study")(redraw)
 
 
 def explore(
@@ -168,9 +169,38 @@ def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executo
                 workloads, file.space, file.sampling, path, make_executor=make_executor, watch=watch
             )
     except KeyboardInterrupt:
-        kept = sum(1 for _ in Folder(path).records())
-        say(f"npusim: {kept} points are in {path}; the same command goes on from there", err=True)
+        _keep(path)
         raise
+
+
+def _keep(path: Path) -> None:
+    """What an interrupted search has found so far, in tables and on its page."""
+    from npusim.explore.study import Study
+
+    study = Study.open(path) if (path / "study.json").is_file() else None
+    if study is None or not study.records:
+        return
+    say(
+        f"npusim: {len(study.records)} points are in {path}, and the same command goes on from there; drawing them, "
+        "Ctrl-C again leaves that to npusim study",
+        err=True,
+    )
+    _finish(study)
+
+
+def redraw(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of a study, as explore wrote it.")
+    ],
+) -> None:
+    """Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished."""
+    from npusim import files
+    from npusim.explore.study import Study
+    from npusim.explore.tables import names_in
+
+    study = Study.open(folder)
+    files.check_outputs({}, {}, {"DIR": (folder, names_in(folder))})
+    _finish(study)
 
 
 def _executor(

@@ -32,6 +32,8 @@ OLD_FORMAT, FORMAT = 1, 2
 DESCRIPTION = "study.json"
 POINTS = "points.jsonl"
 CHECKSUM = "sha256"
+NAME = "name"
+"""What may differ between searches that go on in one folder: the name of the space file."""
 
 
 class StudyError(NpusimError):
@@ -111,7 +113,7 @@ class Folder:
                 f"{self.path}: is a study of format {old['format']}, whose points have no checksums: it can be "
                 "looked at, not continued; give another name with --study"
             )
-        differing = _differences(old, new)
+        differing = [path for path in _differences(old, new) if path != NAME]
         if not differing:
             return
         shown = ", ".join(differing[:3]) + (", ..." if len(differing) > 3 else "")

@@ -88,6 +88,7 @@ class Space:
                  parameters of the stage `estimate` (and later) at those of the base, so that points that differ
                  in timing, energy or clock only execute the same program.
     effort:      schedules that the compiler tries for each program, beside the one of its estimates.
+    name:        what it is called: its file without folder and suffix; changes nothing that is computed.
     """
 
     base: Hardware
@@ -100,6 +101,7 @@ class Space:
     combine: str = "mean"
     programs: Programs = "own"
     effort: int = 0
+    name: str = ""
 
     @cached_property
     def size(self) -> int:
@@ -202,6 +204,7 @@ class Space:
     def to_plain(self) -> dict[str, Any]:
         """The space as plain values: equal spaces give equal values; `from_plain` reads them."""
         return {
+            "name": self.name,
             "hardware": hardware_file.to_dict(self.base),
             "parameters": {axis.path: list(axis.values) for axis in self.axes},
             "derived": {path: each.text for path, each in self.derived.items()},
@@ -230,6 +233,7 @@ class Space:
             combine=plain["combine"],
             programs=plain["programs"],
             effort=plain["effort"],
+            name=plain.get("name", ""),
         )
 
 

@@ -158,6 +158,7 @@ class _Reader:
             tables.combine,
             tables.programs,
             effort,
+            self.path.stem,
         )
         self._check_size(space, tables.sampler)
         self._check_constraints(space)
