@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from mmap import mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -128,7 +129,7 @@ _MODEL, _INPUTS, _TENSORS, _DONE = "model.tflite", "inputs.npz", "tensors.npz", 
 
 
 @contextmanager
-def apart(data: bytes, tensors: int) -> Iterator[Apart]:
+def apart(data: bytes | mmap, tensors: int) -> Iterator[Apart]:
     """A file's bytes, a model of so many tensors, in LiteRT in a process of its own, which ends with the block."""
     require()
     with TemporaryDirectory(prefix="npusim-litert-") as name:
