@@ -8,7 +8,6 @@ scratchpad, where they are cut into tiles. NPUSIM_EXAMPLES=1000 tries that many 
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from functools import cache
 
@@ -27,7 +26,7 @@ from npusim.machine import execute
 from npusim.scheduler import compile_graph
 
 from .live import by_litert, difference, needs_litert
-from .rows import CLOSE, ROWS, inputs_of, model
+from .rows import CLOSE, ROWS, UNDEFINED, inputs_of, model
 
 SEEDS = int(os.environ.get("NPUSIM_EXAMPLES", "6"))
 """Models of each operator and type."""
@@ -52,9 +51,6 @@ def machines() -> tuple[Hardware, Hardware]:
     preset = hardware("edge-128")
     return preset, change(preset, {"scratchpad.size_kib": 4, "scratchpad.banks": 1})
 
-
-UNDEFINED = re.compile(r"breaks a rule: .*(: C leaves undefined |is less than 2\*\*31$)")
-"""Why a model of quantizations that no network has may be refused: LiteRT's own kernels have no result there."""
 
 MOST_REFUSED = 0.15
 """How many of the models of an operator may be."""
