@@ -22,6 +22,7 @@ from npusim.isa.hardware_file import change, hardware
 from npusim.isa.program import Program
 from npusim.kernels import OPERATORS
 from npusim.kernels.graph import Graph
+from npusim.litert_reference import LiteRTError
 from npusim.machine import execute
 from npusim.scheduler import compile_graph
 
@@ -53,7 +54,7 @@ def machines() -> tuple[Hardware, Hardware]:
 
 
 MOST_REFUSED = 0.15
-"""How many of the models of an operator may be."""
+"""How many of the models of an operator may be refused, by npusim or by LiteRT, for scales that no network has."""
 
 
 def compiled(graph: Graph, small: bool) -> Program | None:
@@ -82,10 +83,13 @@ def test_machine_gives_the_bytes_of_litert(code: str) -> None:
             types = [graph.tensors[index].type for index in graph.inputs]
             inputs = inputs_of([(each.dtype, each.shape) for each in types], seed)
             program = compiled(graph, small=seed % 2 == 1)
-            if program is None:
+            try:
+                expected = row.defined(by_litert(data, inputs))
+            except LiteRTError:
+                expected = []
+            if program is None or not expected:
                 refused += 1
                 continue
-            expected = row.defined(by_litert(data, inputs))
             outputs = execute(program, inputs, host_functions=host_functions(program)).outputs
             assert outputs is not None
             wrong = difference(row.defined(list(outputs)), expected, 0.0 if row.exact else CLOSE)
