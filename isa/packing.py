@@ -126,7 +126,7 @@ def _parts(weights: NDArray[Any], zero_point: int) -> Iterator[tuple[Bytes, int]
 
 
 def _folded(codes: Bytes, zero_point: int, dtype: np.dtype[Any]) -> NDArray[np.uint16]:
-    """u of each weight: with e = z - w, 2e if e >= 0, else -2e - 1; e shifted left, its bits turned if it is negative."""
+    """u of each weight: with e = z - w, 2e if e >= 0, else -2e - 1, which is e shifted left and turned by its sign."""
     below = np.subtract(np.int16(zero_point), codes.view(dtype), dtype=np.int16)
     sign = below >> 15
     below <<= 1
