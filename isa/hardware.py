@@ -60,6 +60,16 @@ class Dma(Section):
     decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=_MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
+    burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=_MORE_OR_LESS)] = Field(
+        default=4,
+        le=1024,
+        description="burst buffer of a channel, for strided copies; half is filled while half is drained; 0: none",
+    )
+
+    @property
+    def block_bytes(self) -> int:
+        """Most bytes of a block of a strided copy: half of the burst buffer."""
+        return self.burst_buffer_kib * 1024 // 2
 
 
 class Dram(Section):

@@ -77,7 +77,24 @@ def explore(
         int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes. [default: all cores]")
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A running Dask cluster that computes the points.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A running Dask cluster that computes the points. Its scheduler and workers run the code of whoever "
+            "reaches them: only in a network that you trust, or with TLS.",
+        ),
+    ] = None,
+    dask_tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F.pem", help="TLS for --dask tls://...: the authority that all must be signed by."
+        ),
+    ] = None,
+    dask_tls_cert: Annotated[
+        Path | None, typer.Option(metavar="F.pem", help="The certificate of this side.")
+    ] = None,
+    dask_tls_key: Annotated[
+        Path | None, typer.Option(metavar="F.pem", help="The key of that certificate.")
     ] = None,
 ) -> None:
     """Search a hardware space; the same command goes on where it was interrupted."""
@@ -95,6 +112,11 @@ def explore(
             "--jobs: the cluster decides with --dask how many processes there are; give one of them"
         )
 
+    if not dask and (dask_tls_ca or dask_tls_cert or dask_tls_key):
+        raise NpusimError(
+            "--dask-tls-ca, --dask-tls-cert, --dask-tls-key: are for --dask, which is not given"
+        )
+
     from npusim.explore.space_file import read_space
 
     file = _with_settings(read_space(Path(space), overrides), set_ or ())
@@ -102,7 +124,9 @@ def explore(
         raise NpusimError("--points: a grid has all its points; choose another --sampler, such as random")
     where = study or Path(f"{Path(space).stem}.study")
     _check_outputs(where, Path(space), models, file)
-    _finish(_search(file, _workloads(models, file, Path(space).parent), where, jobs, dask))
+    workloads = _workloads(models, file, Path(space).parent)
+    make_executor = _executor(jobs, dask, dask_tls_ca, dask_tls_cert, dask_tls_key)
+    _finish(_search(file, workloads, where, make_executor))
 
 
 def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile) -> None:
@@ -149,9 +173,7 @@ def _beside(folder: Path, name: str) -> str | Path:
     return folder / name if (folder / name).is_file() else name
 
 
-def _search(
-    file: SpaceFile, workloads: list[Workload], path: Path, jobs: int | None, dask: str | None
-) -> Study:
+def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executor: MakeExecutor) -> Study:
     from npusim.explore import search
     from npusim.explore.folder import Folder
     from npusim.explore.terminal import Watch
@@ -160,7 +182,7 @@ def _search(
     try:
         with Watch(file.space, sys.stderr, known) as watch:
             return search.explore(
-                workloads, file.space, file.sampling, path, make_executor=_executor(jobs, dask), watch=watch
+                workloads, file.space, file.sampling, path, make_executor=make_executor, watch=watch
             )
     except KeyboardInterrupt:
         _keep(path)
@@ -188,16 +210,23 @@ def redraw(
     ],
 ) -> None:
     """Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished."""
+    from npusim import files
     from npusim.explore.study import Study
+    from npusim.explore.tables import names_in
 
-    _finish(Study.open(folder))
+    study = Study.open(folder)
+    files.check_outputs({}, {}, {"DIR": (folder, names_in(folder))})
+    _finish(study)
 
 
-def _executor(jobs: int | None, dask: str | None) -> MakeExecutor:
+def _executor(
+    jobs: int | None, dask: str | None, ca: Path | None, cert: Path | None, key: Path | None
+) -> MakeExecutor:
     if dask is not None:
-        from npusim.explore.cluster import DaskCluster
+        from npusim.explore.cluster import DaskCluster, tls
 
-        return lambda job: DaskCluster(job, dask)
+        trusted = tls(dask, ca, cert, key)
+        return lambda job: DaskCluster(job, dask, trusted)
     from npusim.explore.executors import executor
 
     return lambda job: executor(job, jobs)
