@@ -177,9 +177,15 @@ def _pooling(layer: Layer) -> Attributes:
 
 
 def _fully_connected(layer: Layer) -> Attributes:
+    """The shape is that of the input with another last axis where that is kept, otherwise vectors in two dimensions."""
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
     _weights(layer, 1)
-    return {**_activation(layer), "keep_num_dims": layer.flag("KeepNumDims")}
+    ifm, weights = layer.input(0), layer.input(1, rank=2).shape
+    keep = layer.flag("KeepNumDims")
+    if weights[1]:
+        rows = ifm.shape[:-1] if keep else (ifm.elements // weights[1],)
+        _require_shape(layer, [*rows, weights[0]], f"weights and KeepNumDims ({str(keep).lower()})")
+    return {**_activation(layer), "keep_num_dims": keep}
 
 
 def _matrix_product(layer: Layer) -> Attributes:

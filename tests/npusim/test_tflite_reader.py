@@ -517,6 +517,19 @@ def test_faults_of_a_layer(
     assert str(fault.value) == text
 
 
+def test_a_matrix_product_has_the_shape_that_its_kernel_gives() -> None:
+    for keep, shape in ((0, [16, 3]), (1, [1, 4, 4, 3])):
+        build = Builder()
+        weights = build.tensor("w", [3, 2], data=np.zeros((3, 2), np.int8))
+        table_ = options("FullyConnectedOptions", KeepNumDims=keep)
+        with pytest.raises(GraphError) as fault:
+            one_layer("FULLY_CONNECTED", table_, weights, result=(1, 16, 3), build=build)
+        assert str(fault.value) == (
+            f'layer "y" (FULLY_CONNECTED version 1, operator 0): output shape [1, 16, 3], must be {shape} by its '
+            f"weights and KeepNumDims ({'true' if keep else 'false'})"
+        )
+
+
 def test_operands_that_become_attributes_must_be_constant() -> None:
     build = Builder()
     axes = build.tensor("axes", [1], "INT32", scales=None)
