@@ -23,7 +23,7 @@ from npusim.kernels.geometry import (
     window_shape,
 )
 from npusim.kernels.operands import elementwise, input_type, quantization
-from npusim.kernels.operator import Call, Rule
+from npusim.kernels.operator import Call, Rule, SlidingWindow
 from npusim.kernels.rescale import sound_scales
 
 
@@ -119,3 +119,9 @@ def workload(call: Call) -> Workload:
     """One elementwise step per element read, windows that overlap counted as often as they do."""
     height, width = call.attributes["filter"]
     return elementwise(call, call.outputs[0].elements * int(height * width))
+
+
+def window(call: Call) -> SlidingWindow:
+    """The filter, and its steps."""
+    (height, width), (down, right) = call.attributes["filter"], call.attributes["strides"]
+    return SlidingWindow((height, width), (down, right))
