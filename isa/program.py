@@ -81,6 +81,10 @@ class Piece(NamedTuple):
     make: Callable[[], bytes]
 
 
+LARGEST_KEPT_BYTES = 1 << 28
+"""An image of more bytes takes less time to make again than memory to keep."""
+
+
 class Image:
     """The bytes of pieces, one after the other, made when they are first read.
 
@@ -100,6 +104,16 @@ class Image:
             content = b"".join([_made(piece) for piece in self._pieces])
             self._content, self._pieces = content, ()
         return self._content
+
+    def write_to(self, target: NDArray[np.uint8]) -> None:
+        """Put the bytes into `target`, which has as many; a large image is made anew each time, not kept beside it."""
+        if self._content is None and self._size_bytes > LARGEST_KEPT_BYTES:
+            end = 0
+            for piece in self._pieces:
+                begin, end = end, end + piece.size_bytes
+                target[begin:end] = np.frombuffer(_made(piece), np.uint8)
+            return
+        target[:] = np.frombuffer(bytes(self), np.uint8)
 
     def __eq__(self, other: object) -> bool:
         return bytes(self) == bytes(other) if isinstance(other, Image | bytes) else NotImplemented

@@ -345,8 +345,10 @@ def _require_plain(value: Any, levels: int) -> None:
         _read_text(value)
     elif isinstance(value, float):
         _read_number(value)
-    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
-        raise Misfit(f"{shown(value)} is not a whole number of 48 bits")
+    elif (
+        isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    ):  # an element of a tensor may have them all
+        raise Misfit(f"{shown(value)} is not a whole number of 64 bits")
     elif value is not None and not isinstance(value, int):
         raise Misfit(f"a {type(value).__name__} is not a JSON value")
 

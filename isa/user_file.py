@@ -35,8 +35,9 @@ SPACE = Kind("a space file", 1 << 20)
 RESULT = Kind("a result file", 1 << 28, "; npusim run MODEL --json F writes one")
 STUDY = Kind("the description of a study", 1 << 24)
 POINTS = Kind("the points of a study", 4 << 30)
+PEM = Kind("a PEM file", 1 << 20)
 
-KINDS = (MODEL, PROGRAM, ASSEMBLY, HARDWARE, SPACE, RESULT, STUDY, POINTS)
+KINDS = (MODEL, PROGRAM, ASSEMBLY, HARDWARE, SPACE, RESULT, STUDY, POINTS, PEM)
 """Every kind of file but the inputs of a run (`npusim.inputs`), whose limit depends on the model."""
 
 MAPPED_FROM_BYTES = 1 << 26
@@ -98,11 +99,16 @@ def rest(file: BinaryIO, kind: Kind, fault: type[NpusimError] = NpusimError, pre
 
 
 def text(
-    path: str | Path, kind: Kind, fault: type[NpusimError] = NpusimError, shown: str | None = None
+    path: str | Path,
+    kind: Kind,
+    fault: type[NpusimError] = NpusimError,
+    shown: str | None = None,
+    *,
+    follow: bool = True,
 ) -> str:
     """The text of a UTF-8 file; arguments are those of `opened`. Raises `fault`, also where it is not text."""
     prefix = _prefix(path, shown)
-    with opened(path, kind, fault, shown) as file:
+    with opened(path, kind, fault, shown, follow=follow) as file:
         head = file.read(4096)
         if b"\0" in head:  # sparse or binary: known before all of it is in memory
             raise fault(

@@ -261,9 +261,14 @@ class Pool(Instruction):
     def _taps(self, ifm: Codes) -> list[tuple[slice, slice, Codes]]:
         """For each window element: the outputs whose element lies inside, and the values there."""
         found = []
-        for ky in range(self.kernel_height):
+        taps_of_a_row = _reaching(
+            self.kernel_width, self.pad_left, self.stride_width, self.ofm_width, self.ifm_width
+        )
+        for ky in _reaching(
+            self.kernel_height, self.pad_top, self.stride_height, self.ofm_height, self.ifm_height
+        ):
             rows = _inside(ky - self.pad_top, self.stride_height, self.ofm_height, self.ifm_height)
-            for kx in range(self.kernel_width):
+            for kx in taps_of_a_row:
                 columns = _inside(kx - self.pad_left, self.stride_width, self.ofm_width, self.ifm_width)
                 if rows is None or columns is None:
                     continue
@@ -311,6 +316,11 @@ class Pool(Instruction):
         if not self.maximum:
             actions["vector_divide"] = outputs
         return Cost(v.startup_cycles + groups * per_group, actions)
+
+
+def _reaching(kernel: int, pad: int, stride: int, outputs: int, inputs: int) -> range:
+    """The taps of a window along one axis that can reach the feature map from any output."""
+    return range(max(0, pad - (outputs - 1) * stride), min(kernel, inputs + pad))
 
 
 def _inside(offset: int, stride: int, outputs: int, inputs: int) -> tuple[slice, slice] | None:

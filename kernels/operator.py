@@ -63,6 +63,7 @@ class Operator:
     alias:     for operators that move nothing when their operands share memory.
     border:    for windows over images: the code that they read outside the first input.
     window:    for windows over images: their size and stride.
+    defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
     """
 
     name: str
@@ -75,3 +76,4 @@ class Operator:
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
     border: Callable[[Call], int] | None = None
     window: Callable[[Call], SlidingWindow] | None = None
+    defined: Callable[[Sequence[Array]], list[Array]] | None = None

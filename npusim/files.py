@@ -30,7 +30,7 @@ def write(path: Path, writer: Writer, *, follow: bool = True) -> None:
     """
     try:
         if not follow:
-            _require_no_link(path)
+            require_no_link(path)
         if _is_stream(path):
             with _opened_stream(path) as file:
                 writer(file)
@@ -71,7 +71,7 @@ def _partial(target: Path) -> Iterator[BinaryIO]:
 
     It is locked while it grows: a file of this name that nobody holds is what a killed process left.
     """
-    _clear_partials(target)
+    clear_remnants(target.parent, re.compile(rf"\.{re.escape(target.name)}\.\d+\.partial"))
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     with _locked(partial) as file:
         try:
@@ -117,13 +117,12 @@ def _is_at(path: Path, handle: int) -> bool:
         return False
 
 
-def _clear_partials(target: Path) -> None:
-    """Remove what killed processes left of `target`; a file that one still writes is locked, and stays."""
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.\d+\.partial")
+def clear_remnants(folder: Path, pattern: re.Pattern[str]) -> None:
+    """Remove what killed processes left in a folder, by the names of such files; one that a process still writes is
+    locked, and stays."""
     with suppress(OSError):
-        names = [entry.name for entry in os.scandir(target.parent) if pattern.fullmatch(entry.name)]
-        for name in names:
-            _clear(target.with_name(name))
+        for name in [entry.name for entry in os.scandir(folder) if pattern.fullmatch(entry.name)]:
+            _clear(folder / name)
 
 
 def _clear(partial: Path) -> None:
@@ -213,7 +212,7 @@ def require_folder(path: Path, names: Iterable[str] = ()) -> None:
     """
     if path.is_dir():
         for name in names:
-            _require_no_link(path / name)
+            require_no_link(path / name)
             require_writable(path / name)
         return
     if path.exists() or path.is_symlink():
@@ -227,7 +226,8 @@ def require_folder(path: Path, names: Iterable[str] = ()) -> None:
         raise NpusimError(f"{path}: cannot be made: permission denied")
 
 
-def _require_no_link(path: Path) -> None:
+def require_no_link(path: Path) -> None:
+    """Raise NpusimError if `path` is a symbolic link: for what lies in folders and was not named by anybody."""
     if path.is_symlink():
         raise NpusimError(f"{path}: is a symbolic link, which is not followed here; delete it")
 

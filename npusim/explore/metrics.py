@@ -112,6 +112,18 @@ def number(run: RunResult, key: str) -> float:
     return int(value) if isinstance(value, int) else float(value)
 
 
+LARGEST_VALUE = 1e30
+LARGEST_WHOLE_VALUE = 1 << 62
+"""Beyond these no run gets; tables and charts hold them."""
+
+
+def is_value(value: object) -> bool:
+    """Whether something is a number that a point of a study may have."""
+    if type(value) is int:
+        return abs(value) <= LARGEST_WHOLE_VALUE
+    return type(value) is float and math.isfinite(value) and abs(value) <= LARGEST_VALUE
+
+
 def _below(value: Any, part: str) -> Any:
     if isinstance(value, Mapping):
         return value.get(part, 0 if part in _causes() else None)
@@ -128,6 +140,9 @@ def _causes() -> frozenset[str]:
 
     return frozenset(CAUSES)
 
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
+"""Of a model in combined values: sums of any number of these, times what a run can have, are finite."""
 
 COMBINE: Mapping[str, str] = {
     "mean": "weighted arithmetic mean: the weights are shares of the inferences",

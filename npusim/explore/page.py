@@ -22,5 +22,5 @@ def write_page(study: Study) -> list[Path]:
     listed = [*FILES, *study_figures.listed(figures)]
     written = {study.path / PAGE: files.text(study_page.render(study, listed))}
     written |= {study.path / name: write for name, write in figures.items()}
-    files.write_all(written)
+    files.write_all(written, follow=False)
     return list(written)

@@ -87,7 +87,7 @@ def test_options_go_before_the_file(space: Path) -> None:
         (["chips.toml", "--objective", "speed"], 'chips.toml: 1 fault: objectives[0]: "speed": no such key'),
         (["chips.toml", "--points", "3"], "--points: a grid has all its points; choose another --sampler"),
         (["digits_cnn"], "digits_cnn: no such file"),
-        (["chips.toml", "--study", "chips.toml"], "chips.toml: is there, and is not a study"),
+        (["chips.toml", "--study", "chips.toml"], "chips.toml: is a file; give the name of a folder"),
     ],
 )
 def test_mistakes(words: list[str], fault: str, space: Path) -> None:

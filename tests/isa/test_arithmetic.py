@@ -7,7 +7,7 @@ from math import exp, floor, frexp
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from npusim.isa import arithmetic
@@ -45,7 +45,6 @@ def rescaled(x: int, q: int, shift: int, rounding: str) -> int:
     return divide_by_power(high, max(-shift, 0))
 
 
-@settings(deadline=None)
 @given(st.lists(INT32, min_size=1, max_size=20), MULTIPLIER, SHIFT, st.sampled_from(["double", "single"]))
 @example([-(1 << 31), (1 << 31) - 1], (1 << 31) - 1, 0, "double")
 @example([-(1 << 31), (1 << 31) - 1], (1 << 31) - 1, -1, "double")
@@ -151,7 +150,6 @@ def test_requantise_is_the_same_however_it_is_cut(channels: int, rounding: arith
     assert {-100, 90} < set(found.reshape(-1).tolist())
 
 
-@settings(deadline=None)
 @given(
     MULTIPLIER.filter(bool), st.integers(-20, 5), st.integers(-256, 255), st.sampled_from(["double", "single"]),
     st.integers(0, 1 << 32),

@@ -59,7 +59,7 @@ class Opened:
     def __init__(self, browser: Any, path: Path, **options: Any) -> None:
         self.context = browser.new_context(**({"viewport": WIDE} | options))
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(120_000)
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))

@@ -17,7 +17,7 @@ import pytest
 
 from npusim.explore.evaluate import Record
 from npusim.explore.executors import executor
-from npusim.explore.folder import Folder, to_line
+from npusim.explore.folder import Folder
 from npusim.explore.page import write_page
 from npusim.explore.progress import progress
 from npusim.explore.samplers import random_points
@@ -72,9 +72,7 @@ def made_study(folder: Path, points: int, kind: str = "random", names: tuple[str
             )
             values = dict(zip(space.keys, numbers, strict=True))
             record = Record(point, values, dict.fromkeys(names, values) if len(names) > 1 else {})
-            disk.append(
-                to_line(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record, space)
-            )
+            disk.append(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record)
     return Study.open(folder)
 
 
@@ -183,6 +181,9 @@ def test_the_hardware_file_of_every_point_is_that_point(extends: str, base: dict
         for change in plain["changes"]:
             text = change["texts"][change["at"][at] if isinstance(change["at"], list) else change["at"]]
             changes[change["path"]] = tomllib.loads(f"x = {text}")["x"]
+        changes["name"] = f"{plain['name']} {record.point}"
+        said = [f"{path} = {hardware_file.toml_value(changes[path])}" for path in study.space.changed]
+        changes["description"] = plain["description"] + ", ".join(said)
         made = hardware_file.change(hardware_file.hardware(extends), changes)
         assert made == study.hardware(record.point)
 
@@ -265,7 +266,7 @@ def page(browser: Any, path: Path) -> Iterator[Any]:
 def opened(browser: Any, path: Path, **options: Any) -> Any:
     """A page; `faults` is what its console said and what it asked the network for."""
     page = browser.new_context(**({"viewport": WIDE} | options)).new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(120_000)
     page.faults = []
     page.on("console", lambda message: page.faults.append(message.text))
     page.on("pageerror", lambda error: page.faults.append(str(error)))
@@ -276,8 +277,9 @@ def opened(browser: Any, path: Path, **options: Any) -> Any:
 
 
 def settled(page: Any) -> None:
-    """Two frames, and the pause after which many points are drawn."""
-    page.wait_for_timeout(150)
+    """The pause after which many points are drawn, and two frames: by the clock of the page, which may be late."""
+    frames = "requestAnimationFrame(() => requestAnimationFrame(done))"
+    page.evaluate(f"() => new Promise((done) => setTimeout(() => {frames}, 150))")
 
 
 def column(page: Any, number: int) -> list[str]:
