@@ -28,6 +28,7 @@ def require_sound(plain: Mapping[str, Any]) -> None:
 
 
 def _require_space(space: Space) -> None:
+    _require(isinstance(space.name, str), "name: not text")
     for axis in space.axes:
         _require(len(axis.values) > 0, f"{axis.path}: has no values")
         for value in axis.values:

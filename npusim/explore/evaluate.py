@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npusim import api, machine
-from npusim.explore.metrics import LARGEST_VALUE, combine, is_value, number
+from npusim.explore.metrics import LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, combine, is_value, number
 from npusim.explore.space import InfeasibleError, Space, Values
 from npusim.isa.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
 from npusim.isa.hardware import Hardware
@@ -37,11 +37,20 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True)
 class Workload:
-    """A model of a study. `name` is how the study calls it, `weight` its part in combined values."""
+    """A model of a study. `name` is how the study calls it, `weight` its part in combined values.
+
+    Raises NpusimError for a weight that is not one.
+    """
 
     name: str
     graph: Graph
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not LEAST_WEIGHT <= self.weight <= MOST_WEIGHT:
+            raise NpusimError(
+                f"{self.name}: weight {self.weight:g}, may be {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+            )
 
     @property
     def digest(self) -> str:
@@ -98,7 +107,13 @@ class Evaluator:
 
         Anything else that goes wrong is the reason why the point has no result: the search goes on.
         """
-        return self._judged(point, lambda: self.job.space.setting(point))
+        return self._judged(point, lambda: self._setting(point))
+
+    def _setting(self, point: int) -> Values:
+        space = self.job.space
+        setting = space.setting(point)
+        space.satisfied(setting)  # a constraint that has no value here is the reason, not that it holds
+        return setting
 
     def base(self) -> Record:
         """The record of the hardware that the space varies; it is no point, and its number is -1."""

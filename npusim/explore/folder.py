@@ -32,6 +32,8 @@ OLD_FORMAT, FORMAT = 1, 2
 DESCRIPTION = "study.json"
 POINTS = "points.jsonl"
 CHECKSUM = "sha256"
+NAME = "name"
+"""What may differ between searches that go on in one folder: the name of the space file."""
 
 
 class StudyError(NpusimError):
@@ -111,7 +113,7 @@ class Folder:
                 f"{self.path}: is a study of format {old['format']}, whose points have no checksums: it can be "
                 "looked at, not continued; give another name with --study"
             )
-        differing = _differences(old, new)
+        differing = [path for path in _differences(old, new) if path != NAME]
         if not differing:
             return
         shown = ", ".join(differing[:3]) + (", ..." if len(differing) > 3 else "")
@@ -200,6 +202,12 @@ class Folder:
         """Add a record: one write, so that a kill leaves its line out or, at worst, torn."""
         assert self._points is not None, "append outside of writing()"
         line = self.lines.write(record)
+        try:
+            self.lines.read(line)  # a record may come from a cluster
+        except ValueError as fault:
+            raise StudyError(
+                f"{self.path}: point {record.point}: what was computed is no record: {fault}"
+            ) from None
         written = os.write(self._points, line)
         while written < len(line):
             written += os.write(self._points, line[written:])

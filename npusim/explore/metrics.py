@@ -141,6 +141,9 @@ def _causes() -> frozenset[str]:
     return frozenset(CAUSES)
 
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
+"""Of a model in combined values: sums of any number of these, times what a run can have, are finite."""
+
 COMBINE: Mapping[str, str] = {
     "mean": "weighted arithmetic mean: the weights are shares of the inferences",
     "sum": "weighted sum: the weights count inferences",

@@ -18,10 +18,16 @@ from npusim.explore.folder import Folder
 from npusim.explore.sensitivity import Sensitivity, sensitivities
 from npusim.explore.space import Axis, Objective, Space
 from npusim.frame import frame
+from npusim.isa import hardware_file
 from npusim.isa.hardware import Hardware
+from npusim.isa.printable import printable
 
 if TYPE_CHECKING:
     import pandas
+
+
+LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1000
+"""Characters that the name and the description of a hardware may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +117,32 @@ class Study:
         """
         return tuple(sensitivities(self.space, self.records))
 
+    @property
+    def name(self) -> str:
+        """What the study is called: as its space file was when it began, or else as its folder."""
+        return self.space.name or self.path.resolve().name.removesuffix(".study")
+
     def hardware(self, point: int) -> Hardware:
-        """The hardware of a point."""
-        return self.space.hardware(self.space.setting(point))
+        """The hardware of a point, named after study and point, with what it is as its description."""
+        setting = self.space.setting(point)
+        changes = [f"{path} = {hardware_file.toml_value(setting[path])}" for path in self.space.changed]
+        named = {
+            "name": f"{self.hardware_name} {point}"[:LONGEST_NAME],
+            "description": (self.hardware_description + ", ".join(changes))[:LONGEST_DESCRIPTION],
+        }
+        return self.space.hardware(setting | named)
+
+    @property
+    def hardware_name(self) -> str:
+        """How the names of all points begin; the number follows."""
+        room = max(1, LONGEST_NAME - len(f" point {self.space.size}"))
+        return f"{printable(self.name)[:room]} point"
+
+    @property
+    def hardware_description(self) -> str:
+        """How the descriptions of all points begin; what they change follows."""
+        models = ", ".join(printable(model.name) for model in self.models)
+        return f"{f'searched for {models}: ' if models else ''}{self.space.base.name} with "
 
     def rows(self, records: Sequence[Record] | None = None) -> list[dict[str, Any]]:
         """A table row per record: number, parameters, values, those of each model, and how it stands.

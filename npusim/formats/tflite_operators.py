@@ -20,6 +20,7 @@ _LSTM_ACTIVATIONS = {**_ACTIVATIONS, 4: "tanh"}
 _PADDINGS = {0: "SAME", 1: "VALID"}
 _MIRROR_MODES = {0: "reflect", 1: "symmetric"}
 _WEIGHTS_FORMATS = {0: "default"}
+_POSITION_TYPES = {2: "int32", 4: "int64"}
 _LSTM_OPERANDS = 24
 _MOST_STEP = (1 << 15) - 1
 """Strides and dilations of convolutions that LiteRT takes; larger ones pass its 32 bits."""
@@ -224,6 +225,14 @@ def _operand_axis(layer: Layer) -> Attributes:
     return {"axis": layer.axis(layer.integers(1, "axis", 1)[0], len(layer.input(0).shape))}
 
 
+def _position(layer: Layer) -> Attributes:
+    """The kernels give positions of the type that the option names, whatever type the output has in the file."""
+    kind = layer.choice("OutputType", _POSITION_TYPES)
+    if layer.outputs[0].dtype != kind:
+        layer.fail(f"the output is {layer.outputs[0].dtype}, its option OutputType says {kind}")
+    return _operand_axis(layer)
+
+
 def _cumulative_sum(layer: Layer) -> Attributes:
     return {**_operand_axis(layer), "exclusive": layer.flag("Exclusive"), "reverse": layer.flag("Reverse")}
 
@@ -267,15 +276,44 @@ def _gather(layer: Layer) -> Attributes:
 
 
 def _reshape(layer: Layer) -> Attributes:
-    """Nothing: the output's type has the shape, and the shape operand, if constant, must agree with it."""
+    """Nothing: the output's type has the shape, with which the shape operand, or without one the option, must agree."""
+    if layer.has_operand(1) and not layer.is_constant(1):
+        return {}  # computed while running, from shapes that are fixed here
     shape = layer.outputs[0].shape
-    if layer.is_constant(1):
-        wanted = layer.integers(1, "shape")
-        # [0] is how old files say "a scalar"; -1 is "what is left over".
-        fits = len(wanted) == len(shape) and all(w in (-1, s) for w, s in zip(wanted, shape, strict=True))
-        if not fits and not (wanted == [0] and not shape):
-            layer.fail(f"output shape {list(shape)}, the shape operand says {wanted}")
+    said = "the shape operand" if layer.has_operand(1) else "its option NewShape"
+    wanted = layer.integers(1, "shape") if layer.has_operand(1) else layer.vector("NewShape")
+    # [0] is how old files say "a scalar"; -1 is "what is left over".
+    fits = len(wanted) == len(shape) and all(w in (-1, s) for w, s in zip(wanted, shape, strict=True))
+    if not fits and not (wanted == [0] and not shape):
+        layer.fail(f"output shape {list(shape)}, {said} says {wanted}")
     return {}
+
+
+def _squeeze(layer: Layer) -> Attributes:
+    """Nothing: the output's type has the shape, with which the axes that go must agree; without any all ones go."""
+    shape = layer.input(0).shape
+    ones = [axis for axis, size in enumerate(shape) if size == 1]
+    gone = layer.axes(layer.vector("SqueezeDims"), len(shape)) or ones
+    if not set(gone) <= set(ones):
+        layer.fail(f"SqueezeDims is {gone}, which must be axes of one in the input shape {list(shape)}")
+    _require_shape(
+        layer, [size for axis, size in enumerate(shape) if axis not in gone], f"SqueezeDims {gone}"
+    )
+    return {}
+
+
+def _expand_dims(layer: Layer) -> Attributes:
+    """Nothing: the output's type has the shape, with which the axis must agree."""
+    if layer.is_constant(1):
+        shape = layer.input(0).shape
+        axis = layer.axis(layer.integers(1, "axis", 1)[0], len(shape) + 1)
+        _require_shape(layer, [*shape[:axis], 1, *shape[axis:]], f"axis {axis}")
+    return {}
+
+
+def _require_shape(layer: Layer, wanted: list[int], by: str) -> None:
+    if list(layer.outputs[0].shape) != wanted:
+        layer.fail(f"output shape {list(layer.outputs[0].shape)}, must be {wanted} by its {by}")
 
 
 def _pad(layer: Layer) -> Attributes:
@@ -481,8 +519,8 @@ OPERATORS: dict[str, Translation] = {
     **_plain(3, "SELECT", "SELECT_V2"),
     "ADD": Translation("add", 2, 2, _activation, "AddOptions"),
     "ADD_N": Translation("add_n", 1, None),
-    "ARG_MAX": Translation("arg_max", 2, 2, _operand_axis, keeps=(0,)),
-    "ARG_MIN": Translation("arg_min", 2, 2, _operand_axis, keeps=(0,)),
+    "ARG_MAX": Translation("arg_max", 2, 2, _position, "ArgMaxOptions", keeps=(0,)),
+    "ARG_MIN": Translation("arg_min", 2, 2, _position, "ArgMinOptions", keeps=(0,)),
     "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, _pooling, "Pool2DOptions"),
     "BATCH_MATMUL": Translation("batch_matmul", 2, 2, _matrix_product, "BatchMatMulOptions"),
     "BATCH_TO_SPACE_ND": Translation("batch_to_space_nd", 3, 3, _batch_to_space, keeps=(0,)),
@@ -504,7 +542,7 @@ OPERATORS: dict[str, Translation] = {
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, _block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, _activation, "DivOptions"),
-    "EXPAND_DIMS": Translation("reshape", 2, 2, keeps=(0,)),
+    "EXPAND_DIMS": Translation("reshape", 2, 2, _expand_dims, keeps=(0,)),
     "FULLY_CONNECTED": Translation(
         "fully_connected", 2, 3, _fully_connected, "FullyConnectedOptions", keeps=(0, 1, 2), retyped=_matrix
     ),
@@ -528,7 +566,7 @@ OPERATORS: dict[str, Translation] = {
     "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "RESHAPE": Translation("reshape", 1, 2, _reshape, keeps=(0,)),
+    "RESHAPE": Translation("reshape", 1, 2, _reshape, "ReshapeOptions", keeps=(0,)),
     "RESIZE_BILINEAR": Translation("resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,)),
     "RESIZE_NEAREST_NEIGHBOR": Translation(
         "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,)
@@ -540,7 +578,7 @@ OPERATORS: dict[str, Translation] = {
     "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, _block_size, "SpaceToDepthOptions"),
     "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None),
     "SPLIT_V": Translation("split", 3, 3, _split_by_sizes, keeps=(0,), results=None),
-    "SQUEEZE": Translation("squeeze", 1, 1),
+    "SQUEEZE": Translation("squeeze", 1, 1, _squeeze, "SqueezeOptions"),
     "STRIDED_SLICE": Translation("strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,)),
     "SUB": Translation("sub", 2, 2, _activation, "SubOptions"),
     "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),

@@ -483,6 +483,8 @@ SAME_3X3 = options("Conv2DOptions", StrideH=1, StrideW=1)
          'layer "y" (SOFTMAX version 1, operator 0): Beta is nan, must be finite'),
         ("CONV_2D", SAME_3X3, [(1,)], GraphError,
          'layer "y" (CONV_2D version 1, operator 0): operand 1 has shape [1], must have 4 dimensions'),
+        ("ARG_MAX", options("ArgMaxOptions", OutputType=2), [(1,)], GraphError,
+         'layer "y" (ARG_MAX version 1, operator 0): the output is int8, its option OutputType says int32'),
         ("TRANSPOSE", None, [(0, 1, 1, 2)], GraphError,
          'layer "y" (TRANSPOSE version 1, operator 0): operand 1 (permutation) is [0, 1, 1, 2], '
          "must have each of 0..3 once"),
@@ -491,6 +493,18 @@ SAME_3X3 = options("Conv2DOptions", StrideH=1, StrideW=1)
         ("RESHAPE", None, [(16, 3)], GraphError,
          'layer "y" (RESHAPE version 1, operator 0): output shape [1, 4, 4, 2], '
          "the shape operand says [16, 3]"),
+        ("RESHAPE", options("ReshapeOptions", NewShape=int32(16, 3)), [], GraphError,
+         'layer "y" (RESHAPE version 1, operator 0): output shape [1, 4, 4, 2], '
+         "its option NewShape says [16, 3]"),
+        ("SQUEEZE", options("SqueezeOptions", SqueezeDims=int32(-4)), [], GraphError,
+         'layer "y" (SQUEEZE version 1, operator 0): output shape [1, 4, 4, 2], '
+         "must be [4, 4, 2] by its SqueezeDims [0]"),
+        ("SQUEEZE", options("SqueezeOptions", SqueezeDims=int32(1)), [], GraphError,
+         'layer "y" (SQUEEZE version 1, operator 0): SqueezeDims is [1], '
+         "which must be axes of one in the input shape [1, 4, 4, 2]"),
+        ("EXPAND_DIMS", None, [(-1,)], GraphError,
+         'layer "y" (EXPAND_DIMS version 1, operator 0): output shape [1, 4, 4, 2], '
+         "must be [1, 4, 4, 2, 1] by its axis 4"),
         ("RESIZE_BILINEAR", None, [(8, 8)], GraphError,
          'layer "y" (RESIZE_BILINEAR version 1, operator 0): output shape [1, 4, 4, 2], '
          "the size operand says [8, 8]"),

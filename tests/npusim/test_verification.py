@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -181,3 +182,9 @@ def test_a_model_that_litert_does_not_survive(monkeypatch: pytest.MonkeyPatch) -
 
 def test_every_built_in_model_is_one_that_litert_reads() -> None:
     assert all(models.path_or_bytes(name)[4:8] == b"TFL3" for name in models.names())
+
+
+def test_the_extra_is_the_version_that_messages_name() -> None:
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text("utf-8"))
+    [requirement] = project["project"]["optional-dependencies"]["litert"]
+    assert requirement.partition(";")[0] == litert_reference.PACKAGE

@@ -181,6 +181,9 @@ def test_the_hardware_file_of_every_point_is_that_point(extends: str, base: dict
         for change in plain["changes"]:
             text = change["texts"][change["at"][at] if isinstance(change["at"], list) else change["at"]]
             changes[change["path"]] = tomllib.loads(f"x = {text}")["x"]
+        changes["name"] = f"{plain['name']} {record.point}"
+        said = [f"{path} = {hardware_file.toml_value(changes[path])}" for path in study.space.changed]
+        changes["description"] = plain["description"] + ", ".join(said)
         made = hardware_file.change(hardware_file.hardware(extends), changes)
         assert made == study.hardware(record.point)
 
