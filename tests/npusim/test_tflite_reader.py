@@ -18,6 +18,7 @@ from npusim.formats import tflite
 from npusim.formats.tflite_operators import OPERATORS
 from npusim.isa.errors import FormatError, GraphError, NpusimError
 from npusim.isa.tensor import Quantization, TensorType
+from npusim.kernels.check import check
 from npusim.kernels.graph import Graph, Node
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -584,7 +585,7 @@ def relu(inputs: list[int], outputs: list[int], ends: tuple[list[int], list[int]
         build.tensor("k", [4], data=np.zeros(4, np.int8))
         build.operator("RELU", inputs, outputs)
         build.operator("RELU", [1], [2])
-        return tflite.parse(build.file(*ends), "wired")
+        return check(tflite.parse(build.file(*ends), "wired"))
 
     return read
 
@@ -593,7 +594,8 @@ def relu(inputs: list[int], outputs: list[int], ends: tuple[list[int], list[int]
     ("read", "text"),
     [
         (relu([2], [1], ([0], [2])),
-         'layer "b" (relu): reads tensor 2 "c", which has no data and nothing before it writes'),
+         'layer "b" (relu): reads tensor 2 "c", which has no data and nothing before it writes; '
+         'layer "c" writes it later'),
         (relu([0], [2], ([0, 1], [2])),
          'layer "c_1" (relu): writes tensor 2 "c", which is an input, has data or is written already'),
         (relu([0], [3], ([0, 1], [2])),
