@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli_base import hardware_inputs
+from npusim.cli_base import SetOption, hardware_inputs
 from npusim.isa.errors import NpusimError
 from npusim.isa.printable import printable
 from npusim.terminal import say
@@ -67,6 +69,7 @@ def explore(
         list[str] | None,
         typer.Option(metavar="KEY", help="Instead of the space's objectives; may be repeated."),
     ] = None,
+    set_: SetOption = None,
     programs: Annotated[
         Programs | None,
         typer.Option(help="shared: points that differ in timing, energy or clock execute one program."),
@@ -117,7 +120,7 @@ def explore(
 
     from npusim.explore.space_file import read_space
 
-    file = read_space(Path(space), overrides)
+    file = _with_settings(read_space(Path(space), overrides), set_ or ())
     if points and file.sampling.kind == "grid":
         raise NpusimError("--points: a grid has all its points; choose another --sampler, such as random")
     where = study or Path(f"{Path(space).stem}.study")
@@ -135,6 +138,19 @@ def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile)
     named = {name: Path(name) if models else space.parent / name for name in models or file.models}
     inputs = {"SPACE.toml": space, **named, **hardware_inputs(file.extends, "extends", space.parent)}
     files.check_outputs({}, inputs, {"--study": (study, names_in(study))})
+
+
+def _with_settings(file: SpaceFile, texts: Sequence[str]) -> SpaceFile:
+    """A space whose base hardware has settings; what the space gives itself cannot be set."""
+    if not texts:
+        return file
+    from npusim.settings import OPTION, changed, parse
+
+    settings = parse(texts)
+    given = next((path for path in settings if path in file.space.changed), None)
+    if given:
+        raise NpusimError(f"{OPTION} {given}: the space itself varies or derives it; change it there")
+    return replace(file, space=replace(file.space, base=changed(file.space.base, settings)))
 
 
 def _plain(value: object) -> object:

@@ -25,6 +25,8 @@ from npusim.isa.tensor import Array
 PACKAGE = "ai-edge-litert==2.3.0"
 """The version that npusim's arithmetic was checked against."""
 
+_LONGEST = 300
+
 WHEELS = "Python 3.11 to 3.14 on Linux (x86-64, aarch64), Windows (x86-64) and macOS (arm64)"
 
 
@@ -160,8 +162,9 @@ def serve(folder: Path, tensors: int) -> Iterator[str]:
 
 
 def one_line(fault: BaseException) -> str:
-    """A fault's text on one line."""
-    return " ".join(str(fault).split()) or type(fault).__name__
+    """A fault's text on one line; LiteRT may list a fault for every tensor."""
+    text = " ".join(str(fault).split()) or type(fault).__name__
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 if __name__ == "__main__":
