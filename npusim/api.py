@@ -67,11 +67,19 @@ def save_program(program: Program, path: str | Path) -> None:
     files.write(Path(path), lambda file: file.write(data))
 
 
-def hardware(name: str | Path) -> Hardware:
-    """The hardware of a preset or of a TOML file; raises NpusimError with every fault listed."""
+def hardware(name: str | Path, settings: Sequence[str] = ()) -> Hardware:
+    """The hardware of a preset or of a TOML file; raises NpusimError with every fault listed.
+
+    settings: changes to it, such as "mac_array.rows=32".
+    """
     from npusim.isa import hardware_file
 
-    return hardware_file.hardware(name)
+    found = hardware_file.hardware(name)
+    if not settings:
+        return found
+    from npusim.settings import changed, parse
+
+    return changed(found, parse(settings))
 
 
 def compile(

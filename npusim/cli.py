@@ -16,9 +16,10 @@ from npusim.cli_base import (
     EXIT_INTERRUPTED,
     EffortOption,
     Guarded,
+    HardwareList,
     HardwareOption,
-    Model,
     Progress,
+    SetOption,
     ascii_only,
     hardware_inputs,
     start_lightly,
@@ -62,8 +63,15 @@ def options(
 
 @app.command()
 def run(
-    model: Model,
-    hw: HardwareOption = None,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="A model file, a .npu program, or a built-in model (npusim models); several give a table.",
+        ),
+    ],
+    hw: HardwareList = None,
+    set_: SetOption = None,
     input: Annotated[
         Path | None,
         typer.Option(
@@ -91,19 +99,28 @@ def run(
     ] = False,
     effort: EffortOption = "fast",
 ) -> None:
-    """Compile and execute a model, and print the summary."""
+    """Compile and execute a model, and print the summary; of several models or machines, a table."""
     from npusim import api, files
 
+    machines = hw or [api.DEFAULT_HARDWARE]
+    if len(models) > 1 or len(machines) > 1:
+        from npusim import cli_table
+
+        one = {"--input": input, "--output": output, "--trace": trace, "--what-if": what_if or None}
+        cli_table.run(models, machines, set_ or (), effort, cli_table.Targets(json, csv, report), one)
+        return
+    model = models[0]
+    machine = api.hardware(machines[0], set_ or ()) if hw or set_ else None
     if timing_only and (input or output):
         option = "--input" if input else "--output"
         raise NpusimError(f"{option}: --timing-only executes no data; give one or the other")
     reports = {"--json": json, "--csv": csv, "--trace": trace}
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
     pages = _report_files(report) if report else {}
-    sources = {"MODEL": Path(model), "--input": input, **hardware_inputs(hw)}
+    sources = {"MODEL": Path(model), "--input": input, **hardware_inputs(machines[0])}
     files.check_outputs(targets, sources, {"--report": (report, [path.name for path in pages])})
     with Progress(f"scheduling {model}") as progress:
-        program, wall = api.prepare(model, hw, effort=effort, progress=progress)
+        program, wall = api.prepare(model, machine, effort=effort, progress=progress)
     if output:
         from npusim import npz
 

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -17,13 +18,27 @@ from npusim.isa.errors import NpusimError
 from npusim.isa.printable import printable
 from npusim.terminal import cleaned_streams, say, uncleaned
 
-Model = Annotated[
-    str, typer.Argument(help="A model file, a .npu program, or a built-in model (npusim models).")
-]
 HardwareOption = Annotated[
     str | None,
     typer.Option(
         "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
+    ),
+]
+
+HardwareList = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hw",
+        metavar="NAME|FILE",
+        help="A preset (npusim hw list) or a TOML file; several give a table. [default: edge-128]",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a parameter of the hardware, such as mac_array.rows=32; may be repeated.",
     ),
 ]
 
@@ -58,6 +73,13 @@ class Guarded(TyperGroup):
         with cleaned_streams():
             return super().main(*args, **extra)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, which takes no option twice that has one value."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and not isinstance(command, TyperGroup):
+            command.parse_args = partial(_parsed_once, command)  # type: ignore[method-assign]
+        return command
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
@@ -81,6 +103,32 @@ class Guarded(TyperGroup):
             if isinstance(fault, typer.Abort) or hasattr(fault, "exit_code"):
                 raise
             raise _internal(fault) from fault
+
+
+def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
+    """Parse the words of a command. Raises NpusimError for an option that is repeated, whose last value would win."""
+    options = {
+        name: each
+        for each in command.params
+        for name in each.opts
+        if getattr(each, "param_type_name", "") == "option"
+    }
+    seen: set[str] = set()
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            break
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        option = options.get(name)
+        if option is None or option.is_flag or option.multiple:
+            continue
+        if option.name in seen:
+            raise NpusimError(f"{name}: is given twice; {command.name} takes one")
+        seen.add(option.name)
+        if word == name:
+            next(words, None)  # its value, whatever it looks like
+    parsed: list[str] = type(command).parse_args(command, ctx, args)
+    return parsed
 
 
 def _drop_output() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli_base import hardware_inputs
+from npusim.cli_base import SetOption, hardware_inputs
 from npusim.isa.errors import NpusimError
+from npusim.isa.printable import printable
 from npusim.terminal import say
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ def explore(
         list[str] | None,
         typer.Option(metavar="KEY", help="Instead of the space's objectives; may be repeated."),
     ] = None,
+    set_: SetOption = None,
     programs: Annotated[
         Programs | None,
         typer.Option(help="shared: points that differ in timing, energy or clock execute one program."),
@@ -74,7 +78,24 @@ def explore(
         int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes. [default: all cores]")
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A running Dask cluster that computes the points.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A running Dask cluster that computes the points. Its scheduler and workers run the code of whoever "
+            "reaches them: only in a network that you trust, or with TLS.",
+        ),
+    ] = None,
+    dask_tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F.pem", help="TLS for --dask tls://...: the authority that all must be signed by."
+        ),
+    ] = None,
+    dask_tls_cert: Annotated[
+        Path | None, typer.Option(metavar="F.pem", help="The certificate of this side.")
+    ] = None,
+    dask_tls_key: Annotated[
+        Path | None, typer.Option(metavar="F.pem", help="The key of that certificate.")
     ] = None,
 ) -> None:
     """Search a hardware space; the same command goes on where it was interrupted."""
@@ -92,14 +113,21 @@ def explore(
             "--jobs: the cluster decides with --dask how many processes there are; give one of them"
         )
 
+    if not dask and (dask_tls_ca or dask_tls_cert or dask_tls_key):
+        raise NpusimError(
+            "--dask-tls-ca, --dask-tls-cert, --dask-tls-key: are for --dask, which is not given"
+        )
+
     from npusim.explore.space_file import read_space
 
-    file = read_space(Path(space), overrides)
+    file = _with_settings(read_space(Path(space), overrides), set_ or ())
     if points and file.sampling.kind == "grid":
         raise NpusimError("--points: a grid has all its points; choose another --sampler, such as random")
     where = study or Path(f"{Path(space).stem}.study")
     _check_outputs(where, Path(space), models, file)
-    _finish(_search(file, _workloads(models, file, Path(space).parent), where, jobs, dask))
+    workloads = _workloads(models, file, Path(space).parent)
+    make_executor = _executor(jobs, dask, dask_tls_ca, dask_tls_cert, dask_tls_key)
+    _finish(_search(file, workloads, where, make_executor))
 
 
 def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile) -> None:
@@ -110,6 +138,19 @@ def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile)
     named = {name: Path(name) if models else space.parent / name for name in models or file.models}
     inputs = {"SPACE.toml": space, **named, **hardware_inputs(file.extends, "extends", space.parent)}
     files.check_outputs({}, inputs, {"--study": (study, names_in(study))})
+
+
+def _with_settings(file: SpaceFile, texts: Sequence[str]) -> SpaceFile:
+    """A space whose base hardware has settings; what the space gives itself cannot be set."""
+    if not texts:
+        return file
+    from npusim.settings import OPTION, changed, parse
+
+    settings = parse(texts)
+    given = next((path for path in settings if path in file.space.changed), None)
+    if given:
+        raise NpusimError(f"{OPTION} {given}: the space itself varies or derives it; change it there")
+    return replace(file, space=replace(file.space, base=changed(file.space.base, settings)))
 
 
 def _plain(value: object) -> object:
@@ -133,9 +174,7 @@ def _beside(folder: Path, name: str) -> str | Path:
     return folder / name if (folder / name).is_file() else name
 
 
-def _search(
-    file: SpaceFile, workloads: list[Workload], path: Path, jobs: int | None, dask: str | None
-) -> Study:
+def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executor: MakeExecutor) -> Study:
     from npusim.explore import search
     from npusim.explore.folder import Folder
     from npusim.explore.terminal import Watch
@@ -144,7 +183,7 @@ def _search(
     try:
         with Watch(file.space, sys.stderr, known) as watch:
             return search.explore(
-                workloads, file.space, file.sampling, path, make_executor=_executor(jobs, dask), watch=watch
+                workloads, file.space, file.sampling, path, make_executor=make_executor, watch=watch
             )
     except KeyboardInterrupt:
         _keep(path)
@@ -159,8 +198,8 @@ def _keep(path: Path) -> None:
     if study is None or not study.records:
         return
     say(
-        f"npusim: {len(study.records)} points are in {path}, and the same command goes on from there; drawing them, "
-        "Ctrl-C again leaves that to npusim study",
+        f"npusim: {len(study.records)} points are in {printable(str(path))}, and the same command goes on from "
+        "there; drawing them, Ctrl-C again leaves that to npusim study",
         err=True,
     )
     _finish(study)
@@ -172,16 +211,23 @@ def redraw(
     ],
 ) -> None:
     """Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished."""
+    from npusim import files
     from npusim.explore.study import Study
+    from npusim.explore.tables import names_in
 
-    _finish(Study.open(folder))
+    study = Study.open(folder)
+    files.check_outputs({}, {}, {"DIR": (folder, names_in(folder))})
+    _finish(study)
 
 
-def _executor(jobs: int | None, dask: str | None) -> MakeExecutor:
+def _executor(
+    jobs: int | None, dask: str | None, ca: Path | None, cert: Path | None, key: Path | None
+) -> MakeExecutor:
     if dask is not None:
-        from npusim.explore.cluster import DaskCluster
+        from npusim.explore.cluster import DaskCluster, tls
 
-        return lambda job: DaskCluster(job, dask)
+        trusted = tls(dask, ca, cert, key)
+        return lambda job: DaskCluster(job, dask, trusted)
     from npusim.explore.executors import executor
 
     return lambda job: executor(job, jobs)
@@ -204,4 +250,4 @@ def _files(study: Study, written: list[Path]) -> str:
     names += [path.name for path in page]
     fronts = len(written) - len([path for path in written if path.parent == study.path])
     hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
-    return f"{study.path}: {', '.join(names)}{hardware}"
+    return f"{printable(str(study.path))}: {', '.join(names)}{hardware}"

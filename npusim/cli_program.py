@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from npusim.cli_base import EffortOption, HardwareOption, Progress, hardware_inputs
+from npusim.cli_base import EffortOption, HardwareOption, Progress, SetOption, hardware_inputs
 from npusim.isa.errors import NpusimError
 from npusim.terminal import say
 
@@ -28,6 +28,7 @@ def compile_model(
     ],
     output: ProgramFile,
     hw: HardwareOption = None,
+    set_: SetOption = None,
     effort: EffortOption = "fast",
 ) -> None:
     """Compile a model to a program that `npusim run` executes."""
@@ -35,9 +36,10 @@ def compile_model(
 
     files.check_outputs({"-o": output}, {"MODEL": Path(model), **hardware_inputs(hw)})
     api.schedules_of_effort(effort)
+    machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
     graph = api.load(model)
     with Progress(f"scheduling {graph.name}") as progress:
-        program = api.compile(graph, hw or api.DEFAULT_HARDWARE, effort=effort, progress=progress)
+        program = api.compile(graph, machine, effort=effort, progress=progress)
     api.save_program(program, output)
     from npusim.reports import quantities as show
 

@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.result",
         "npusim.performance",
         "npusim.comparison",
+        "npusim.run_table",
         "npusim.conditions",
         "npusim.variants",
         "npusim.explore",

@@ -202,6 +202,12 @@ class Folder:
         """Add a record: one write, so that a kill leaves its line out or, at worst, torn."""
         assert self._points is not None, "append outside of writing()"
         line = self.lines.write(record)
+        try:
+            self.lines.read(line)  # a record may come from a cluster
+        except ValueError as fault:
+            raise StudyError(
+                f"{self.path}: point {record.point}: what was computed is no record: {fault}"
+            ) from None
         written = os.write(self._points, line)
         while written < len(line):
             written += os.write(self._points, line[written:])

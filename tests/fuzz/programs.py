@@ -19,13 +19,13 @@ import numpy as np
 import npusim
 from npusim.formats import tflite
 from npusim.isa.container import SECTIONS
-from npusim.isa.errors import CompileError
+from npusim.isa.errors import CompileError, GraphError
 from npusim.isa.program import Program
 
 from ..damage import DAMAGES
 from .child import Report
 from .command import attempt
-from .graphs import draw
+from .graphs import allowed, draw
 from .hardware import random_hardware
 from .harness import Kind
 
@@ -55,12 +55,14 @@ _HEAD, _ROW = struct.Struct("<8sIII"), struct.Struct("<16sQQI")
 
 
 def base(seed: int) -> Program | None:
-    """A program of a random model on random hardware, None where the model does not fit."""
+    """A program of a random model on random hardware, None where the model is refused."""
     machine = random_hardware(np.random.default_rng([seed, 2]))
     _, data = draw(seed)
     try:
         return npusim.compile(tflite.parse(data, f"seed_{seed}"), machine)
-    except CompileError:
+    except (CompileError, GraphError) as refusal:
+        if not allowed(refusal):
+            raise
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,9 @@ COMPUTED = (*EIGHT_BIT, "float32")
 MOVED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
 CLOSE = 1e-5
 """Floats that are sums or transcendental differ in their last bits: so much of the largest magnitude is allowed."""
+
+UNDEFINED = re.compile(r"breaks a rule: .*(: C leaves undefined | is less than 2\*\*31$| fit 32 bits$)")
+"""Why a model with scales that no network has may be refused: LiteRT's own kernels have no result there."""
 
 
 @dataclass(frozen=True, slots=True)
