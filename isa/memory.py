@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.errors import SimulationError
 from npusim.isa.instruction import Space
-from npusim.isa.program import HostCall, Placement, Program
+from npusim.isa.program import HostCall, Image, Placement, Program
 from npusim.isa.tensor import Array, TensorType
 
 Write = tuple[NDArray[Any], NDArray[Any]]
@@ -32,8 +32,12 @@ class Memory:
             Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
             Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8),
         }
-        constants = np.frombuffer(bytes(program.constants), np.uint8)
-        self.bytes_at(Space.DRAM, program.constants_address, len(constants))[:] = constants
+        constants = program.constants
+        place = self.bytes_at(Space.DRAM, program.constants_address, len(constants))
+        if isinstance(constants, Image):
+            constants.write_to(place)
+        else:
+            place[:] = np.frombuffer(constants, np.uint8)
         self.host_calls = program.host_calls
         self.host_functions = host_functions
         self.places = program.inputs
