@@ -179,15 +179,9 @@ def _pooling(layer: Layer) -> Attributes:
 
 
 def _fully_connected(layer: Layer) -> Attributes:
-    """The shape is that of the input with another last axis where that is kept, otherwise vectors in two dimensions."""
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
     _weights(layer, 1)
-    ifm, weights = layer.input(0), layer.input(1, rank=2).shape
-    keep = layer.flag("KeepNumDims")
-    if weights[1]:
-        rows = ifm.shape[:-1] if keep else (ifm.elements // weights[1],)
-        _require_shape(layer, [*rows, weights[0]], f"weights and KeepNumDims ({str(keep).lower()})")
-    return {**_activation(layer), "keep_num_dims": keep}
+    return {**_activation(layer), "keep_num_dims": layer.flag("KeepNumDims")}
 
 
 def _matrix_product(layer: Layer) -> Attributes:
@@ -292,8 +286,13 @@ def _reshaped(layer: Layer) -> Shapes | None:
         wanted = layer.integers(1, "shape")
     elif not layer.has_operand(1):
         wanted = layer.vector("NewShape")
+    elif layer.outputs[0].elements == layer.input(0).elements:
+        return None  # computed while running, from shapes that are fixed here
     else:
-        return None
+        shape = list(layer.outputs[0].shape)
+        layer.fail(
+            f"operand 1 (shape) is computed while running, and the file's shape {shape} does not say it either"
+        )
     elements = layer.input(0).elements
     if wanted == [0] and elements:
         return ((),)  # how old files say "a scalar"
