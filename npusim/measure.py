@@ -9,6 +9,7 @@ import numpy as np
 
 from npusim import timeline
 from npusim.energy import energy, floor_mw
+from npusim.held_states import names as state_names
 from npusim.isa.program import Program
 from npusim.performance import performance_info
 from npusim.power import WINDOWS_US, accumulated, host_work, layer_energy_uj, moving_pj, window_cycles
@@ -40,6 +41,7 @@ def measure(program: Program, execution: Execution, wall_s: WallTimes | None = N
     on_array = sum(layer.workload.macs for layer in program.layers if layer.unit == "mac")
     return RunResult(
         outputs=list(execution.outputs or ()),
+        states=dict(zip(state_names(program), execution.states, strict=False)),
         cycles=RunCycles.of(timeline.busy_cycles(execution.trace, total)),
         latency_ms=latency_us * 1e-3,
         energy_uj=RunEnergy.of(spent),
