@@ -167,6 +167,16 @@ class Instruction:
         """The unit that executes this instruction."""
         return self.home
 
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Sizes of the result that it computes: rows, columns, channels of a map; empty if it computes none."""
+        return ()
+
+    @property
+    def dataflow(self) -> str:
+        """How it goes through its operands, where there is a choice; empty where there is none."""
+        return ""
+
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Memory read and memory written."""
         return (), ()

@@ -82,6 +82,11 @@ class _Window(Instruction):
     rounding: int = bits(1, "rounding of the rescale", choices=ROUNDINGS)
     per_channel: int = bits(1, "one multiplier and shift per channel", choices=("no", "yes"))
 
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.ofm_depth
+
     def _weight_count(self) -> int:
         raise NotImplementedError
 
@@ -216,10 +221,14 @@ class Convolve(_Window):
 
     output_stationary: int = bits(1, "dataflow", choices=DATAFLOWS)
 
+    @property
+    def dataflow(self) -> str:
+        """One of `DATAFLOWS`."""
+        return DATAFLOWS[self.output_stationary]
+
     def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
         """The array must support the dataflow."""
-        supported = hardware.mac_array.dataflow
-        chosen = DATAFLOWS[self.output_stationary]
+        supported, chosen = hardware.mac_array.dataflow, self.dataflow
         if supported in (chosen, "both"):
             return []
         return [f"dataflow {chosen}; the array of the hardware supports {supported}"]
@@ -275,6 +284,11 @@ class Depthwise(_Window):
     opcode: ClassVar[int] = 0x21
     _by_channel: ClassVar[bool] = True
     specs: ClassVar[tuple[FieldSpec, ...]]
+
+    @property
+    def dataflow(self) -> str:
+        """The depthwise mode: kernel taps as rows, channels as columns, weights stay."""
+        return "depthwise"
 
     def faults(self) -> list[str]:
         """Those of the convolution, and the output channels are a multiple of the feature-map channels."""

@@ -54,13 +54,23 @@ LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One operator of the source model. `unit` is one of LAYER_UNITS."""
+    """One operator of the source model. `unit` is one of LAYER_UNITS.
+
+    tensors:       names of the tensors that it computes.
+    input_shapes:  of its operands that are no constants, by position.
+    output_shapes: of its results.
+    kernel, stride: height and width of a window that slides over an image, and its steps; else empty.
+    """
 
     name: str
     op: str
     unit: str
     workload: Workload
     tensors: tuple[str, ...] = ()
+    input_shapes: tuple[tuple[int, ...], ...] = ()
+    output_shapes: tuple[tuple[int, ...], ...] = ()
+    kernel: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -365,9 +365,18 @@ def _check_quantization(value: Quantization) -> None:
 
 
 def _check_layer(value: Layer) -> None:
-    """A unit that reports know."""
+    """A unit that reports know, shapes that tensors may have, windows of a height and a width."""
     if value.unit not in LAYER_UNITS:
         raise Misfit(f"{shown(value.unit)} is not one of {', '.join(LAYER_UNITS)}").below("unit")
+    for name in ("input_shapes", "output_shapes"):
+        for position, shape in enumerate(getattr(value, name)):
+            if len(shape) > MOST_DIMENSIONS:
+                fault = Misfit(f"{len(shape)} dimensions; there may be {MOST_DIMENSIONS}")
+                raise fault.below(position).below(name)
+    for name in ("kernel", "stride"):
+        sizes = getattr(value, name)
+        if len(sizes) not in (0, 2) or 0 in sizes:
+            raise Misfit(f"{list(sizes)[:3]} is no height and width from 1 on").below(name)
 
 
 def _check_type(value: TensorType) -> None:

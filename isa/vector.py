@@ -75,6 +75,11 @@ class Binary(Instruction):
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
 
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return self.rows, self.columns
+
     def _operand(self, address: int, row_stride: int, column_stride: int) -> Region:
         columns = self.columns if column_stride else 1
         if row_stride == columns:
@@ -209,6 +214,11 @@ class Pool(Instruction):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of feature map and output", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.depth
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """The feature map is read, the output is written; pixels are dense."""
@@ -345,6 +355,11 @@ class Mean(Instruction):
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
 
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The sums, and the elements that are summed separately."""
+        return self.outer, self.inner
+
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Dense input and output."""
         source = dense(Space.SCRATCHPAD, self.input, self.outer * self.count * self.inner)
@@ -397,6 +412,11 @@ class _Unary(Instruction):
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
     output: int = bits(ADDRESS_BITS, "of the output")
     size: int = bits(ADDRESS_BITS, "elements")
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The elements."""
+        return (self.size,)
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Dense input and output."""
@@ -502,6 +522,11 @@ class Softmax(Instruction):
     left_shift: int = bits(6, "left shift of that rescale")
     difference_min: int = bits(32, "differences below count as zero probability", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, and the elements of each."""
+        return self.rows, self.depth
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Dense input and output."""

@@ -35,6 +35,7 @@ OPERATOR = Operator(
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,
+    window=pooling.window,
     lower=lower_average_pool,
     unit="vector",
 )

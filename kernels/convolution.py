@@ -21,7 +21,7 @@ from npusim.kernels.geometry import (
     window_shape,
 )
 from npusim.kernels.operands import input_type, input_value, quantization
-from npusim.kernels.operator import Call, Rule
+from npusim.kernels.operator import Call, Rule, SlidingWindow
 from npusim.kernels.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
 from npusim.kernels.weighted_sum import WEIGHTS
 
@@ -126,3 +126,10 @@ def reference(
 def border(call: Call) -> int:
     """Outside the image a convolution reads its zero point."""
     return quantization(input_type(call)).zero_point if input_type(call).quantized else 0
+
+
+def window(call: Call) -> SlidingWindow:
+    """Height and width of the weights, and the steps of the window."""
+    _, height, width, _ = input_type(call, WEIGHTS).shape
+    down, right = call.attributes["strides"]
+    return SlidingWindow((height, width), (down, right))

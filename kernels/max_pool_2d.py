@@ -36,6 +36,7 @@ OPERATOR = Operator(
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,
+    window=pooling.window,
     border=_border,
     lower=lower_max_pool,
     unit="vector",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from npusim.isa.tensor import Array, TensorType
 from npusim.isa.workload import Workload
@@ -29,6 +29,13 @@ class Call:
 
 Rule = Callable[[Call], bool]
 """True when the call keeps the rule. Its docstring is the rule, the error message and the manual."""
+
+
+class SlidingWindow(NamedTuple):
+    """A window that slides over an image: its height and width, and the steps down and right."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class Operator:
     border:    for windows over images: the code that they read outside the first input.
     states:    positions of inputs that keep a state from one inference to the next.
     advance:   for operators with states: (call, values) -> outputs, then the next values of the states.
+    window:    for windows over images: their size and stride.
     defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
     """
 
@@ -71,4 +79,5 @@ class Operator:
     border: Callable[[Call], int] | None = None
     states: tuple[int, ...] = ()
     advance: Callable[[Call, Sequence[Array | None]], list[Array]] | None = None
+    window: Callable[[Call], SlidingWindow] | None = None
     defined: Callable[[Sequence[Array]], list[Array]] | None = None

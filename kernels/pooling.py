@@ -24,7 +24,7 @@ from npusim.kernels.geometry import (
     window_shape,
 )
 from npusim.kernels.operands import elementwise, input_type, quantization
-from npusim.kernels.operator import Call, Rule
+from npusim.kernels.operator import Call, Rule, SlidingWindow
 from npusim.kernels.rescale import sound_scales
 
 
@@ -129,3 +129,9 @@ def workload(call: Call) -> Workload:
     images, _, _, channels = input_type(call).shape
     height, width = (int(_seen(call, axis)[1].sum()) for axis in (1, 2))
     return elementwise(call, images * channels * height * width)
+
+
+def window(call: Call) -> SlidingWindow:
+    """The filter, and its steps."""
+    (height, width), (down, right) = call.attributes["filter"], call.attributes["strides"]
+    return SlidingWindow((height, width), (down, right))

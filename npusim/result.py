@@ -5,7 +5,7 @@ Numbers are defined where they are held, below; `npusim.measure` computes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -130,12 +130,23 @@ class WallTimes:
     simulate: float | None = None
 
 
+def sizes_text(sizes: Sequence[int]) -> str:
+    """Sizes as people write them: "1x224x224x3"; a scalar has none."""
+    return "x".join(map(str, sizes))
+
+
 @dataclass(frozen=True, slots=True)
 class LayerResult:
     """One operator of the model.
 
+    input_shapes, output_shapes: of its operands that are no constants, and of its results.
+    kernel, stride: height and width of a window over an image, and its steps; else empty.
+    tile:        sizes of the largest part of the result that one instruction computes; empty off the NPU.
+    dataflow:    "weight_stationary", "output_stationary" or "depthwise", joined by "+" where tiles differ; of layers
+                 on the MAC array.
     unit:        "mac", "vector", "dma", "host", or "none" for an operator that costs nothing.
     cycles:      its part of the run (`npusim.timeline.layer_cycles`); the layers add up to the total.
+    time_us:     cycles in microseconds.
     macs:        multiply-accumulates.
     utilization: macs / (cycles * multipliers of the array), 0 to 1, of layers on the MAC array; else 0.
     bytes:       DRAM traffic of its instructions, in whole bursts.
@@ -152,7 +163,14 @@ class LayerResult:
     name: str
     op: str
     unit: str
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shapes: tuple[tuple[int, ...], ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    tile: tuple[int, ...]
+    dataflow: str
     cycles: int
+    time_us: float
     macs: int
     utilization: float
     bytes: int
@@ -167,15 +185,19 @@ class LayerResult:
     def to_dict(self) -> dict[str, Any]:
         """The layer in the JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {"lost_cycles": dict(self.lost_cycles)}
+        shapes = {name: [list(shape) for shape in plain[name]] for name in ("input_shapes", "output_shapes")}
+        sizes = {name: list(plain[name]) for name in ("kernel", "stride", "tile")}
+        return plain | shapes | sizes | {"lost_cycles": dict(self.lost_cycles)}
 
     def to_row(self) -> dict[str, Any]:
-        """The layer in a table: a column for every cause of losses, "lost_" and its name."""
+        """The layer in a table: sizes as text, "1x224x224x3"; columns "lost_..." for causes of losses."""
         from npusim.losses import CAUSES
 
         row = self.to_dict()
         lost = row.pop("lost_cycles")
-        return row | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
+        shapes = {name: " ".join(map(sizes_text, row[name])) for name in ("input_shapes", "output_shapes")}
+        sizes = {name: sizes_text(row[name]) for name in ("kernel", "stride", "tile")}
+        return row | shapes | sizes | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -194,17 +195,18 @@ def verify(
     )
 
 
-def _model(path: str | Path) -> tuple[bytes, Graph]:
+def _model(path: str | Path) -> tuple[bytes | mmap, Graph]:
     """The bytes of a model, read once so that both sides have the same, and its graph."""
     from npusim import models
 
     file = Path(path)
+    data: bytes | mmap
     if not file.exists() and str(path) in models.names():
         data = models.path_or_bytes(str(path))
         return data, tflite.parse(data, str(path))
     if file.suffix.lower() == PROGRAM_SUFFIX:
         raise NpusimError(f"{path}: is a compiled program; LiteRT needs the model that it was compiled from")
-    data = user_file.contents(file, user_file.MODEL, FormatError)
+    data = user_file.mapped(file, user_file.MODEL, FormatError)
     if not tflite.recognises(file, data[:64]):
         raise FormatError(f"{path}: is not a TensorFlow Lite file, which is what LiteRT reads")
     try:

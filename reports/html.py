@@ -13,7 +13,15 @@ from npusim.power import layer_energy_uj
 from npusim.reports import html_data, series
 from npusim.reports import quantities as show
 from npusim.reports.layer_names import short_names
-from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMITS, UNIT_NAMES, main_name
+from npusim.reports.names import (
+    BOUND_NAMES,
+    CAUSE_NAMES,
+    COMPONENT_NAMES,
+    LIMITS,
+    UNIT_NAMES,
+    dataflow_name,
+    main_name,
+)
 from npusim.reports.page import page
 from npusim.reports.reason import ending, idlest
 from npusim.timeline import scratchpad_use
@@ -255,6 +263,7 @@ class LayerRow:
     index: int
     layer: LayerResult
     short_name: str
+    dataflow: str
     share: float
     length: float
     lost: int
@@ -276,6 +285,7 @@ def _layer(result: RunResult, index: int, name: str) -> LayerRow:
         index=index,
         layer=layer,
         short_name=name,
+        dataflow=dataflow_name(layer.dataflow),
         share=_share(layer.cycles, result.cycles),
         length=_share(layer.cycles, max(each.cycles for each in result.layers)),
         lost=layer.cycles - layer.lower_bound_cycles,

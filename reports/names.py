@@ -88,6 +88,17 @@ CAUSE_NAMES: Mapping[str, str] = {
 """`npusim.losses.CAUSES` in few letters."""
 
 
+DATAFLOW_NAMES: Mapping[str, str] = {
+    "weight_stationary": "WS", "output_stationary": "OS", "depthwise": "DW",
+}  # fmt: skip
+"""Dataflows of the MAC array in few letters."""
+
+
+def dataflow_name(dataflow: str) -> str:
+    """The dataflow of a layer (`LayerResult.dataflow`) in few letters."""
+    return "+".join(DATAFLOW_NAMES.get(each, each) for each in dataflow.split("+"))
+
+
 def main_name(name: str) -> str:
     """The first of the names that a converter has joined with ";" when it fused operators: the last operator's."""
     return name.split(";")[0] or name

@@ -24,7 +24,9 @@ _MOST = tuple(
 
 
 def pieces(move: Move) -> Iterator[Move]:
-    """A move, or several that do the same, each with counts that an instruction can encode."""
+    """A move, or several that do the same, each with counts that an instruction can encode; none for no bytes."""
+    if 0 in move.counts:
+        return
     for axis, most in enumerate(_MOST[len(_MOST) - len(move.counts) :]):
         count = move.counts[axis]
         if count > most:

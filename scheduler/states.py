@@ -28,7 +28,7 @@ def updated(graph: Graph, uses: Uses) -> tuple[int, ...]:
 
 
 def check_states(graph: Graph, uses: Uses) -> None:
-    """Raise GraphError for a state that others than the layer that updates it read, or that comes as an input.
+    """Raise GraphError for a state that others than the layer that updates it read.
 
     Before or after the update would be a question of order, which only operands decide.
     """
@@ -47,5 +47,3 @@ def check_states(graph: Graph, uses: Uses) -> None:
             raise GraphError(
                 f"{where} is read {len(names)} times, by {several}; it may be read once, by the layer that updates it"
             )
-        if tensor in graph.inputs:
-            raise GraphError(f"{where} is an input of the model too; it may be one of the two")

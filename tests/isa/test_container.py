@@ -384,6 +384,22 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
             'layers[0].unit: "gpu" is not one of mac, vector, dma, host, none',
         ),
         (
+            setting("layers", 0, "output_shapes", value=[[1], [2] * 17]),
+            "layers[0].output_shapes[1]: 17 dimensions; there may be 16",
+        ),
+        (
+            setting("layers", 0, "input_shapes", value=[[1, -2]]),
+            "layers[0].input_shapes[0][1]: -2 is not a whole number from 0 to 2^48 - 1",
+        ),
+        (
+            setting("layers", 0, "kernel", value=[3]),
+            "layers[0].kernel: [3] is no height and width from 1 on",
+        ),
+        (
+            setting("layers", 0, "stride", value=[1, 0]),
+            "layers[0].stride: [1, 0] is no height and width from 1 on",
+        ),
+        (
             setting("layers", 0, "workload", "kind", value="gem"),
             'layers[0].workload.kind: "gem" is not one of gemm, depthwise, elementwise, move, free',
         ),

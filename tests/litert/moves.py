@@ -202,9 +202,7 @@ def _slice_of_axis(sample: Sample, slices: _Slices, length: int, offset: bool) -
     step = 1 if offset or sample.chance(2) else int(sample.one((2, 3, -1, -2)))
     begin, end = (first, last + 1) if step > 0 else (last, first - 1)
     open_begin, open_end = sample.chance(4), end < 0 or sample.chance(4)
-    if offset:
-        open_begin = open_end = False
-    written = begin - length if sample.chance(4) and not offset else begin
+    written = begin - length if sample.chance(4) else begin
     if offset:  # the end is so far from where the begin was found to be, and its mask is not looked at
         first = 0 if open_begin else begin
         last_written = sample.pick(1, length - first)

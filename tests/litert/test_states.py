@@ -211,7 +211,7 @@ def test_a_state_has_one_reader() -> None:
         f'lstm: state tensor "output_state" is read 2 times, by "{first}", "second"; it may be read once, by the layer '
         "that updates it"
     )
-    with pytest.raises(GraphError, match='state tensor "output_state" is an input of the model too'):
+    with pytest.raises(GraphError, match='model input "output_state" is a state too'):
         npusim.compile(replace(graph, inputs=(*graph.inputs, state)))
 
 

@@ -18,6 +18,7 @@ from npusim.formats import tflite
 from npusim.formats.tflite_operators import OPERATORS
 from npusim.isa.errors import FormatError, GraphError, NpusimError
 from npusim.isa.tensor import Quantization, TensorType
+from npusim.kernels.check import check
 from npusim.kernels.graph import Graph, Node
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -517,6 +518,19 @@ def test_faults_of_a_layer(
     assert str(fault.value) == text
 
 
+def test_a_matrix_product_has_the_shape_that_its_kernel_gives() -> None:
+    for keep, shape in ((0, [16, 3]), (1, [1, 4, 4, 3])):
+        build = Builder()
+        weights = build.tensor("w", [3, 2], data=np.zeros((3, 2), np.int8))
+        table_ = options("FullyConnectedOptions", KeepNumDims=keep)
+        with pytest.raises(GraphError) as fault:
+            one_layer("FULLY_CONNECTED", table_, weights, result=(1, 16, 3), build=build)
+        assert str(fault.value) == (
+            f'layer "y" (FULLY_CONNECTED version 1, operator 0): output shape [1, 16, 3], must be {shape} by its '
+            f"weights and KeepNumDims ({'true' if keep else 'false'})"
+        )
+
+
 def test_operands_that_become_attributes_must_be_constant() -> None:
     build = Builder()
     axes = build.tensor("axes", [1], "INT32", scales=None)
@@ -571,7 +585,7 @@ def relu(inputs: list[int], outputs: list[int], ends: tuple[list[int], list[int]
         build.tensor("k", [4], data=np.zeros(4, np.int8))
         build.operator("RELU", inputs, outputs)
         build.operator("RELU", [1], [2])
-        return tflite.parse(build.file(*ends), "wired")
+        return check(tflite.parse(build.file(*ends), "wired"))
 
     return read
 
@@ -580,7 +594,8 @@ def relu(inputs: list[int], outputs: list[int], ends: tuple[list[int], list[int]
     ("read", "text"),
     [
         (relu([2], [1], ([0], [2])),
-         'layer "b" (relu): reads tensor 2 "c", which has no data and nothing before it writes'),
+         'layer "b" (relu): reads tensor 2 "c", which has no data and nothing before it writes; '
+         'layer "c" writes it later'),
         (relu([0], [2], ([0, 1], [2])),
          'layer "c_1" (relu): writes tensor 2 "c", which is an input, has data or is written already'),
         (relu([0], [3], ([0, 1], [2])),
