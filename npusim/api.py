@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from npusim.isa import user_file
 from npusim.isa.errors import CompileError, FormatError, NpusimError, ProgramError
@@ -158,8 +158,10 @@ def simulate(
     from npusim import inputs as values
     from npusim.machine import execute
     from npusim.measure import measure
+    from npusim.provenance import Provenance
     from npusim.result import WallTimes
 
+    kind = kind_of_inputs(inputs, timing_only)
     begin = time.perf_counter()
     whose = program
     if hardware is not None:
@@ -180,7 +182,16 @@ def simulate(
     if states is None and execution.states:
         held_states.hold(whose, execution.states)
     result = measure(program, execution)
-    return replace(result, wall_s=WallTimes(simulate=time.perf_counter() - begin))
+    return replace(
+        result,
+        wall_s=WallTimes(simulate=time.perf_counter() - begin),
+        provenance=Provenance(seed=seed if kind == "random" else None, inputs=kind),
+    )
+
+
+def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "given", "none"]:
+    """What a run executes: random data, data that was given, or none."""
+    return "none" if timing_only else "random" if inputs is None else "given"
 
 
 def _one_blas_thread() -> AbstractContextManager[object]:
@@ -211,7 +222,22 @@ def run(
     """
     program, wall = prepare(path, hw, effort=effort)
     result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
-    return replace(result, source=_source(path), wall_s=replace(result.wall_s, **wall))
+    from npusim.provenance import of_run
+
+    made = of_run(
+        path,
+        hw,
+        effort=effort,
+        seed=seed,
+        inputs=kind_of_inputs(inputs, timing_only),
+        compiled=is_program(path),
+    )
+    return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
+
+
+def is_program(path: str | Path) -> bool:
+    """Whether a path is that of a compiled program."""
+    return Path(path).is_file() and _is_program(Path(path))
 
 
 def _source(path: str | Path) -> str:

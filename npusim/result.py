@@ -14,6 +14,7 @@ from npusim.frame import frame
 from npusim.isa.hardware import Hardware
 from npusim.isa.program import Program
 from npusim.isa.tensor import Array
+from npusim.provenance import Provenance
 from npusim.timeline import BusyCycles
 from npusim.trace import Execution
 
@@ -213,6 +214,7 @@ class RunResult:
     scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
     program, execution: what ran and its timeline, for reports.
     source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
+    provenance:  how it came about: command, effort, seed, digest of the model.
     variants:    what a change of each hardware parameter would bring, where somebody asked.
     """
 
@@ -232,6 +234,7 @@ class RunResult:
     source: str | None = None
     variants: WhatIf | None = None
     states: Mapping[str, Array] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
 
     @property
     def model(self) -> str:
@@ -307,6 +310,7 @@ class RunResult:
             "performance_info": asdict(self.performance_info),
             "layers": [layer.to_dict() for layer in self.layers],
             **({"what_if": self.variants.to_list()} if self.variants else {}),
+            "provenance": self.provenance.to_dict(self.hardware),
             "wall_s": asdict(self.wall_s),
         }
 
