@@ -14,8 +14,9 @@ from npusim.isa.arithmetic import Rounding
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Instruction
 from npusim.isa.mac import Convolve, Depthwise
-from npusim.isa.mac_timing import array_shape, output_stationary, weight_stationary
+from npusim.isa.mac_timing import Window, array_shape
 from npusim.isa.tensor import Array, TensorType
+from npusim.kernels import mac_mapping
 from npusim.kernels.activation import act_range
 from npusim.kernels.operands import input_type, quantization
 from npusim.kernels.operator import Call
@@ -174,15 +175,13 @@ def _images(call: Call, window: _Window, make: Callable[[Rows, Rows], Work]) -> 
     return tuple(works)
 
 
-def _dataflow(hardware: Hardware, pixels: int, inner: int, channels: int) -> int:
-    """1 for output stationary where the array can do it and it is faster."""
+def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, int]:
+    """The fields of the fastest dataflow and corner of the array."""
     array = hardware.mac_array
-    if array.dataflow != "both":
-        return int(array.dataflow == "output_stationary")
-    shape = array_shape(array)
-    resting_outputs = output_stationary(shape, pixels, inner, channels)
-    resting_weights = weight_stationary(shape, pixels, inner, channels)
-    return int(resting_outputs.total < resting_weights.total)
+    resting_outputs, part = mac_mapping.convolution(
+        array_shape(array), array.dataflow, pixels, inner, channels
+    )
+    return {"output_stationary": int(resting_outputs), **part._asdict()}
 
 
 def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
@@ -202,7 +201,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
-            output_stationary=_dataflow(hardware, pixels, inner, tile.channels),
+            **_mapping(hardware, pixels, inner, tile.channels),
             **common,
             **window.fields(tile),
         )
@@ -258,6 +257,12 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
     common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        fields = window.fields(tile)
+        part = mac_mapping.depthwise(
+            array_shape(hardware.mac_array),
+            Window(tile.rows, window.ofm_width, *window.kernel, window.strides[1], window.dilations[1]),
+            tile.channels,
+        )
         return Depthwise(
             ifm=at.inputs[0],
             parameters=at.constants,
@@ -265,8 +270,9 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
+            **part._asdict(),
             **common,
-            **window.fields(tile),
+            **fields,
         )
 
     def constants(first: int, last: int) -> Constants:
@@ -320,7 +326,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
             ofm_pixel_stride=at.output_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            output_stationary=_dataflow(hardware, tile.rows, inner, tile.channels),
+            **_mapping(hardware, tile.rows, inner, tile.channels),
             **common,
         )
 
