@@ -103,9 +103,27 @@ def _best(shape: ArrayShape, sizes: tuple[int, int, int], cycles: Cycles) -> tup
     return least, best, begin
 
 
-def _steady(latency: int, array: float, first: float, output: float, last_output: float) -> float:
-    """Cycles until the last output: `array` for all groups, `first` for the first of them, `output` behind them."""
-    return latency + max(array + last_output, first + output)
+class _Stream(NamedTuple):
+    """All groups of a tile: cycles in the array, `first` for the first group, and in the output stage, `last` for the
+    last one.
+    """
+
+    groups: float
+    array: float
+    first: float
+    output: float
+    last: float
+
+    def cycles(self, latency: int, entering: float, promised: int) -> float:
+        """Cycles until the last output.
+
+        A half is taken again two groups later: when the group has entered (in `entering` of its cycles), left the
+        array and been emptied but for what is `promised`.
+        """
+        output = self.output / self.groups
+        turn = (entering / self.groups + latency + output - min(promised, output)) / 2
+        array = max(self.array, turn * self.groups) if self.groups > 2 else self.array
+        return latency + max(array + self.last, self.first + self.output)
 
 
 def _steady_weights(pixels: int, inner: int, channels: int, shape: ArrayShape) -> float:
@@ -128,7 +146,8 @@ def _steady_weights(pixels: int, inner: int, channels: int, shape: ArrayShape) -
     groups = (blocks + (rest > 0)) * ranges
     output = pixels * ((channels // shape.columns) * passes + -(-(channels % shape.columns) // shape.lanes))
     last = (rest or block) * -(-((channels - 1) % shape.columns + 1) // shape.lanes)
-    return first + _steady(shape.latency, array, array / groups, output, last)
+    stream = _Stream(groups, array, array / groups, output, last)
+    return first + stream.cycles(shape.latency, array, shape.rows)
 
 
 def _steady_outputs(pixels: int, inner: int, channels: int, shape: ArrayShape) -> float:
@@ -149,7 +168,8 @@ def _steady_outputs(pixels: int, inner: int, channels: int, shape: ArrayShape) -
             last = size * -(-columns // shape.lanes)
     passes = -(-min(channels, shape.columns) // shape.lanes)
     output = pixels * (ranges * passes + -(-left // shape.lanes))
-    return _steady(shape.latency, array, first, output, last)
+    groups = (blocks + (rest > 0)) * (ranges + (left > 0))
+    return _Stream(groups, array, first, output, last).cycles(shape.latency, 0, 0)
 
 
 def _steady_depthwise(window: Window, channels: int, shape: ArrayShape) -> float:
@@ -172,7 +192,8 @@ def _steady_depthwise(window: Window, channels: int, shape: ArrayShape) -> float
     groups = pixels / block * (channels / columns)
     output = block * -(-columns // shape.lanes)
     rest = (pixels % block or block) * -(-((channels - 1) % shape.columns + 1) // shape.lanes)
-    return first + _steady(shape.latency, groups * advance, advance, (groups - 1) * output + rest, rest)
+    stream = _Stream(groups, groups * advance, advance, (groups - 1) * output + rest, rest)
+    return first + stream.cycles(shape.latency, groups * advance, shape.rows)
 
 
 _KINDS: dict[str, tuple[Callable[..., float], Callable[..., Occupancy], bool]] = {
