@@ -24,6 +24,10 @@ from npusim.kernels.rescale import convolution_multipliers, fully_connected_mult
 from npusim.kernels.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
 
 
+_FINE_CHANNELS = 32
+"""Cuts by channels need be no coarser, however wide the array is."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutputStage:
     """What happens to an accumulator: bias, rescale, clamp. Arrays have one entry, or one per output channel."""
@@ -184,6 +188,14 @@ def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict
     return {"output_stationary": int(resting_outputs), **part._asdict()}
 
 
+def _channel_step(hardware: Hardware) -> int:
+    """The granularity of cuts by channels: the columns of the array, or of a corner of a wide one."""
+    columns = hardware.mac_array.columns
+    while columns > _FINE_CHANNELS:
+        columns //= 2
+    return columns
+
+
 def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
     """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
     stage = _convolution_stage(call)
@@ -239,7 +251,7 @@ def _weighted_work(
     return Work(
         rows=window.ofm_height,
         channels=window.ofm_depth,
-        channel_step=hardware.mac_array.columns,
+        channel_step=_channel_step(hardware),
         inputs=((ifm, window.rows_needed),),
         output=ofm,
         constants=constants,
@@ -333,7 +345,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
     work = Work(
         rows=rows,
         channels=units,
-        channel_step=hardware.mac_array.columns,
+        channel_step=_channel_step(hardware),
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
         output=Rows(("out", 0), rows, units),
         constants=partial(_output_major, weights, _weight_zero(call), stage),

@@ -24,7 +24,7 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 
 PRICE = 1 / 4
 """Share that counts of the transfers or computation of a tile that another layer may hide."""
 
-_SHARED = 1 / 6
+SHARED = 1 / 6
 """Share that counts of what is hidden in the layer itself: computation while its transfers pass, or transfers in the
 time of its computation. They may not be hidden in the network: DMA or units could work for other layers meanwhile.
 """
@@ -303,7 +303,7 @@ class TileSearch:
         if transfer + overhead >= limit:
             return transfer + overhead
         compute = self.computing_cycles(cut)
-        hidden = min(compute, transfer) * _SHARED
+        hidden = min(compute, transfer) * SHARED
         return max(compute, transfer) + hidden + self._exposed(cut, compute, transfer, tiles) + overhead
 
     def computing_cycles(self, cut: Cut) -> int:

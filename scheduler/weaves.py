@@ -16,7 +16,7 @@ from math import inf
 from npusim.kernels.work import Tile, Work
 from npusim.scheduler.chains import Chain
 from npusim.scheduler.residency import Residents
-from npusim.scheduler.tiling import Cut, TileSearch
+from npusim.scheduler.tiling import PRICE, SHARED, Cut, TileSearch
 
 _PRICE = 1 / 8
 """Share that counts of the time of the constants, which all come before the first tile: works before hide most."""
@@ -220,4 +220,8 @@ class Woven:
         tiles = sum(len(_stage(self.weave, stage)) for stage in (0, 1))
         overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
         exposed = sum(search.constant_cycles for search in searches) * _PRICE
+        if transfer > self.computing_cycles:
+            # No tile can follow its own part of the constants, as it may where works are cut by channels.
+            exposed = max(exposed, self.computing_cycles * PRICE)
+        exposed += min(self.computing_cycles, transfer) * SHARED
         return max(self.computing_cycles, transfer) + exposed + overhead
