@@ -23,7 +23,6 @@ from npusim.kernels.operator import Call
 from npusim.kernels.rescale import convolution_multipliers, fully_connected_multipliers
 from npusim.kernels.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
 
-
 _FINE_CHANNELS = 32
 """Cuts by channels need be no coarser, however wide the array is."""
 
@@ -179,7 +178,7 @@ def _images(call: Call, window: _Window, make: Callable[[Rows, Rows], Work]) -> 
     return tuple(works)
 
 
-def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, int]:
+def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
     """The fields of the fastest dataflow and corner of the array."""
     array = hardware.mac_array
     resting_outputs, part = mac_mapping.convolution(

@@ -192,8 +192,8 @@ def _steady_depthwise(window: Window, channels: int, shape: ArrayShape) -> float
     groups = pixels / block * (channels / columns)
     output = block * -(-columns // shape.lanes)
     rest = (pixels % block or block) * -(-((channels - 1) % shape.columns + 1) // shape.lanes)
-    stream = _Stream(groups, groups * advance, advance, (groups - 1) * output + rest, rest)
-    return first + stream.cycles(shape.latency, groups * advance, shape.rows)
+    all_groups = _Stream(groups, groups * advance, advance, (groups - 1) * output + rest, rest)
+    return first + all_groups.cycles(shape.latency, groups * advance, shape.rows)
 
 
 _KINDS: dict[str, tuple[Callable[..., float], Callable[..., Occupancy], bool]] = {

@@ -222,6 +222,5 @@ class Woven:
         exposed = sum(search.constant_cycles for search in searches) * _PRICE
         if transfer > self.computing_cycles:
             # No tile can follow its own part of the constants, as it may where works are cut by channels.
-            exposed = max(exposed, self.computing_cycles * PRICE)
-        exposed += min(self.computing_cycles, transfer) * SHARED
+            exposed = max(exposed, self.computing_cycles * PRICE) + self.computing_cycles * SHARED
         return max(self.computing_cycles, transfer) + exposed + overhead
