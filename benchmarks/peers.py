@@ -13,8 +13,9 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmarks.measure import Sample, run_fresh
+from npusim.litert_reference import PACKAGE
 
-LITERT_VERSION = "2.3.0"
+LITERT_VERSION = PACKAGE.partition("==")[2]
 VELA_VERSION = "5.2.0"
 VELA_VARIABLE = "NPUSIM_VELA"
 MODELS_VARIABLE = "NPUSIM_MODELS"

@@ -27,8 +27,6 @@ CELLS: tuple[tuple[str, str], ...] = (
 A network, a piece of hardware that does not exist yet, and four questions: how fast, how much energy, where does the
 time go, and what would change it. Results show themselves; figures are plain matplotlib figures.
 
-    pip install 'npusim[report]'
-
 This file is written by `docs/make_notebook.py`.""",
     ),
     (

@@ -44,6 +44,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("scratchpad_read_byte", "scratchpad", "byte", "read from the scratchpad"),
     Action("scratchpad_write_byte", "scratchpad", "byte", "written to the scratchpad"),
     Action("noc_byte", "interconnect", "byte", "moved between the DRAM port and the scratchpad"),
+    Action("burst_buffer_byte", "interconnect", "byte", "written to a burst buffer and read from it"),
     Action("dram_read_byte", "dram", "byte", "read from DRAM, whole bursts"),
     Action("dram_write_byte", "dram", "byte", "written to DRAM, whole bursts"),
     Action("dram_activate", "dram", "row", "activate and precharge of one DRAM row"),

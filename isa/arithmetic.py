@@ -3,7 +3,7 @@
 Real scales become an int32 multiplier and a power of two; products are rounded in one of two ways:
 
 * ``double``: a rounding doubling high multiply, then a rounding right shift (every operator but one);
-* ``single``: one rounding of the exact product, half up (fully connected).
+* ``single``: one rounding of the exact product, half up; what int32 cannot hold becomes -2**31 (fully connected).
 
 Everything works on whole arrays. A multiplier and a shift are numbers, or arrays along the last axis, the
 channels.
@@ -25,7 +25,7 @@ Int64Array = NDArray[np.int64]
 _BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level cache
 _LEAST_RIGHT_SHIFT = {"double": 4, "single": 0}  # with less, an estimate leaves too many elements in doubt
 
-_LARGEST = (1 << 31) - 1
+_LARGEST, _SMALLEST = (1 << 31) - 1, -(1 << 31)
 _ONE_THIRD = round((1 << 31) / 3)
 _EXP_MINUS_EIGHTH = round(exp(-1 / 8) * (1 << 31))
 _EXP_FACTORS = tuple(round(exp(-(2.0**k)) * (1 << 31)) for k in range(-2, 5))
@@ -36,9 +36,10 @@ _MINUS_32_OVER_17 = round(-32 / 17 * (1 << 29))
 def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
     """Write non-negative reals as multiplier * 2**(shift - 31) with multiplier in [2**30, 2**31).
 
-    `reals`: finite float64 array. Returns two int64 arrays of its shape; a real below 2**-32 gives (0, 0).
+    `reals`: float64 array. Returns two int64 arrays of its shape; a real below 2**-32 gives (0, 0), an infinite one the
+    largest that float64 holds.
     """
-    mantissa, exponent = np.frexp(np.asarray(reals, dtype=np.float64))
+    mantissa, exponent = np.frexp(np.minimum(np.asarray(reals, np.float64), np.finfo(np.float64).max))
     multiplier = np.floor(mantissa * 2.0**31 + 0.5).astype(np.int64)
     shift = exponent.astype(np.int64)
     carry = multiplier == 1 << 31
@@ -92,20 +93,31 @@ def multiply_by_quantized_multiplier(
 ) -> Int32Array:
     """values * multiplier * 2**(shift - 31), rounded; `values` within int32, result int32 of the same shape.
 
-    `shift` lies in -31..30. A left shift (`shift` > 0) of values under ``double``, and a result under
-    ``single``, wrap to 32 bits as they do in C.
+    Under ``double`` `shift` lies in -31..31, and a left shift (`shift` > 0) wraps to 32 bits as it does in C.
+    Under ``single`` `shift` is -31 or more, and a result beyond int32, of either sign, is -2**31: what the
+    processor's conversion from a real number gives, through which the kernel passes.
     """
     multiplier, shift = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     if rounding == "single":
-        shift = np.minimum(shift, 30)
-        product: Int64Array = np.multiply(values, multiplier, dtype=np.int64)
-        product += np.int64(1) << (30 - shift)
-        product >>= 31 - shift
-        return product.astype(np.int32)
+        return _rounded_once(np.asarray(np.multiply(values, multiplier, dtype=np.int64)), shift)
     if (shift > 0).any():
         values = np.left_shift(values, np.maximum(shift, 0), dtype=np.int64).astype(np.int32)
     high = doubling_high_multiply(values, multiplier).astype(np.int32)
     return rounding_divide_by_power(high, -np.minimum(shift, 0)).astype(np.int32, copy=False)
+
+
+def _rounded_once(products: Int64Array, shift: IntArray) -> Int32Array:
+    """products * 2**(shift - 31), halves up, in place; -2**31 where that is beyond int32.
+
+    Of products moved to the left only those within +-2**31 can stay inside, and none but 0 and -1 do when moved by 31.
+    """
+    left, right = np.clip(shift - 31, 0, 31), np.maximum(31 - shift, 0)
+    if left.any():
+        products = np.where(left > 0, np.clip(products, _SMALLEST, -_SMALLEST) << left, products)
+    products += np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
+    products >>= right
+    products[(products > _LARGEST) | (products < _SMALLEST)] = _SMALLEST
+    return products.astype(np.int32)
 
 
 def clamp(values: IntArray, low: int, high: int, dtype: DTypeLike) -> IntArray:
@@ -119,6 +131,19 @@ def round_half_away(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     result = values.astype(np.float64)
     result += np.copysign(0.5, result)
     return np.trunc(result, out=result)
+
+
+def codes_of_reals(steps: NDArray[np.floating[Any]], zero_point: int) -> Int32Array:
+    """The nearest integers of reals, halves away from zero, plus a zero point: int32 in their shape, not yet clamped.
+
+    A real that int32 cannot hold, of either sign or not a number, becomes -2**31, as the processor's conversion has
+    it, and the sum wraps: what the kernels then clamp.
+    """
+    nearest = round_half_away(steps)
+    nearest[~(np.abs(nearest) <= _LARGEST)] = _SMALLEST
+    codes = nearest.astype(np.int32)
+    codes += np.int32(zero_point)
+    return codes
 
 
 def rounding_divide(sums: IntArray, counts: IntArray | int) -> Int32Array:

@@ -31,6 +31,7 @@ from npusim.isa.hardware_file import from_dict, hardware, list_presets, to_toml
 from npusim.isa.instruction import UNIT_NAMES, Instruction, Unit
 from npusim.isa.nearest import nearest
 from npusim.isa.plain_json import read_json, to_json
+from npusim.isa.printable import printable
 from npusim.isa.program import Program
 from npusim.isa.record import from_fields, from_plain, shown, to_fields, to_plain
 from npusim.isa.table import decode_all, encode_all
@@ -97,7 +98,9 @@ def _code_lines(program: Program, instructions: list[Instruction]) -> Iterator[s
         if layer != current:
             current = layer
             of = program.layers[layer] if layer < len(program.layers) else None
-            yield f"{FOR} {layer}  {COMMENT} {of.op} {to_json(of.name)}" if of else f"{FOR} {layer}"
+            yield (
+                f"{FOR} {layer}  {COMMENT} {printable(of.op)} {to_json(of.name)}" if of else f"{FOR} {layer}"
+            )
         counts[each.unit] += 1
         yield f"  {format_instruction(each)}  {COMMENT} {index} {UNIT_NAMES[each.unit]} {counts[each.unit]}"
 

@@ -16,13 +16,13 @@ import dataclasses
 import os
 import struct
 import zlib
-from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from npusim.isa import user_file
 from npusim.isa.errors import ProgramError
 from npusim.isa.instruction import WORD_BYTES
 from npusim.isa.plain_json import from_json, to_json
@@ -85,29 +85,6 @@ PLAIN_FIELDS = [field.name for field in dataclasses.fields(Program) if field.nam
 _TABLE_BYTES = _HEAD.size + len(SECTIONS) * _ROW.size
 
 
-def save(program: Program, path: str | Path) -> None:
-    """Write a program; the file appears complete or stays what it was. A device or pipe is written directly.
-
-    Raises ProgramError for a program that could not be loaded again, or a path that cannot be written.
-    """
-    data = dumps(program)
-    target = Path(path).resolve()
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(data)
-            return
-        try:
-            partial.write_bytes(data)
-            partial.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink()
-            raise
-    except OSError as fault:
-        raise ProgramError(f"{path}: cannot be written: {fault.strerror or fault}") from None
-
-
 def load(path: str | Path) -> Program:
     """Read a program that is safe to execute.
 
@@ -115,12 +92,10 @@ def load(path: str | Path) -> Program:
     whose program breaks a rule of the instruction set.
     """
     try:
-        with Path(path).open("rb") as file:
-            head = file.read(_TABLE_BYTES)
-            _check_size(_table(head), os.fstat(file.fileno()).st_size)
-            return loads(head + file.read())
-    except OSError as fault:
-        raise ProgramError(f"{path}: cannot be read: {fault.strerror or fault}") from None
+        with user_file.opened(path, user_file.PROGRAM, ProgramError, "") as file:
+            _check_size(_table(file.read(_TABLE_BYTES)), os.fstat(file.fileno()).st_size)
+            file.seek(0)
+            return loads(user_file.rest(file, user_file.PROGRAM, ProgramError))
     except ProgramError as fault:
         raise ProgramError(f"{path}: {fault}") from None
 

@@ -1,13 +1,15 @@
 """Exact integer convolution at the speed of the floating-point matrix product.
 
-Padding is never part of the operands: a position outside the feature map contributes zero. The window is
-given by `strides`, `dilations` and `pads` (rows above, columns left), each (height, width), and by
-`output_shape` (rows, columns); whatever lies below and to the right of the feature map is padding too.
+Padding is never part of the operands: a position outside the feature map contributes zero, and kernel taps that no
+window brings into the map are left out, however far away they are. The window is given by `strides`, `dilations` and
+`pads` (rows above, columns left), each (height, width), and by `output_shape` (rows, columns); whatever lies below and
+to the right of the feature map is padding too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,6 +25,8 @@ Pair = tuple[int, int]
 _EXACT = 1 << 24  # float32 represents every integer up to here
 _GATHERED_BYTES = 1 << 21  # windows gathered at a time: rows enough for a fast product that fit a cache
 _BLOCK_ELEMENTS = 1 << 15  # outputs of a depthwise convolution worked on at a time
+_TILED_ELEMENTS = 1 << 20  # weights of a depthwise convolution that are repeated once for all its rows
+# weights repeated for every column of a depthwise convolution that are kept together
 
 
 class _Window(NamedTuple):
@@ -44,6 +48,52 @@ class _Window(NamedTuple):
             )
         )
         return height, width
+
+    def clipped(self, image: Sequence[int]) -> tuple[_Window, tuple[slice, slice]]:
+        """The window with only those taps that reach an image of (height, width, ...), and which they are.
+
+        Then it extends no further than the image and twice the distance from the first to the last output. Its pads
+        may be negative: it begins inside.
+        """
+        axes = [_Axis(*each) for each in zip(image, *self, strict=False)]
+        if all(axis.within_reach for axis in axes):
+            return self, _WHOLE
+        first, second = (axis.clipped() for axis in axes)
+        pairs = [(a, b) for a, b in zip(first[0], second[0], strict=True)]
+        return _Window(*pairs), (first[1], second[1])
+
+
+class _Axis(NamedTuple):
+    """One axis of an image, and of a window over it."""
+
+    size: int
+    taps: int
+    stride: int
+    dilation: int
+    pad: int
+    outputs: int
+
+    @property
+    def within_reach(self) -> bool:
+        """Whether every tap lies in the image for some output, and the steps are no larger than the image."""
+        reach = (self.outputs - 1) * self.stride >= self.pad and (
+            self.taps - 1
+        ) * self.dilation < self.size + self.pad
+        return reach and self.stride <= self.size and self.dilation <= self.size
+
+    def clipped(self) -> tuple[tuple[int, int, int, int, int], slice]:
+        """Taps, stride, dilation, pad and outputs with those taps only, one at least; and which they are."""
+        furthest = (self.outputs - 1) * self.stride - self.pad  # where tap 0 of the last output lies
+        first = min(max(0, -(furthest // self.dilation)), self.taps - 1)
+        last = max(min(self.taps, (self.size - 1 + self.pad) // self.dilation + 1), first + 1)
+        pad = self.pad - first * self.dilation
+        # The distance from one to the next of one only may be any number.
+        stride = self.stride if self.outputs > 1 else 1
+        dilation = self.dilation if last - first > 1 else 1
+        return (last - first, stride, dilation, pad, self.outputs), slice(first, last)
+
+
+_WHOLE = (slice(None), slice(None))
 
 
 def convolve(
@@ -67,8 +117,9 @@ def convolve(
     and the pieces are added as integers.
     """
     window = _Window((weights.shape[1], weights.shape[2]), strides, dilations, pads, output_shape)
+    window, taps = window.clipped(ifm.shape)
     padded = _padded(ifm, ifm_zero, window, np.float32)
-    matrix = _shifted(weights, weight_zero, np.float32).reshape(len(weights), -1)
+    matrix = _shifted(weights[:, *taps], weight_zero, np.float32).reshape(len(weights), -1)
     piece = _EXACT // (_largest(ifm, ifm_zero) * _largest(weights, weight_zero))
     accumulators = np.empty((output_shape[0] * output_shape[1], len(weights)), np.int32)
     for pixels, gathered in _gathered(padded, window):
@@ -96,8 +147,9 @@ def depthwise_convolve(
     `ifm`: 8-bit codes [h, w, C] with any strides; `weights`: 8-bit codes [kernel h, kernel w, C * m].
     """
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
+    window, taps = window.clipped(ifm.shape)
     padded = _padded(_repeated(ifm, weights.shape[2]), ifm_zero, window, np.int32)
-    return _sum_of_taps(padded, _shifted(weights, weight_zero, np.int32), window)
+    return _sum_of_taps(padded, _shifted(weights[taps], weight_zero, np.int32), window)
 
 
 def convolve_float(
@@ -111,7 +163,8 @@ def convolve_float(
 ) -> Float32Array:
     """The convolution of float32 operands, shaped as in `convolve`; the order of the sum is not specified."""
     window = _Window((weights.shape[1], weights.shape[2]), strides, dilations, pads, output_shape)
-    matrix = weights.reshape(len(weights), -1)
+    window, taps = window.clipped(ifm.shape)
+    matrix = weights[:, *taps].reshape(len(weights), -1)
     sums = np.empty((output_shape[0] * output_shape[1], len(weights)), np.float32)
     for pixels, gathered in _gathered(_padded(ifm, 0, window, np.float32), window):
         np.matmul(gathered, matrix.T, out=sums[pixels])
@@ -129,8 +182,9 @@ def depthwise_convolve_float(
 ) -> Float32Array:
     """The depthwise convolution of float32 operands, shaped as in `depthwise_convolve`."""
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
+    window, taps = window.clipped(ifm.shape)
     padded = _padded(_repeated(ifm, weights.shape[2]), 0, window, np.float32)
-    return _sum_of_taps(padded, weights, window)
+    return _sum_of_taps(padded, weights[taps], window)
 
 
 def _largest(codes: IntArray, zero: int) -> int:
@@ -156,8 +210,10 @@ def _repeated(ifm: NDArray[Any], channels: int) -> NDArray[Any]:
 def _padded(ifm: NDArray[Any], zero: int, window: _Window, dtype: type[Number]) -> NDArray[Number]:
     """Exactly the positions that `window` visits, as `dtype` minus the zero point; padding is 0."""
     height, width = window.extent
-    top, left = window.pads
-    inside = ifm[: max(height - top, 0), : max(width - left, 0)]
+    top, left = (max(pad, 0) for pad in window.pads)
+    first_row, first_column = (max(-pad, 0) for pad in window.pads)
+    rows, columns = max(height - top, 0), max(width - left, 0)
+    inside = ifm[first_row : first_row + rows, first_column : first_column + columns]
     if inside.shape[:2] == (height, width):
         return _shifted(inside, zero, dtype)
     padded = np.zeros((height, width, ifm.shape[2]), dtype)
@@ -187,7 +243,13 @@ def _gathered(padded: Float32Array, window: _Window) -> Iterator[tuple[slice, Fl
         writeable=False,
     )
     inner = taps[0] * taps[1] * channels
-    step = max(1, _GATHERED_BYTES // max(1, columns * inner * padded.itemsize))
+    pixels = max(1, _GATHERED_BYTES // max(1, inner * padded.itemsize))
+    if pixels < columns:  # a row of windows is too much already
+        for row, start in product(range(rows), range(0, columns, pixels)):
+            part = windows[row, start : start + pixels]
+            yield slice(row * columns + start, row * columns + start + len(part)), part.reshape(-1, inner)
+        return
+    step = pixels // columns
     for first in range(0, rows, step):
         last = min(first + step, rows)
         yield slice(first * columns, last * columns), windows[first:last].reshape(-1, inner)
@@ -207,7 +269,7 @@ def _sum_of_taps(padded: NDArray[Number], weights: NDArray[Number], window: _Win
         phase: np.ascontiguousarray(padded[:, phase::column_stride])
         for phase in {offset % column_stride for offset in offsets}
     }
-    tiled = np.tile(weights, (1, 1, columns))
+    kept = np.tile(weights, (1, 1, columns)) if weights.size * columns <= _TILED_ELEMENTS else None
     sums = np.zeros((rows, columns * channels), weights.dtype)
     step = max(1, _BLOCK_ELEMENTS // max(1, columns * channels))
     scratch = np.empty((min(step, rows), columns * channels), weights.dtype)
@@ -220,6 +282,8 @@ def _sum_of_taps(padded: NDArray[Number], weights: NDArray[Number], window: _Win
             for tap_column, offset in enumerate(offsets):
                 column, phase = divmod(offset, column_stride)
                 source = phases[phase][source_rows, column : column + columns]
-                np.multiply(source.reshape(len(block), -1), tiled[tap_row, tap_column], out=products)
+                at = tap_row, tap_column
+                tap = np.tile(weights[at], columns) if kept is None else kept[at]
+                np.multiply(source.reshape(len(block), -1), tap, out=products)
                 block += products
     return sums.reshape(rows, columns, channels)

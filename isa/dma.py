@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 
+from npusim.isa.beats import Beats, straight, walk
 from npusim.isa.errors import ProgramError
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Cost, FieldSpec, Instruction, Region, Regions, Space, Unit, bits, dense
@@ -32,6 +34,15 @@ def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[in
             outer_counts.insert(0, count)
             outer_strides.insert(0, stride)
     return Region(Space(space), address, (*outer_counts, inner), tuple(outer_strides))
+
+
+_Loops = list[tuple[int, int, int]]
+"""Count, source stride and destination stride of the outer dimensions of a copy, outermost first."""
+
+
+def _drained(block: _Loops) -> _Loops:
+    """The dimensions of a block in the order in which it is written."""
+    return sorted(block, key=lambda loop: -loop[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +71,8 @@ class Copy(_Transfer):
     """Copy up to four dimensions of bytes, or fill the destination with one byte value.
 
     The source is read when the transfer starts, the destination is complete when it ends. A source stride
-    of zero repeats the source.
+    of zero repeats the source. With `block`, the bytes pass the burst buffer block by block: the source is read in
+    the order of the dimensions, the destination of a block is written in the order of falling strides.
     """
 
     mnemonic: ClassVar[str] = "dma.copy"
@@ -83,45 +95,70 @@ class Copy(_Transfer):
     target_stride0: int = bits(32, "bytes between repetitions of the outermost dimension, destination")
     target_stride1: int = bits(32, "of the second dimension, destination")
     target_stride2: int = bits(32, "of the third dimension, destination")
+    block: int = bits(2, "dimensions, next to the innermost, that form a block with it; 0: straight through")
 
-    def _counts(self) -> tuple[int, int, int, int]:
-        return self.count0 + 1, self.count1 + 1, self.count2 + 1, self.size
+    def _loops(self) -> _Loops:
+        return [
+            (self.count0 + 1, self.source_stride0, self.target_stride0),
+            (self.count1 + 1, self.source_stride1, self.target_stride1),
+            (self.count2 + 1, self.source_stride2, self.target_stride2),
+        ]
 
-    def _source(self) -> Region:
-        strides = (self.source_stride0, self.source_stride1, self.source_stride2)
-        return _region(self.source_space, self.source, self._counts(), strides)
+    def _block(self) -> _Loops:
+        return self._loops()[3 - self.block :]
 
-    def _target(self) -> Region:
-        strides = (self.target_stride0, self.target_stride1, self.target_stride2)
-        return _region(self.target_space, self.target, self._counts(), strides)
+    def _sides(self, loops: _Loops) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Counts, innermost dimension and all, and the strides of source and destination."""
+        counts, sources, targets = zip(*loops, strict=True)
+        return (*counts, self.size), sources, targets
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
-        """Source (unless filling) and destination."""
-        return (() if self.fill else (self._source(),)), (self._target(),)
+        """Source (unless filling) and destination, each in the order in which it is passed."""
+        loops = self._loops()
+        counts, strides, _ = self._sides(loops)
+        source = _region(self.source_space, self.source, counts, strides)
+        if self.block:
+            loops[3 - self.block :] = _drained(self._block())
+        counts, _, strides = self._sides(loops)
+        target = _region(self.target_space, self.target, counts, strides)
+        return (() if self.fill else (source,)), (target,)
 
     def faults(self) -> list[str]:
-        """A copy moves at least one byte."""
-        return [] if self.size else ["size is 0; it may be 1 or more"]
+        """A copy moves at least one byte, and a fill goes straight through."""
+        found = [] if self.size else ["size is 0; it may be 1 or more"]
+        if self.fill and self.block:
+            found.append(f"block is {self.block}; a fill has no blocks, it may be 0")
+        return found
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The channel must exist, and half of its burst buffer (`dma.burst_buffer_kib`) hold a block."""
+        found = _Transfer.misfits(self, hardware)
+        if self.block:
+            size, half = prod([count for count, _, _ in self._block()]) * self.size, hardware.dma.block_bytes
+            if size > half:
+                kib = hardware.dma.burst_buffer_kib
+                found.append(
+                    f"a block has {size} bytes; half of the burst buffer of {hardware.name} holds {half}, "
+                    f"dma.burst_buffer_kib is {kib}"
+                )
+        return found
 
     def execute(self, memory: Memory) -> list[Write]:
         """Read the source; the destination is written at the end."""
-        shape = self._counts()
-        strides = (self.target_stride0, self.target_stride1, self.target_stride2, 1)
-        target = memory.view(Space(self.target_space), self.target, shape, strides, np.uint8)
+        shape, sources, targets = self._sides(self._loops())
+        target = memory.view(Space(self.target_space), self.target, shape, (*targets, 1), np.uint8)
         if self.fill:
             return [(target, np.full((1,) * 4, self.value, np.uint8))]
-        strides = (self.source_stride0, self.source_stride1, self.source_stride2, 1)
-        source = memory.view(Space(self.source_space), self.source, shape, strides, np.uint8)
+        source = memory.view(Space(self.source_space), self.source, shape, (*sources, 1), np.uint8)
         return [(target, source.copy())]
 
     def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
-        """Setup, then beats of up to `port_bytes_per_cycle` bytes that are contiguous in source and destination.
+        """Setup, then the beats, straight through or block by block, as the chapter on beats says.
 
-        A run of n such bytes takes ceil(n / port bytes) beats. DRAM time is added by the machine, which
-        streams the DRAM regions through the shared port while the scratchpad side runs; a copy within the DRAM
-        has no such side.
+        DRAM time is added by the machine, which streams the DRAM regions through the shared port while the
+        scratchpad side runs; a copy within the DRAM has no such side, and reads everything before it writes. Raises
+        ProgramError when a block does not fit into the burst buffer.
         """
-        port = hardware.dma.port_bytes_per_cycle
         actions: dict[str, int] = {}
         dram: list[tuple[Region, bool]] = []
         reads, writes = self.regions()
@@ -132,21 +169,41 @@ class Copy(_Transfer):
             else:
                 name = "scratchpad_write_byte" if write else "scratchpad_read_byte"
                 actions[name] = actions.get(name, 0) + size
-        run = 0 if len(dram) == 2 else self._run_bytes()
-        beats = writes[0].size_bytes // run * -(-run // port) if run else 0
         if dram:
             actions["noc_byte"] = sum(region.size_bytes for region, _ in dram)
-        setup = hardware.dma.setup_cycles
-        return Cost(setup + beats, actions, setup, tuple(dram), run_bytes=run if dram else 0)
+        if self.block:
+            actions["burst_buffer_byte"] = writes[0].size_bytes
+        setup, beats = (
+            hardware.dma.setup_cycles,
+            self._beats(hardware, reads_dram=bool(dram) and not dram[0][1]),
+        )
+        if len(dram) == 2:
+            return Cost(setup, actions, setup, tuple(dram))
+        return Cost(setup + beats.cycles, actions, setup, tuple(dram), beats=beats if dram else None)
+
+    def _beats(self, hardware: Hardware, *, reads_dram: bool) -> Beats:
+        """The beats, walked on the side of the DRAM if there is one."""
+        port, total = (
+            hardware.dma.port_bytes_per_cycle,
+            prod([count for count, _, _ in self._loops()]) * self.size,
+        )
+        if not self.block:
+            run = straight(self._run_bytes(), port)
+            fill, drain = (run.beats, 0) if reads_dram else (0, run.beats)
+            return Beats(run, total // run.size_bytes, fill, drain)
+        misfits = self.misfits(hardware)
+        if misfits:
+            raise ProgramError(f"{self.mnemonic}: {misfits[-1]}")
+        counts, strides, _ = self._sides(self._block())
+        source = walk(counts, strides, port)
+        counts, _, strides = self._sides(_drained(self._block()))
+        target = walk(counts, strides, port)
+        return Beats(source if reads_dram else target, total // source.size_bytes, source.beats, target.beats)
 
     def _run_bytes(self) -> int:
         """Bytes that are contiguous in the source (unless filling) and in the destination."""
         run = self.size
-        for count, source, target in (
-            (self.count2 + 1, self.source_stride2, self.target_stride2),
-            (self.count1 + 1, self.source_stride1, self.target_stride1),
-            (self.count0 + 1, self.source_stride0, self.target_stride0),
-        ):
+        for count, source, target in reversed(self._loops()):
             if count == 1:
                 continue
             if target != run or not (self.fill or source == run):

@@ -15,7 +15,10 @@ _MORE: Any = {"what_if": [2.0]}
 _MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
 
 Positive = Annotated[int, Field(gt=0, json_schema_extra=_MORE)]
-Rate = Annotated[float, Field(gt=0, le=1e6, json_schema_extra=_MORE)]
+# The least and the most that anybody builds, with room: a thousandth and a thousand times of it. Beyond, times of a
+# run leave what whole numbers of cycles and sums of energy can hold.
+Rate = Annotated[float, Field(ge=1e-6, le=1e6, json_schema_extra=_MORE)]
+Clock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_MORE)]
 # Capacities: less of one is cheaper.
 Capacity = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
 # Times: less is faster.
@@ -57,6 +60,16 @@ class Dma(Section):
     decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=_MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
+    burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=_MORE_OR_LESS)] = Field(
+        default=4,
+        le=1024,
+        description="burst buffer of a channel, for strided copies; half is filled while half is drained; 0: none",
+    )
+
+    @property
+    def block_bytes(self) -> int:
+        """Most bytes of a block of a strided copy: half of the burst buffer."""
+        return self.burst_buffer_kib * 1024 // 2
 
 
 class Dram(Section):
@@ -148,7 +161,7 @@ class Host(Section):
 
     core: str = Field(default="cortex-m7", max_length=64, description="a core of the CPU table (isa/cpu.py)")
     threads: Positive = Field(default=1, le=64, description="threads, one per core")
-    clock_mhz: Rate | None = Field(
+    clock_mhz: Clock | None = Field(
         default=None, description="clock of the CPU; the table's clock of the core if absent"
     )
     call_overhead_us: Time = Field(
@@ -176,9 +189,7 @@ class Hardware(Section):
 
     name: str = Field(min_length=1, max_length=64, description="shown in every report")
     description: str = Field(default="", max_length=1000, description="one line on what it stands for")
-    clock_mhz: Annotated[float, Field(gt=0, le=10_000, json_schema_extra=_MORE)] = Field(
-        default=500.0, description="clock of the NPU"
-    )
+    clock_mhz: Clock = Field(default=500.0, description="clock of the NPU")
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
     dram: Dram = Dram()
@@ -192,6 +203,11 @@ class Hardware(Section):
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the full array in one cycle."""
         return self.mac_array.rows * self.mac_array.columns
+
+    @property
+    def tops(self) -> float:
+        """Operations per second of the full array in 10^12; a multiply-accumulate is two."""
+        return 2 * self.macs_per_cycle * self.clock_mhz * 1e-6
 
     @property
     def scratchpad_bytes(self) -> int:

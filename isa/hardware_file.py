@@ -13,15 +13,18 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from npusim.isa import user_file
 from npusim.isa.errors import HardwareError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_rules import broken_rules
 from npusim.isa.nearest import nearest
+from npusim.isa.printable import visible
 from npusim.isa.toml_file import MOST_FAULTS_LISTED, listed, merged, read, short
 
 PRESETS = Path(__file__).parent / "presets"
@@ -54,6 +57,22 @@ def list_presets() -> tuple[str, ...]:
 def hardware(name_or_path: str | Path) -> Hardware:
     """The hardware of a preset name or of a TOML file; raises HardwareError with every fault in one line."""
     return _load(_locate(name_or_path), ())
+
+
+def sources(name_or_path: str | Path, folder: Path | None = None) -> tuple[Path, ...]:
+    """The files that the hardware is read from: its own, then what that extends, and so on; none for a preset.
+
+    A path is relative to `folder`, if there is one. Raises HardwareError for a file that cannot be read.
+    """
+    found: list[Path] = []
+    path = _locate(name_or_path, folder)
+    while path.parent != PRESETS and path not in found:
+        found.append(path)
+        extends = read(path, _shown(path), user_file.HARDWARE, HardwareError).get("extends")
+        if not isinstance(extends, str):
+            break
+        path = _locate(extends, path.parent)
+    return tuple(found)
 
 
 def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
@@ -156,7 +175,7 @@ def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
 
 def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
     """Read one file on top of what it extends. `extended_by` are the files that led here."""
-    values = read(path, _shown(path), "a hardware file", HardwareError)
+    values = read(path, _shown(path), user_file.HARDWARE, HardwareError)
     shown = _shown(path)
     base: dict[str, Any] = {}
     if "extends" in values:
@@ -174,7 +193,7 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
         base = _locate(extends, path.parent)
     except HardwareError as error:
         raise HardwareError(f"{where}: {error}") from None
-    if any(base.resolve() == file.resolve() for file in chain):
+    if any(realpath(base) == realpath(file) for file in chain):
         circle = " -> ".join(_shown(file) for file in (*chain, base))
         raise HardwareError(f"{where}: goes in a circle: {circle}")
     return to_dict(_load(base, chain))
@@ -285,8 +304,14 @@ def _nearest_anywhere(key: str) -> str | None:
 
 
 def toml_value(value: object) -> str:
-    """A TOML scalar. JSON scalars are TOML scalars, but for DEL, which TOML wants escaped."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A TOML scalar: a JSON scalar, with whatever is not visible in a text as TOML's escape."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if visible(text) else "".join(mark if visible(mark) else _escape(mark) for mark in text)
+
+
+def _escape(mark: str) -> str:
+    code = ord(mark)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def _shown(path: Path) -> str:

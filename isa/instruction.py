@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from npusim.isa.beats import Beats
 from npusim.isa.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Cost(NamedTuple):
     setup_cycles: cycles before the first DRAM request (part of `cycles`).
     dram:     DRAM regions that the instruction streams, with True for writes.
     array_cycles: for the MAC array, the cycles in which the array itself is occupied.
-    run_bytes: for a copy between the memories, bytes of one run that is contiguous in both; 0 if there is none.
+    beats: for a copy between the memories, how its bytes pass the scratchpad's port; None if there is no such side.
     """
 
     cycles: int
@@ -117,7 +118,7 @@ class Cost(NamedTuple):
     setup_cycles: int = 0
     dram: tuple[tuple[Region, bool], ...] = ()
     array_cycles: int = 0
-    run_bytes: int = 0
+    beats: Beats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,16 @@ class Instruction:
     def unit(self) -> Unit:
         """The unit that executes this instruction."""
         return self.home
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Sizes of the result that it computes: rows, columns, channels of a map; empty if it computes none."""
+        return ()
+
+    @property
+    def dataflow(self) -> str:
+        """How it goes through its operands, where there is a choice; empty where there is none."""
+        return ""
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Memory read and memory written."""

@@ -24,4 +24,4 @@ def interpret(
     memory.store_inputs(inputs)
     for instruction in instructions:
         commit(instruction.execute(memory))
-    return tuple(memory.load(place) for place in program.outputs)
+    return memory.load_each(program.outputs)

@@ -90,6 +90,11 @@ class _Window(Instruction):
     rounding: int = bits(1, "rounding of the rescale", choices=ROUNDINGS)
     per_channel: int = bits(1, "one multiplier and shift per channel", choices=("no", "yes"))
 
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.ofm_depth
+
     def _weight_count(self) -> int:
         raise NotImplementedError
 
@@ -245,10 +250,14 @@ class Convolve(_Window):
     column_halvings: int = _halvings("columns")
     accumulator_halvings: int = _halvings("accumulators")
 
+    @property
+    def dataflow(self) -> str:
+        """One of `DATAFLOWS`."""
+        return DATAFLOWS[self.output_stationary]
+
     def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
         """The array must support the dataflow and have the corner."""
-        supported = hardware.mac_array.dataflow
-        chosen = DATAFLOWS[self.output_stationary]
+        supported, chosen = hardware.mac_array.dataflow, self.dataflow
         found = self._corner_faults(hardware)
         if supported not in (chosen, "both"):
             found.append(f"dataflow {chosen}; the array of the hardware supports {supported}")
@@ -313,6 +322,11 @@ class Depthwise(_Window):
     def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
         """The array must have the corner."""
         return self._corner_faults(hardware)
+
+    @property
+    def dataflow(self) -> str:
+        """The depthwise mode: kernel taps as rows, channels as columns, weights stay."""
+        return "depthwise"
 
     def faults(self) -> list[str]:
         """Those of the convolution, and the output channels are a multiple of the feature-map channels."""

@@ -13,7 +13,7 @@ from inspect import cleandoc, getdoc, getmodule
 from pathlib import Path
 from typing import Any
 
-from npusim.isa import arithmetic, mac_timing, packing
+from npusim.isa import arithmetic, beats, mac_timing, packing
 from npusim.isa.actions import ACTIONS
 from npusim.isa.assembly_instruction import format_instruction
 from npusim.isa.hardware import Hardware
@@ -132,7 +132,7 @@ def _lines() -> Iterator[str]:
     yield from ("", "## Elementwise functions", "")
     functions = ((f"`{each.name}`", each.doc, f"`{each.action}`") for each in FUNCTIONS)
     yield from _table(("function", "result", "action per element"), functions)
-    for module in (packing, mac_timing, arithmetic):
+    for module in (beats, packing, mac_timing, arithmetic):
         yield from _chapter(module)
     yield from ("", "## Actions", "", "What instructions count; the energy table prices each.", "")
     actions = ((f"`{each.name}`", each.component, each.unit, each.doc) for each in ACTIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.errors import SimulationError
 from npusim.isa.instruction import Space
-from npusim.isa.program import HostCall, Placement, Program
+from npusim.isa.program import HostCall, Image, Placement, Program
 from npusim.isa.tensor import Array, TensorType
 
 Write = tuple[NDArray[Any], NDArray[Any]]
@@ -31,8 +32,12 @@ class Memory:
             Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
             Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8),
         }
-        constants = np.frombuffer(bytes(program.constants), np.uint8)
-        self.bytes_at(Space.DRAM, program.constants_address, len(constants))[:] = constants
+        constants = program.constants
+        place = self.bytes_at(Space.DRAM, program.constants_address, len(constants))
+        if isinstance(constants, Image):
+            constants.write_to(place)
+        else:
+            place[:] = np.frombuffer(constants, np.uint8)
         self.host_calls = program.host_calls
         self.host_functions = host_functions
         self.places = program.inputs
@@ -51,6 +56,19 @@ class Memory:
         """The tensor stored in DRAM at `placement`, copied."""
         raw = self.bytes_at(Space.DRAM, placement.address, placement.type.size_bytes)
         return raw.copy().view(placement.type.numpy_dtype).reshape(placement.type.shape)
+
+    def load_each(self, placements: Sequence[Placement]) -> tuple[Array, ...]:
+        """The tensors stored at `placements`; those of the same bytes share one copy of them, read-only."""
+        ranges = [(place.address, place.type.size_bytes) for place in placements]
+        copies = {span: self.bytes_at(Space.DRAM, *span).copy() for span in dict.fromkeys(ranges)}
+        if len(copies) < len(ranges):
+            times = Counter(ranges)
+            for span, copy in copies.items():
+                copy.flags.writeable = times[span] == 1
+        return tuple(
+            copies[span].view(place.type.numpy_dtype).reshape(place.type.shape)
+            for span, place in zip(ranges, placements, strict=True)
+        )
 
     def store(self, placement: Placement, value: Array) -> None:
         """Put a tensor into DRAM at `placement`."""

@@ -14,6 +14,7 @@ and the stream of low bits and plain weights. Bits are numbered from the low end
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -28,24 +29,28 @@ GROUP = 64
 PLAIN, ZEROS = 8, 9
 HEADER_BYTES = 4
 
-_MOST_STEPS = 1 << 22
-"""Weights whose unary bits, at most 511 each, can be counted in 31 bits."""
+_PART = 1 << 18
+"""Weights packed at a time: their numbers and bits stay inside a cache, and can be counted in 31 bits."""
+
+_EACH_OF_FOUR = np.uint64(0x0001_0001_0001_0001)
 
 Bytes = NDArray[np.uint8]
 
 
 def pack(weights: NDArray[Any], zero_point: int) -> bytes:
     """The packed form of int8 or uint8 weights, in C order."""
-    count, groups = weights.size, _groups(weights, zero_point)
-    folded = _folds(zero_point, weights.dtype == np.int8).take(groups)
-    modes, quotients, _ = _choose_modes(folded)
-    unary = _unary_stream(quotients, modes, count)
-    low = _low_stream(folded, groups, modes, count)
-    nibbles = np.concatenate([modes, np.zeros(len(modes) % 2, np.uint8)])
+    modes, unary, low = [], _BitStream(), []
+    for codes, count in _parts(weights, zero_point):
+        folded = _folded(codes, zero_point, weights.dtype)
+        chosen, quotients, _ = _choose_modes(folded)
+        modes.append(chosen)
+        unary.append(_unary_bits(quotients, chosen, count))
+        low.append(_low_stream(folded, codes, chosen, count))
+    nibbles = np.concatenate([*modes, np.zeros(-(-weights.size // GROUP) % 2, np.uint8)])
     packed_modes: Bytes = nibbles[0::2] | nibbles[1::2] << 4
-    return (
-        len(unary).to_bytes(HEADER_BYTES, "little") + packed_modes.tobytes() + unary.tobytes() + low.tobytes()
-    )
+    stream = unary.finish()
+    header = sum(map(len, stream)).to_bytes(HEADER_BYTES, "little")
+    return b"".join((header, packed_modes.tobytes(), *stream, *low))
 
 
 class Lengths(NamedTuple):
@@ -61,15 +66,21 @@ class Lengths(NamedTuple):
 
 
 def lengths(weights: NDArray[Any], zero_point: int) -> Lengths:
-    """The lengths of the groups of `pack(weights, zero_point)`, without packing them."""
-    count = weights.size
-    folded = _folds(zero_point, weights.dtype == np.int8).take(_groups(weights, zero_point))
-    modes, _, sums = _choose_modes(folded)
-    held = np.full(len(modes), GROUP, np.int64)
-    if count % GROUP:
-        held[-1] = count % GROUP
-    unary_bits = np.where(modes < PLAIN, sums + held, 0)
-    return Lengths(unary_bits.astype(np.uint16), _low_bytes(modes, count).astype(np.uint16))
+    """The lengths of the groups of `pack(weights, zero_point)`, without packing them.
+
+    Takes a sixteenth of the weights' bytes, and a few megabytes on the way.
+    """
+    groups = -(-weights.size // GROUP)
+    found, first = Lengths(np.empty(groups, np.uint16), np.empty(groups, np.uint16)), 0
+    for codes, count in _parts(weights, zero_point):
+        modes, _, sums = _choose_modes(_folded(codes, zero_point, weights.dtype))
+        part = slice(first, first + len(modes))
+        held = np.full(len(modes), GROUP, np.int64)
+        held[-1] -= -count % GROUP
+        found.unary_bits[part] = np.where(modes < PLAIN, sums + held, 0)
+        found.low_bytes[part] = _low_bytes(modes, count)
+        first = part.stop
+    return found
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
@@ -92,51 +103,79 @@ def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
     low = _low_values(stream, modes, count)
     values <<= np.minimum(modes, PLAIN - 1).astype(np.uint16)[:, np.newaxis]
     values |= low
-    codes = _unfolds(zero_point).take(values, mode="clip")
+    codes = _unfolded(values, zero_point)
     plain = np.flatnonzero(modes == PLAIN)
     codes[plain] = low[plain]
     return codes.reshape(-1)[:count]
 
 
-def _groups(weights: NDArray[Any], zero_point: int) -> Bytes:
-    """The bytes of the weights, [groups, GROUP]; the last group is filled up with zero points."""
+def _parts(weights: NDArray[Any], zero_point: int) -> Iterator[tuple[Bytes, int]]:
+    """Weights a part at a time: their bytes, [groups, GROUP], and how many they are.
+
+    Every part but the last has whole groups; the last group is filled up with zero points.
+    """
     codes: Bytes = np.ascontiguousarray(weights).reshape(-1).view(np.uint8)
-    if len(codes) % GROUP:
-        codes = np.append(codes, np.full(-len(codes) % GROUP, zero_point & 0xFF, np.uint8))
-    return codes.reshape(-1, GROUP)
+    whole = len(codes) // GROUP * GROUP
+    for first in range(0, whole, _PART):
+        part = codes[first : min(first + _PART, whole)]
+        yield part.reshape(-1, GROUP), len(part)
+    if rest := len(codes) - whole:
+        last = np.full((1, GROUP), zero_point & 0xFF, np.uint8)
+        last[0, :rest] = codes[whole:]
+        yield last, rest
 
 
-def _folds(zero_point: int, signed: bool) -> NDArray[np.uint16]:
-    """u of each byte of a weight."""
-    codes = np.arange(256, dtype=np.uint8).view(np.int8 if signed else np.uint8).astype(np.int64)
-    distance = codes - zero_point
-    return np.where(distance > 0, 2 * distance - 1, -2 * distance).astype(np.uint16)
+def _folded(codes: Bytes, zero_point: int, dtype: np.dtype[Any]) -> NDArray[np.uint16]:
+    """u of each weight: with e = z - w, 2e if e >= 0, else -2e - 1, which is e shifted left and turned by its sign."""
+    below = np.subtract(np.int16(zero_point), codes.view(dtype), dtype=np.int16)
+    sign = below >> 15
+    below <<= 1
+    below ^= sign
+    u: NDArray[np.uint16] = below.view(np.uint16)
+    return u
 
 
-def _unfolds(zero_point: int) -> Bytes:
-    """The byte of a weight for each u."""
-    u = np.arange(2 * 256, dtype=np.int64)
-    return (zero_point + np.where(u & 1, (u + 1) >> 1, -(u >> 1)) & 0xFF).astype(np.uint8)
+def _unfolded(u: NDArray[np.uint16], zero_point: int) -> Bytes:
+    """The byte of a weight for each u, the inverse of `_folded`; a u beyond all weights counts as the largest."""
+    u = np.minimum(u, 2 * 256 - 1)
+    turned = -(u & 1)
+    u >>= 1
+    u ^= turned
+    return np.subtract(zero_point & 0xFF, u.astype(np.uint8), dtype=np.uint8)
 
 
-def _choose_modes(folded: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.uint16], NDArray[np.int64]]:
-    """The mode of each group; in Rice-coded ones its quotients and their sum.
+@cache
+def _mode_of_sum() -> Bytes:
+    """The mode to try for a group by the sum of its numbers.
 
     For numbers of geometric distribution the best k is near log2(ln 2 * mean), rounded up.
     """
+    sums = np.maximum(np.arange(1 << 16), 1)
+    modes: Bytes = np.clip(np.ceil(np.log2(sums * (np.log(2) / GROUP))), 0, PLAIN - 1).astype(np.uint8)
+    return modes
+
+
+def _choose_modes(folded: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.uint16], NDArray[np.int64]]:
+    """The mode of each group; its quotients if it is Rice-coded, and their sum."""
     sums = _sums(folded)
-    scaled = np.maximum(sums, 1) * (np.log(2) / GROUP)
-    modes = np.clip(np.ceil(np.log2(scaled)), 0, PLAIN - 1).astype(np.uint8)
-    quotients = folded >> modes.astype(np.uint16)[:, np.newaxis]
-    of_quotients = _sums(quotients)
+    modes = _mode_of_sum()[sums]
+    # Four numbers in a word: what a shift brings in from the number above is masked out.
+    shifts = modes.astype(np.uint64)[:, np.newaxis]
+    quotients = folded.view(np.uint64) >> shifts
+    quotients &= (np.uint64(0xFFFF) >> shifts) * _EACH_OF_FOUR
+    of_quotients = _sums(quotients.view(np.uint16))
     modes[of_quotients + GROUP * (1 + modes.astype(np.int64)) >= 8 * GROUP] = PLAIN
     modes[sums == 0] = ZEROS
-    return modes, quotients, of_quotients
+    return modes, quotients.view(np.uint16), of_quotients
 
 
 def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """The sum of each group; u is at most 2 * 255, so that GROUP of them fit 16 bits."""
-    sums: NDArray[np.int64] = np.add.reduce(values, axis=1, dtype=np.uint16).astype(np.int64)
+    """The sum of each group. A u is 1023 at most, so GROUP of them fit 16 bits, and words of four add as they are."""
+    words = values.view(np.uint64)
+    while words.shape[1] > 1:
+        half = words.shape[1] // 2
+        words = words[:, :half] + words[:, half:]
+    sums: NDArray[np.int64] = words.view(np.uint16).sum(axis=1, dtype=np.int64)
     return sums
 
 
@@ -149,16 +188,35 @@ def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
     return sizes
 
 
-def _unary_stream(quotients: NDArray[np.uint16], modes: Bytes, count: int) -> Bytes:
-    """The quotients of all Rice-coded weights, each as that many 0 bits and a 1."""
+def _unary_bits(quotients: NDArray[np.uint16], modes: Bytes, count: int) -> Bytes:
+    """The quotients of all Rice-coded weights, each as that many 0 bits and a 1; a byte per bit."""
     coded = modes < PLAIN
     steps = (quotients if coded.all() else quotients[coded]).ravel() + np.uint16(1)
     if len(modes) and coded[-1] and count % GROUP:
         steps = steps[: count % GROUP - GROUP]
-    ends = np.cumsum(steps, dtype=np.int64 if steps.size > _MOST_STEPS else np.int32)
+    ends = np.cumsum(steps, dtype=np.int32)  # at most 512 bits for each of the weights of a part
     bits = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     bits[ends - 1] = 1
-    return np.packbits(bits, bitorder="little")
+    return bits
+
+
+class _BitStream:
+    """Bits that come in parts of any number, eight to a byte."""
+
+    def __init__(self) -> None:
+        self._bytes: list[bytes] = []
+        self._left_over: Bytes = np.empty(0, np.uint8)
+
+    def append(self, bits: Bytes) -> None:
+        """Add bits, a byte each."""
+        bits = np.concatenate([self._left_over, bits])
+        whole = len(bits) // 8 * 8
+        self._bytes.append(np.packbits(bits[:whole], bitorder="little").tobytes())
+        self._left_over = bits[whole:]
+
+    def finish(self) -> list[bytes]:
+        """All bits, in pieces; the last byte is filled up with 0."""
+        return [*self._bytes, np.packbits(self._left_over, bitorder="little").tobytes()]
 
 
 def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.uint16] | None:
@@ -208,7 +266,7 @@ def _spread(words: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
     return words
 
 
-def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: int) -> Bytes:
+def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: int) -> bytes:
     """Low bits and plain weights: eight values of w bits make w bytes, so groups of one mode go together."""
     sizes = _low_bytes(modes, count)
     rows = np.zeros((len(modes), GROUP), np.uint8)
@@ -222,8 +280,7 @@ def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: i
         words = _gathered(folded[chosen].astype(np.uint8).view("<u8"), mode)
         values = words.view(np.uint8).reshape(len(chosen), -1, 8)[:, :, :mode]
         rows[chosen, : mode * GROUP // 8] = values.reshape(len(chosen), -1)
-    stream: Bytes = rows[np.arange(GROUP, dtype=np.uint8) < sizes.astype(np.uint8)[:, np.newaxis]]
-    return stream
+    return rows[np.arange(GROUP, dtype=np.uint8) < sizes.astype(np.uint8)[:, np.newaxis]].tobytes()
 
 
 def _low_values(stream: Bytes, modes: Bytes, count: int) -> Bytes:

@@ -44,13 +44,23 @@ LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One operator of the source model. `unit` is one of LAYER_UNITS."""
+    """One operator of the source model. `unit` is one of LAYER_UNITS.
+
+    tensors:       names of the tensors that it computes.
+    input_shapes:  of its operands that are no constants, by position.
+    output_shapes: of its results.
+    kernel, stride: height and width of a window that slides over an image, and its steps; else empty.
+    """
 
     name: str
     op: str
     unit: str
     workload: Workload
     tensors: tuple[str, ...] = ()
+    input_shapes: tuple[tuple[int, ...], ...] = ()
+    output_shapes: tuple[tuple[int, ...], ...] = ()
+    kernel: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,10 @@ class Piece(NamedTuple):
 
     size_bytes: int
     make: Callable[[], bytes]
+
+
+LARGEST_KEPT_BYTES = 1 << 28
+"""An image of more bytes takes less time to make again than memory to keep."""
 
 
 class Image:
@@ -90,6 +104,16 @@ class Image:
             content = b"".join([_made(piece) for piece in self._pieces])
             self._content, self._pieces = content, ()
         return self._content
+
+    def write_to(self, target: NDArray[np.uint8]) -> None:
+        """Put the bytes into `target`, which has as many; a large image is made anew each time, not kept beside it."""
+        if self._content is None and self._size_bytes > LARGEST_KEPT_BYTES:
+            end = 0
+            for piece in self._pieces:
+                begin, end = end, end + piece.size_bytes
+                target[begin:end] = np.frombuffer(_made(piece), np.uint8)
+            return
+        target[:] = np.frombuffer(bytes(self), np.uint8)
 
     def __eq__(self, other: object) -> bool:
         return bytes(self) == bytes(other) if isinstance(other, Image | bytes) else NotImplemented

@@ -19,6 +19,7 @@ from npusim.isa.errors import HardwareError, ProgramError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import from_dict, to_dict
 from npusim.isa.nearest import nearest
+from npusim.isa.printable import replaced
 from npusim.isa.program import LAYER_UNITS, Layer
 from npusim.isa.tensor import Quantization, TensorType
 
@@ -109,8 +110,7 @@ def from_plain(kind: type[Record], values: object) -> Record:
 
 def printable(text: str) -> str:
     """Text from outside as messages show it: on one line, shortened."""
-    shown = "".join(mark if mark.isprintable() else "?" for mark in text[: LONGEST_SHOWN + 1])
-    return shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}..."
+    return replaced(text, LONGEST_SHOWN)
 
 
 @cache
@@ -345,8 +345,10 @@ def _require_plain(value: Any, levels: int) -> None:
         _read_text(value)
     elif isinstance(value, float):
         _read_number(value)
-    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
-        raise Misfit(f"{shown(value)} is not a whole number of 48 bits")
+    elif (
+        isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    ):  # an element of a tensor may have them all
+        raise Misfit(f"{shown(value)} is not a whole number of 64 bits")
     elif value is not None and not isinstance(value, int):
         raise Misfit(f"a {type(value).__name__} is not a JSON value")
 
@@ -363,9 +365,18 @@ def _check_quantization(value: Quantization) -> None:
 
 
 def _check_layer(value: Layer) -> None:
-    """A unit that reports know."""
+    """A unit that reports know, shapes that tensors may have, windows of a height and a width."""
     if value.unit not in LAYER_UNITS:
         raise Misfit(f"{shown(value.unit)} is not one of {', '.join(LAYER_UNITS)}").below("unit")
+    for name in ("input_shapes", "output_shapes"):
+        for position, shape in enumerate(getattr(value, name)):
+            if len(shape) > MOST_DIMENSIONS:
+                fault = Misfit(f"{len(shape)} dimensions; there may be {MOST_DIMENSIONS}")
+                raise fault.below(position).below(name)
+    for name in ("kernel", "stride"):
+        sizes = getattr(value, name)
+        if len(sizes) not in (0, 2) or 0 in sizes:
+            raise Misfit(f"{list(sizes)[:3]} is no height and width from 1 on").below(name)
 
 
 def _check_type(value: TensorType) -> None:

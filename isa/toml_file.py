@@ -9,26 +9,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from npusim.isa import user_file
 from npusim.isa.errors import NpusimError
+from npusim.isa.printable import replaced
 
-LARGEST_FILE_BYTES = 1 << 20
 MOST_FAULTS_LISTED = 40
 LONGEST_VALUE = 40
 
 
-def read(path: Path, shown: str, kind: str, fault: type[NpusimError]) -> dict[str, Any]:
+def read(path: Path, shown: str, kind: user_file.Kind, fault: type[NpusimError]) -> dict[str, Any]:
     """The plain values of a TOML file.
 
-    shown: how messages call the file. kind: what it should be ("a hardware file"). Raises `fault`.
+    shown: how messages call the file. kind: what it should be. Raises `fault`.
     """
+    text = user_file.text(path, kind, fault, shown)
     try:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise fault(f"{shown}: larger than {LARGEST_FILE_BYTES} bytes, not {kind}")
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise fault(f"{shown}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise fault(f"{shown}: not UTF-8 text at byte {error.start}") from None
+        return tomllib.loads(text)
     except RecursionError:
         raise fault(f"{shown}: nested too deeply") from None
     except ValueError as error:
@@ -64,5 +60,4 @@ def short(value: object) -> str:
 
 def printable(text: str) -> str:
     """Text of a user on one line, shortened."""
-    shown = "".join(mark if mark.isprintable() else "?" for mark in text[:LONGEST_VALUE])
-    return shown if len(text) <= LONGEST_VALUE else f"{shown}..."
+    return replaced(text, LONGEST_VALUE)

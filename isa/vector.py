@@ -75,6 +75,11 @@ class Binary(Instruction):
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
 
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return self.rows, self.columns
+
     def _operand(self, address: int, row_stride: int, column_stride: int) -> Region:
         columns = self.columns if column_stride else 1
         if row_stride == columns:
@@ -210,6 +215,11 @@ class Pool(Instruction):
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of feature map and output", choices=SIGNS)
 
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.depth
+
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """The feature map is read, the output is written; pixels are dense."""
         ifm_sizes = (self.ifm_height, self.ifm_width, self.depth)
@@ -251,9 +261,14 @@ class Pool(Instruction):
     def _taps(self, ifm: Codes) -> list[tuple[slice, slice, Codes]]:
         """For each window element: the outputs whose element lies inside, and the values there."""
         found = []
-        for ky in range(self.kernel_height):
+        taps_of_a_row = _reaching(
+            self.kernel_width, self.pad_left, self.stride_width, self.ofm_width, self.ifm_width
+        )
+        for ky in _reaching(
+            self.kernel_height, self.pad_top, self.stride_height, self.ofm_height, self.ifm_height
+        ):
             rows = _inside(ky - self.pad_top, self.stride_height, self.ofm_height, self.ifm_height)
-            for kx in range(self.kernel_width):
+            for kx in taps_of_a_row:
                 columns = _inside(kx - self.pad_left, self.stride_width, self.ofm_width, self.ifm_width)
                 if rows is None or columns is None:
                     continue
@@ -303,6 +318,11 @@ class Pool(Instruction):
         return Cost(v.startup_cycles + groups * per_group, actions)
 
 
+def _reaching(kernel: int, pad: int, stride: int, outputs: int, inputs: int) -> range:
+    """The taps of a window along one axis that can reach the feature map from any output."""
+    return range(max(0, pad - (outputs - 1) * stride), min(kernel, inputs + pad))
+
+
 def _inside(offset: int, stride: int, outputs: int, inputs: int) -> tuple[slice, slice] | None:
     """Outputs o with 0 <= o * stride + offset < inputs, and those inputs; None if there are none."""
     first = max(0, -(offset // stride)) if offset < 0 else 0
@@ -334,6 +354,11 @@ class Mean(Instruction):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The sums, and the elements that are summed separately."""
+        return self.outer, self.inner
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Dense input and output."""
@@ -387,6 +412,11 @@ class _Unary(Instruction):
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
     output: int = bits(ADDRESS_BITS, "of the output")
     size: int = bits(ADDRESS_BITS, "elements")
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The elements."""
+        return (self.size,)
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Dense input and output."""
@@ -492,6 +522,11 @@ class Softmax(Instruction):
     left_shift: int = bits(6, "left shift of that rescale")
     difference_min: int = bits(32, "differences below count as zero probability", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, and the elements of each."""
+        return self.rows, self.depth
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
         """Dense input and output."""

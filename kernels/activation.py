@@ -26,6 +26,14 @@ def known_activation(call: Call) -> bool:
     return call.attributes.get("activation") in REAL_RANGES
 
 
+def activation_in_32_bits(call: Call) -> bool:
+    """the bounds of the fused activation, divided by the output's scale, fit 32 bits"""
+    ofm, bounds = call.outputs[0], REAL_RANGES[call.attributes["activation"]]
+    if ofm.dtype == "float32" or ofm.quantization is None:
+        return True
+    return all(abs(bound) == inf or abs(_steps(bound, ofm)) < 1 << 31 for bound in bounds)
+
+
 def act_range(activation: str, ofm: TensorType) -> tuple[int, int]:
     """The smallest and largest code that `activation` lets through to an 8-bit output.
 
@@ -42,12 +50,16 @@ def act_range(activation: str, ofm: TensorType) -> tuple[int, int]:
 
 
 def _code(real: float, ofm: TensorType) -> int:
-    scaling = quantization(ofm)
+    steps = _steps(real, ofm)
+    if abs(steps) == inf:
+        return int(copysign(1 << 31, steps))
+    return quantization(ofm).zero_point + trunc(steps + copysign(0.5, steps))
+
+
+def _steps(real: float, ofm: TensorType) -> float:
+    """real / output scale, divided in float32; infinite for a scale so small that float32 cannot hold the quotient."""
     with np.errstate(over="ignore"):
-        quotient = float(np.float32(real) / np.float32(scaling.scale))
-    if abs(quotient) == inf:  # a scale so small that the bound is beyond any code
-        return int(copysign(1 << 31, quotient))
-    return scaling.zero_point + trunc(quotient + copysign(0.5, quotient))
+        return float(np.float32(real) / np.float32(quantization(ofm).scale))
 
 
 def limit_reals(activation: str, values: NDArray[np.float32]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import broadcast, rules
 from npusim.kernels.operands import elementwise
 from npusim.kernels.operator import Call, Operator
+from npusim.kernels.rescale import scaled_only_down
 from npusim.kernels.vector_lowering import lower_add, regular_broadcast
 
 
@@ -19,7 +20,7 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
 
 OPERATOR = Operator(
     name="add",
-    rules=broadcast.RULES,
+    rules=(*broadcast.RULES, scaled_only_down),
     npu_rules=(rules.eight_bit, regular_broadcast),
     reference=_reference,
     workload=elementwise,

@@ -22,10 +22,10 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     ofm, activation = call.outputs[0], call.attributes["activation"]
     counts = pooling.elements_seen(call)
     if input_type(call).dtype == "float32":
-        sums = pooling.combine_windows(image, call, np.add, 0.0)
+        sums = pooling.combine_windows(image, call, np.add)
         sums /= counts
         return [limit_reals(activation, sums)]
-    sums = pooling.combine_windows(image.astype(np.int32), call, np.add, 0)
+    sums = pooling.combine_windows(image.astype(np.int32), call, np.add)
     return [clamp(rounding_divide(sums, counts), *act_range(activation, ofm), ofm.numpy_dtype)]
 
 
@@ -35,6 +35,7 @@ OPERATOR = Operator(
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,
+    window=pooling.window,
     lower=lower_average_pool,
     unit="vector",
 )

@@ -14,7 +14,7 @@ from npusim.isa.arithmetic import (
 )
 from npusim.isa.tensor import Array, TensorType
 from npusim.kernels import rules
-from npusim.kernels.activation import act_range, known_activation, limit_reals
+from npusim.kernels.activation import act_range, activation_in_32_bits, known_activation, limit_reals
 from npusim.kernels.operands import input_type, input_value, quantization
 from npusim.kernels.operator import Call, Rule
 from npusim.kernels.rescale import ADD_LEFT_SHIFT, Multiplier, add_multipliers, sound_scales
@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     _shapes,
     sound_scales,
     known_activation,
+    activation_in_32_bits,
 )
 
 

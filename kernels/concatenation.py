@@ -7,11 +7,12 @@ from math import prod
 
 import numpy as np
 
+from npusim.isa.arithmetic import clamp, codes_of_reals
 from npusim.isa.hardware import Hardware
 from npusim.isa.tensor import Array
 from npusim.isa.workload import Workload
 from npusim.kernels import rules
-from npusim.kernels.lookup import look_up, round_half_away
+from npusim.kernels.lookup import look_up
 from npusim.kernels.move_lowering import join
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, move, quantization
 from npusim.kernels.operator import Alias, Call, Operator
@@ -32,8 +33,9 @@ def table(call: Call, position: int) -> Array | None:
     source, target = quantization(tensor), quantization(output)
     factor = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
     offset = np.float32(-source.zero_point) * factor
-    codes = round_half_away(np.arange(256, dtype=np.float32) * factor + offset) + target.zero_point
-    return np.clip(codes, *code_range("uint8")).astype(np.uint8)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.arange(256, dtype=np.float32) * factor + offset
+    return clamp(codes_of_reals(steps, target.zero_point), *code_range("uint8"), np.uint8)
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -107,7 +109,7 @@ def _lower(call: Call, hardware: Hardware) -> Lowering:
         entries, row_bytes = table(call, position), prod(input_type(call, position).shape[axis:])
         if entries is None:
             parts.append(join(call, position, offset))
-        else:
+        elif row_bytes:
             pitch, inner = prod(call.outputs[0].shape[axis:]), dense_row_bytes(row_bytes)
             for piece in range(prod(call.outputs[0].shape[:axis])):
                 source = Rows(("in", position), row_bytes // inner, inner, piece * row_bytes)

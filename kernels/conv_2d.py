@@ -40,6 +40,7 @@ OPERATOR = Operator(
     reference=_reference,
     workload=_workload,
     border=convolution.border,
+    window=convolution.window,
     lower=lower_convolution,
     unit="mac",
 )

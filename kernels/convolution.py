@@ -7,9 +7,10 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from npusim.isa.arithmetic import Int64Array
 from npusim.isa.tensor import Array
 from npusim.kernels import weighted_sum
-from npusim.kernels.activation import known_activation
+from npusim.kernels.activation import activation_in_32_bits, known_activation
 from npusim.kernels.geometry import (
     Pair,
     image_ranks,
@@ -20,8 +21,8 @@ from npusim.kernels.geometry import (
     window_shape,
 )
 from npusim.kernels.operands import input_type, input_value, quantization
-from npusim.kernels.operator import Call, Rule
-from npusim.kernels.rescale import convolution_multipliers, sound_scales
+from npusim.kernels.operator import Call, Rule, SlidingWindow
+from npusim.kernels.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
 from npusim.kernels.weighted_sum import WEIGHTS
 
 
@@ -70,8 +71,14 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
         weighted_sum.weights_scaled_by_channel(channel_axis),
         sound_scales,
         weighted_sum.bias_per_channel,
+        moved_in_32_bits("the scale of a product over that of the output", _multipliers),
         known_activation,
+        activation_in_32_bits,
     )
+
+
+def _multipliers(call: Call) -> tuple[Int64Array, Int64Array]:
+    return convolution_multipliers(input_type(call), input_type(call, WEIGHTS), call.outputs[0])
 
 
 def _kernel_on_npu(call: Call) -> bool:
@@ -113,10 +120,16 @@ def reference(
         return [weighted_sum.finish_reals(call, sums, bias)]
     zeros = quantization(ifm).zero_point, weighted_sum.weight_zero(call)
     accumulators: Any = np.stack([of_codes(image, weights, *zeros, **window) for image in images])
-    multipliers = convolution_multipliers(ifm, input_type(call, WEIGHTS), call.outputs[0])
-    return [weighted_sum.finish_codes(call, accumulators, bias, multipliers, "double")]
+    return [weighted_sum.finish_codes(call, accumulators, bias, _multipliers(call), "double")]
 
 
 def border(call: Call) -> int:
     """Outside the image a convolution reads its zero point."""
     return quantization(input_type(call)).zero_point if input_type(call).quantized else 0
+
+
+def window(call: Call) -> SlidingWindow:
+    """Height and width of the weights, and the steps of the window."""
+    _, height, width, _ = input_type(call, WEIGHTS).shape
+    down, right = call.attributes["strides"]
+    return SlidingWindow((height, width), (down, right))

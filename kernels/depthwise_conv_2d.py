@@ -47,6 +47,7 @@ OPERATOR = Operator(
     reference=_reference,
     workload=_workload,
     border=convolution.border,
+    window=convolution.window,
     lower=lower_depthwise,
     unit="mac",
 )

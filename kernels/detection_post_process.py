@@ -29,6 +29,7 @@ IntArray = NDArray[np.int64]
 
 _BOXES, _SCORES, _ANCHORS = range(3)
 _COORDINATES = 4
+_NUMBER = 3  # the output that counts detections
 _OPERATIONS_PER_BOX = 12  # to decode it
 _OPERATIONS_PER_OVERLAP = 12  # four comparisons, four differences, two products, a sum, a quotient
 
@@ -52,6 +53,12 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     outputs[2][0, rows] = scores[chosen, classes]
     outputs[3][0] = count
     return list(outputs)
+
+
+def _detections(outputs: Sequence[Array]) -> list[Array]:
+    """The rows that hold a detection."""
+    count = int(outputs[_NUMBER].reshape(-1)[0])
+    return [*(np.ascontiguousarray(each[:, :count]) for each in outputs[:_NUMBER]), outputs[_NUMBER]]
 
 
 def _real(call: Call, values: Sequence[Array | None], position: int) -> Float32Array:
@@ -215,4 +222,5 @@ OPERATOR = Operator(
     npu_rules=(rules.host_only("the NPU has no floating-point unit and does not sort"),),
     reference=_reference,
     workload=_workload,
+    defined=_detections,
 )

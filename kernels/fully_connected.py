@@ -13,7 +13,7 @@ from npusim.isa.convolution import convolve
 from npusim.isa.tensor import Array
 from npusim.isa.workload import Workload
 from npusim.kernels import weighted_sum
-from npusim.kernels.activation import known_activation
+from npusim.kernels.activation import activation_in_32_bits, known_activation
 from npusim.kernels.mac_lowering import lower_matrix_product
 from npusim.kernels.operands import input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
@@ -77,6 +77,7 @@ OPERATOR = Operator(
         sound_scales,
         weighted_sum.bias_per_channel,
         known_activation,
+        activation_in_32_bits,
     ),
     npu_rules=(weighted_sum.quantized_maps, weighted_sum.constant_weights, _vectors_on_npu),
     reference=_reference,

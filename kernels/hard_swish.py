@@ -8,6 +8,7 @@ from npusim.isa.arithmetic import quantize_multiplier, rounding_divide_by_power
 from npusim.kernels.lookup import Float32Array, Int64Array, tabulate, unary_operator
 from npusim.kernels.operands import input_type, quantization
 from npusim.kernels.operator import Call
+from npusim.kernels.rescale import MOST_LEFT, Multiplier
 
 
 def _real(call: Call, x: Float32Array) -> Float32Array:
@@ -19,14 +20,28 @@ def _real(call: Call, x: Float32Array) -> Float32Array:
 def _codes(call: Call, codes: Int64Array) -> Int64Array:
     """x in 16 bits with 7 more fraction bits, times a gate that goes from 0 to 1 as x goes from -3 to 3."""
     source, target = quantization(input_type(call)), quantization(call.outputs[0])
-    fine_scale = np.float32(1 / 128) * np.float32(source.scale)
-    output_multiplier, output_shift = _short_multiplier(fine_scale / np.float32(target.scale))
-    gate_multiplier, gate_shift = _short_multiplier(fine_scale / np.float32(3 / 32768))
+    (output_multiplier, output_shift), (gate_multiplier, gate_shift) = _multipliers(call)
     fine = _wrap(codes - source.zero_point << 7)
     gate = _gate(fine, gate_multiplier, gate_shift)
     product = _truncating_high(gate, _rounding_high(fine, output_multiplier))
-    # a scale quotient above one would be a left shift here, which LiteRT refuses
-    return np.asarray(rounding_divide_by_power(product, max(-output_shift, 0)), np.int64) + target.zero_point
+    return np.asarray(rounding_divide_by_power(product, -output_shift), np.int64) + target.zero_point
+
+
+def _multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
+    """Those of the output and of the gate, in float32."""
+    fine_scale = np.float32(1 / 128) * np.float32(quantization(input_type(call)).scale)
+    with np.errstate(over="ignore"):
+        quotient = fine_scale / np.float32(quantization(call.outputs[0]).scale)
+    return _short_multiplier(quotient), _short_multiplier(fine_scale / np.float32(3 / 32768))
+
+
+def _moved_in_16_bits(call: Call) -> bool:
+    """input scale / output scale is from 2**-9 to less than 2**7, and the input scale about 2**-22 to 2**24"""
+    if input_type(call).dtype == "float32":
+        return True
+    # LiteRT refuses a left shift of the output, and C leaves undefined what 16 bits moved right by 16 are.
+    (_, output_shift), (_, gate_shift) = _multipliers(call)
+    return -15 <= output_shift <= 0 and -15 <= gate_shift <= MOST_LEFT
 
 
 def _gate(fine: Int64Array, multiplier: int, shift: int) -> Int64Array:
@@ -71,4 +86,4 @@ def _truncating_high(a: Int64Array, b: Int64Array) -> Int64Array:
 table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("hard_swish", table, _real)
+OPERATOR = unary_operator("hard_swish", table, _real, _moved_in_16_bits)

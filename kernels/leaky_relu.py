@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from npusim.isa.arithmetic import quantize_multipliers
 from npusim.kernels.lookup import Float32Array, Int64Array, tabulate, unary_operator
 from npusim.kernels.operands import input_type, quantization
 from npusim.kernels.operator import Call
 from npusim.kernels.rectifier import rescale
+from npusim.kernels.rescale import moved_in_32_bits
 
 
 def _alpha(call: Call) -> np.float32:
@@ -22,16 +24,21 @@ def _real(call: Call, x: Float32Array) -> Float32Array:
 def _codes(call: Call, codes: Int64Array) -> Int64Array:
     """Each sign has its own multiplier; scale quotients are float32."""
     source, target = quantization(input_type(call)), quantization(call.outputs[0])
-    input_scale, output_scale = np.float32(source.scale), np.float32(target.scale)
     centred = codes - source.zero_point
-    above = rescale(centred, float(input_scale / output_scale))
-    below = _rescale_signed(centred, float(input_scale * _alpha(call) / output_scale))
+    above, below = (rescale(centred, real) for real in _slopes(call))
     return np.where(centred >= 0, above, below) + target.zero_point
 
 
-def _rescale_signed(values: Int64Array, real: float) -> Int64Array:
-    """A negative slope is a negative multiplier; rounding is symmetric, so the sign may go to the values."""
-    return rescale(-values, -real) if real < 0 else rescale(values, real)
+def _slopes(call: Call) -> tuple[float, float]:
+    """What codes are multiplied by, positive ones and negative ones."""
+    source, target = quantization(input_type(call)), quantization(call.outputs[0])
+    with np.errstate(over="ignore"):
+        scale, output_scale = np.float32(source.scale), np.float32(target.scale)
+        return float(scale / output_scale), float(scale * _alpha(call) / output_scale)
+
+
+def _shifts(call: Call) -> tuple[Int64Array, Int64Array]:
+    return quantize_multipliers(np.abs(_slopes(call)))
 
 
 def _finite_slope(call: Call) -> bool:
@@ -42,4 +49,10 @@ def _finite_slope(call: Call) -> bool:
 table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("leaky_relu", table, _real, _finite_slope)
+OPERATOR = unary_operator(
+    "leaky_relu",
+    table,
+    _real,
+    _finite_slope,
+    moved_in_32_bits("input scale / output scale, also times alpha,", _shifts),
+)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.arithmetic import IntArray, codes_of_reals
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
@@ -21,7 +22,10 @@ from npusim.kernels.vector_lowering import lower_table
 Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]
 
-CodeFunction = Callable[[Call, Int64Array], Int64Array]
+_BEYOND_CODES = (-(1 << 16), 1 << 16)
+"""Steps that lead out of the codes from every zero point."""
+
+CodeFunction = Callable[[Call, Int64Array], IntArray]
 """Output codes, not yet clamped to the output type, of input codes."""
 
 RealFunction = Callable[[Call, Float32Array], Float32Array]
@@ -57,11 +61,15 @@ def tabulate_real(function: RealFunction) -> Table:
     rounded half away from zero.
     """
 
-    def codes_of(call: Call, codes: Int64Array) -> Int64Array:
+    def codes_of(call: Call, codes: Int64Array) -> IntArray:
         source, target = quantization(input_type(call)), quantization(call.outputs[0])
         reals = np.float32(source.scale) * (codes - source.zero_point).astype(np.float32)
         results = function(call, reals) * (np.float32(1) / np.float32(target.scale))
-        return round_half_away(results) + target.zero_point
+        if (
+            call.outputs[0].dtype == "int8"
+        ):  # this kernel clamps real numbers, that for uint8 what became of them
+            results = np.clip(results, *_BEYOND_CODES)
+        return codes_of_reals(results, target.zero_point)
 
     return tabulate(codes_of)
 

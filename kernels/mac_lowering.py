@@ -21,6 +21,7 @@ from npusim.kernels.activation import act_range
 from npusim.kernels.operands import input_type, quantization
 from npusim.kernels.operator import Call
 from npusim.kernels.rescale import convolution_multipliers, fully_connected_multipliers
+from npusim.kernels.weighted_sum import weight_zero
 from npusim.kernels.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
 
 _FINE_CHANNELS = 32
@@ -82,17 +83,12 @@ def _signed(tensor: TensorType) -> int:
     return int(tensor.dtype == "int8")
 
 
-def _weight_zero(call: Call) -> int:
-    weights = call.inputs[1]
-    return 0 if weights is None or weights.dtype == "int8" else quantization(weights).zero_point
-
-
 def _common(call: Call, stage: OutputStage) -> dict[str, Any]:
     """The fields that all tiles of a call share."""
     ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
     return {
         "ifm_zero": quantization(ifm).zero_point,
-        "weight_zero": _weight_zero(call),
+        "weight_zero": weight_zero(call),
         "ofm_zero": quantization(ofm).zero_point,
         "low": stage.low,
         "high": stage.high,
@@ -222,7 +218,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
         window,
         hardware,
         emit,
-        partial(_output_major, weights, _weight_zero(call), stage),
+        partial(_output_major, weights, weight_zero(call), stage),
         partial(_bytes, inner, stage),
     )
     return _images(call, window, make)
@@ -287,7 +283,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
         )
 
     def constants(first: int, last: int) -> Constants:
-        return Constants(stage.parameters(first, last), weights, _weight_zero(call))
+        return Constants(stage.parameters(first, last), weights, weight_zero(call))
 
     def make(ifm: Rows, ofm: Rows) -> Work:
         return Work(
@@ -347,7 +343,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
         channel_step=_channel_step(hardware),
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
         output=Rows(("out", 0), rows, units),
-        constants=partial(_output_major, weights, _weight_zero(call), stage),
+        constants=partial(_output_major, weights, weight_zero(call), stage),
         constant_bytes=partial(_bytes, inner, stage),
         emit=emit,
     )

@@ -20,8 +20,8 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     image: Any = input_value(values)
     ofm, activation = call.outputs[0], call.attributes["activation"]
     if input_type(call).dtype == "float32":
-        return [limit_reals(activation, pooling.combine_windows(image, call, np.maximum, -np.inf))]
-    largest = pooling.combine_windows(image, call, np.maximum, code_range(ofm.dtype)[0])
+        return [limit_reals(activation, pooling.combine_windows(image, call, np.maximum))]
+    largest = pooling.combine_windows(image, call, np.maximum)
     return [clamp(largest, *act_range(activation, ofm), ofm.numpy_dtype)]
 
 
@@ -36,6 +36,7 @@ OPERATOR = Operator(
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,
+    window=pooling.window,
     border=_border,
     lower=lower_max_pool,
     unit="vector",

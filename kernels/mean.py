@@ -14,7 +14,7 @@ from npusim.isa.workload import Workload
 from npusim.kernels import rules
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
-from npusim.kernels.rescale import mean_multiplier, sound_scales
+from npusim.kernels.rescale import Multiplier, mean_multiplier, moved_in_32_bits, sound_scales
 from npusim.kernels.vector_lowering import adjacent_axes, lower_mean
 
 MOST_CODES = 1 << 23
@@ -58,12 +58,16 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     sums = np.asarray(x.sum(axis=axes, dtype=np.int32)) - count * quantization(ifm).zero_point
     codes = requantise(
         sums,
-        *mean_multiplier(ifm, ofm, count),
+        *_multiplier(call),
         quantization(ofm).zero_point,
         *code_range(ofm.dtype),
         ofm.numpy_dtype,
     )
     return [codes.reshape(ofm.shape)]
+
+
+def _multiplier(call: Call) -> Multiplier:
+    return mean_multiplier(input_type(call), call.outputs[0], averaged(call))
 
 
 def _workload(call: Call) -> Workload:
@@ -80,6 +84,7 @@ OPERATOR = Operator(
         _output_shape,
         _count,
         sound_scales,
+        moved_in_32_bits("input scale / output scale", _multiplier),
     ),
     npu_rules=(rules.eight_bit, adjacent_axes),
     reference=_reference,

@@ -11,7 +11,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import broadcast, rules
 from npusim.kernels.operands import elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
-from npusim.kernels.rescale import mul_multiplier
+from npusim.kernels.rescale import Multiplier, moved_in_32_bits, mul_multiplier
 from npusim.kernels.vector_lowering import lower_mul, regular_broadcast
 
 
@@ -20,7 +20,11 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     if types[0].dtype == "float32":
         return broadcast.combine_reals(call, values, np.multiply)
     first, second = (_centred(input_value(values, i), quantization(types[i]).zero_point) for i in (0, 1))
-    return [broadcast.finish_codes(call, first * second, mul_multiplier(*types, call.outputs[0]))]
+    return [broadcast.finish_codes(call, first * second, _multiplier(call))]
+
+
+def _multiplier(call: Call) -> Multiplier:
+    return mul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
 
 
 def _centred(codes: Any, zero_point: int) -> Any:
@@ -31,7 +35,7 @@ def _centred(codes: Any, zero_point: int) -> Any:
 
 OPERATOR = Operator(
     name="mul",
-    rules=broadcast.RULES,
+    rules=(*broadcast.RULES, moved_in_32_bits("input scale * input scale / output scale", _multiplier)),
     npu_rules=(rules.eight_bit, regular_broadcast),
     reference=_reference,
     workload=elementwise,

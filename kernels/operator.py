@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from npusim.isa.tensor import Array, TensorType
 from npusim.isa.workload import Workload
@@ -31,6 +31,13 @@ Rule = Callable[[Call], bool]
 """True when the call keeps the rule. Its docstring is the rule, the error message and the manual."""
 
 
+class SlidingWindow(NamedTuple):
+    """A window that slides over an image: its height and width, and the steps down and right."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Alias:
     """An input or output that is a contiguous part of another tensor: nothing needs to move.
@@ -55,6 +62,8 @@ class Operator:
     unit:      which unit of the NPU that is: "mac", "vector" or "dma".
     alias:     for operators that move nothing when their operands share memory.
     border:    for windows over images: the code that they read outside the first input.
+    window:    for windows over images: their size and stride.
+    defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
     """
 
     name: str
@@ -66,3 +75,5 @@ class Operator:
     unit: Literal["mac", "vector", "dma"] | None = None
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
     border: Callable[[Call], int] | None = None
+    window: Callable[[Call], SlidingWindow] | None = None
+    defined: Callable[[Sequence[Array]], list[Array]] | None = None

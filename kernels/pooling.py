@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.arithmetic import IntArray
 from npusim.isa.workload import Workload
 from npusim.kernels import rules
-from npusim.kernels.activation import known_activation
+from npusim.kernels.activation import activation_in_32_bits, known_activation
 from npusim.kernels.geometry import (
     image_ranks,
     limited,
@@ -23,7 +24,7 @@ from npusim.kernels.geometry import (
     window_shape,
 )
 from npusim.kernels.operands import elementwise, input_type, quantization
-from npusim.kernels.operator import Call, Rule
+from npusim.kernels.operator import Call, Rule, SlidingWindow
 from npusim.kernels.rescale import sound_scales
 
 
@@ -58,6 +59,7 @@ RULES: tuple[Rule, ...] = (
     sound_scales,
     _one_scale,
     known_activation,
+    activation_in_32_bits,
 )
 
 NPU_RULES: tuple[Rule, ...] = (
@@ -69,52 +71,67 @@ NPU_RULES: tuple[Rule, ...] = (
 )
 
 
-def combine_windows(
-    values: NDArray[Any], call: Call, combine: np.ufunc, padding_value: int | float
-) -> NDArray[Any]:
-    """Combine the elements of each window, [n, h, w, c] -> [n, rows, columns, c] of the same dtype.
+def combine_windows(values: NDArray[Any], call: Call, combine: np.ufunc) -> NDArray[Any]:
+    """Combine the elements of each window that lie in the image, [n, h, w, c] -> [n, rows, columns, c], same dtype.
 
-    First along the height, then along the width: as many passes as the sum of the filter's sizes, not their
-    product.
+    First along the height, then along the width. Windows are cut to the image, which may be much smaller than they
+    are; every one sees some of it.
     """
-    padding = ((0, 0), *call.attributes["padding"], (0, 0))
-    result = np.pad(values, padding, constant_values=padding_value)
+    result = values
     for axis in (1, 2):
-        kernel, stride, count = _axis(call, axis)
-        combined = _every(result, axis, 0, stride, count).copy()
-        for start in range(1, kernel):
-            combine(combined, _every(result, axis, start, stride, count), out=combined)
-        result = combined
+        result = _combine(result, axis, *_seen(call, axis), combine)
     return result
+
+
+def _combine(
+    values: NDArray[Any], axis: int, first: IntArray, lengths: IntArray, combine: np.ufunc
+) -> NDArray[Any]:
+    """`lengths` elements from `first` on along an axis, combined, for each window.
+
+    By doubling: what 1, 2, 4, ... elements from each position on combine to. The binary digits of a window's length
+    say which of these make it up, so the passes are as many as digits and not as elements.
+    """
+    values = np.moveaxis(values, axis, 0)
+    result, begun = np.empty((len(first), *values.shape[1:]), values.dtype), np.zeros(len(first), bool)
+    position, doubled = first.copy(), values
+    for digit in range(int(lengths.max()).bit_length()):
+        if digit:
+            half = 1 << (digit - 1)
+            doubled = combine(doubled[:-half], doubled[half:])
+        chosen = (lengths >> digit & 1).astype(bool)
+        fresh, more = chosen & ~begun, chosen & begun
+        result[fresh] = doubled[position[fresh]]
+        result[more] = combine(result[more], doubled[position[more]])
+        begun |= chosen
+        position[chosen] += 1 << digit
+    return np.moveaxis(result, 0, axis)
 
 
 def elements_seen(call: Call) -> NDArray[np.int32]:
     """How many elements of the image each window sees: [rows, columns, 1]."""
-    counts = []
-    for axis in (1, 2):
-        kernel, stride, count = _axis(call, axis)
-        first = np.arange(count) * stride - call.attributes["padding"][axis - 1][0]
-        last = np.minimum(first + kernel, input_type(call).shape[axis])
-        counts.append((last - np.maximum(first, 0)).astype(np.int32))
-    rows, columns = counts
+    rows, columns = (_seen(call, axis)[1].astype(np.int32) for axis in (1, 2))
     seen: NDArray[np.int32] = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
     return seen
 
 
-def _axis(call: Call, axis: int) -> tuple[int, int, int]:
-    """Filter size, stride and output size along axis 1 (height) or 2 (width)."""
+def _seen(call: Call, axis: int) -> tuple[IntArray, IntArray]:
+    """The first element of the image that each window sees along axis 1 (height) or 2 (width), and how many it sees."""
     attributes = call.attributes
-    return attributes["filter"][axis - 1], attributes["strides"][axis - 1], call.outputs[0].shape[axis]
-
-
-def _every(values: NDArray[Any], axis: int, start: int, stride: int, count: int) -> NDArray[Any]:
-    """`count` positions along `axis`, from `start` on in steps of `stride`."""
-    part = [slice(None)] * values.ndim
-    part[axis] = slice(start, start + (count - 1) * stride + 1, stride)
-    return values[tuple(part)]
+    first = np.arange(call.outputs[0].shape[axis]) * attributes["strides"][axis - 1]
+    first -= attributes["padding"][axis - 1][0]
+    last = np.minimum(first + attributes["filter"][axis - 1], input_type(call).shape[axis])
+    first = np.maximum(first, 0)
+    return first, last - first
 
 
 def workload(call: Call) -> Workload:
-    """One elementwise step per element read, windows that overlap counted as often as they do."""
-    height, width = call.attributes["filter"]
-    return elementwise(call, call.outputs[0].elements * int(height * width))
+    """One elementwise step per element of the image read, windows that overlap counted as often as they do."""
+    images, _, _, channels = input_type(call).shape
+    height, width = (int(_seen(call, axis)[1].sum()) for axis in (1, 2))
+    return elementwise(call, images * channels * height * width)
+
+
+def window(call: Call) -> SlidingWindow:
+    """The filter, and its steps."""
+    (height, width), (down, right) = call.attributes["filter"], call.attributes["strides"]
+    return SlidingWindow((height, width), (down, right))

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.arithmetic import requantise, round_half_away
+from npusim.isa.arithmetic import clamp, codes_of_reals, requantise
 from npusim.isa.tensor import Array, Quantization
 from npusim.kernels import rules
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
-from npusim.kernels.rescale import quantize_multiplier_of, sound_scales
+from npusim.kernels.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
 from npusim.kernels.vector_lowering import lower_quantize
 
 
@@ -30,7 +30,7 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     return [
         requantise(
             x.astype(np.int32) - quantization(ifm).zero_point,
-            *quantize_multiplier_of(ifm, ofm),
+            *_multiplier(call),
             quantization(ofm).zero_point,
             *code_range(ofm.dtype),
             ofm.numpy_dtype,
@@ -38,14 +38,16 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     ]
 
 
+def _multiplier(call: Call) -> Multiplier:
+    return quantize_multiplier_of(input_type(call), call.outputs[0])
+
+
 def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
-    """Codes of float32 values: divided in float32, rounded half away from zero; NaN is the smallest code."""
+    """Codes of float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
     low, high = code_range(dtype)
-    with np.errstate(over="ignore"):  # an infinite quotient is clamped like any large one
-        steps = round_half_away(reals / np.float32(target.scale))
-    steps += target.zero_point
-    codes: Array = np.fmin(np.fmax(steps, low), high).astype(dtype)
-    return codes
+    with np.errstate(over="ignore"):  # an infinite quotient is one that int32 cannot hold
+        steps = reals / np.float32(target.scale)
+    return clamp(codes_of_reals(steps, target.zero_point), low, high, dtype)
 
 
 OPERATOR = Operator(
@@ -56,6 +58,7 @@ OPERATOR = Operator(
         rules.same_shape,
         _gives_codes,
         sound_scales,
+        moved_in_32_bits("input scale / output scale", _multiplier),
     ),
     npu_rules=(rules.eight_bit,),
     reference=_reference,

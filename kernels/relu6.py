@@ -6,7 +6,7 @@ import numpy as np
 
 from npusim.kernels.lookup import Float32Array, unary_operator
 from npusim.kernels.operator import Call
-from npusim.kernels.rectifier import tabulate_rectifier
+from npusim.kernels.rectifier import rectifier_rules, tabulate_rectifier
 
 
 def _relu6(call: Call, x: Float32Array) -> Float32Array:
@@ -16,4 +16,4 @@ def _relu6(call: Call, x: Float32Array) -> Float32Array:
 table = tabulate_rectifier(ceiling=6.0)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("relu6", table, _relu6)
+OPERATOR = unary_operator("relu6", table, _relu6, *rectifier_rules(ceiling=6.0))

@@ -6,15 +6,16 @@ once, for references and lowerings alike. Pairs are those of `npusim.isa.arithme
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from npusim.isa.arithmetic import Int64Array, quantize_multiplier, quantize_multipliers
 from npusim.isa.tensor import TensorType
-from npusim.kernels.operands import code_range, quantization
-from npusim.kernels.operator import Call
+from npusim.kernels.operands import code_range, input_type, quantization
+from npusim.kernels.operator import Call, Rule
 
 Multiplier = tuple[int, int]
 """A real factor as (multiplier, shift)."""
@@ -35,6 +36,34 @@ def sound_scales(call: Call) -> bool:
         if any(not low <= zero_point <= high for zero_point in set(scaling.zero_points)):
             return False
     return True
+
+
+MOST_LEFT = 31
+"""Places that 32 bits can move left; C leaves more undefined, and the kernels do what the processor happens to do."""
+
+
+def scaled_only_down(call: Call) -> bool:
+    """twice the larger input scale is less than 2**20 output scales: C leaves undefined how a sum is scaled up"""
+    if input_type(call).dtype == "float32":
+        return True
+    return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0]).output[1] <= 0
+
+
+def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]) -> Rule:
+    """The rule that the shifts of an 8-bit call are defined; `factor` says in words which real numbers they write.
+
+    `multipliers` gives the call's multipliers and shifts: numbers or arrays.
+    """
+
+    def rule(call: Call) -> bool:
+        if input_type(call).dtype == "float32":
+            return True
+        return bool(np.max(multipliers(call)[1]) <= MOST_LEFT)
+
+    rule.__doc__ = (
+        f"{factor} is less than 2**{MOST_LEFT}: C leaves undefined what a larger factor makes of 32 bits"
+    )
+    return rule
 
 
 def convolution_multipliers(
@@ -83,8 +112,9 @@ def add_multipliers(first: TensorType, second: TensorType, ofm: TensorType) -> A
 
 def mul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
     """The rescale of a product of codes: scale * scale / ofm scale, both steps in float32."""
-    product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
-    return quantize_multiplier(float(product / np.float32(quantization(ofm).scale)))
+    with np.errstate(over="ignore"):
+        product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
+        return quantize_multiplier(float(product / np.float32(quantization(ofm).scale)))
 
 
 def quantize_multiplier_of(ifm: TensorType, ofm: TensorType) -> Multiplier:

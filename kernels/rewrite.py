@@ -20,18 +20,28 @@ def fold_padding(
     A pad disappears when all its readers are windows that read the very value outside their image that the pad
     would store there, and the padding is on height and width only.
     """
+    nodes: list[Node | None] = list(graph.nodes)
+    readers: dict[int | None, set[int]] = {}
     for index, node in enumerate(graph.nodes):
-        if node.op != "pad":
+        for operand in node.inputs:
+            readers.setdefault(operand, set()).add(index)
+    outputs = set(graph.outputs)
+    # The last pad first: what read it reads the pad before it then.
+    for index, pad in reversed(list(enumerate(graph.nodes))):
+        found = readers.get(pad.outputs[0]) if pad.op == "pad" else None
+        if not found or pad.outputs[0] in outputs:
             continue
-        readers = [other for other in graph.nodes if node.outputs[0] in other.inputs]
-        folded = [_with_padding(graph, node, reader, operator, call_of, value) for reader in readers]
-        if not readers or node.outputs[0] in graph.outputs or None in folded:
-            continue
-        swapped = dict(zip((id(reader) for reader in readers), folded, strict=True))
-        nodes = (swapped.get(id(other), other) for k, other in enumerate(graph.nodes) if k != index)
-        smaller = replace(graph, nodes=tuple(each for each in nodes if each is not None))
-        return fold_padding(smaller, operator, call_of, value)
-    return graph
+        folded = {
+            reader: _with_padding(graph, pad, node, operator, call_of, value)
+            for reader in found
+            if (node := nodes[reader]) is not None
+        }
+        if None not in folded.values():
+            nodes[index] = None
+            for reader, changed in folded.items():
+                nodes[reader] = changed
+            readers[pad.inputs[0]] = readers[pad.inputs[0]] - {index} | found
+    return replace(graph, nodes=tuple([node for node in nodes if node is not None]))
 
 
 def _with_padding(

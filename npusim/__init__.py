@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from npusim.kernels.graph import Graph
     from npusim.result import RunResult
     from npusim.variants import WhatIf, what_if
+    from npusim.verification import Verification, verify
 
     __version__: str
 
@@ -36,6 +37,7 @@ __all__ = [
     "NpusimError",
     "Program",
     "RunResult",
+    "Verification",
     "WhatIf",
     "__version__",
     "compare",
@@ -46,6 +48,7 @@ __all__ = [
     "run",
     "save_program",
     "simulate",
+    "verify",
     "what_if",
 ]
 
@@ -56,6 +59,7 @@ _HOMES = {
     "NpusimError": "npusim.isa.errors",
     "Program": "npusim.isa.program",
     "RunResult": "npusim.result",
+    "Verification": "npusim.verification",
     "WhatIf": "npusim.variants",
     "compare": "npusim.comparison",
     "compile": "npusim.api",
@@ -65,6 +69,7 @@ _HOMES = {
     "run": "npusim.api",
     "save_program": "npusim.api",
     "simulate": "npusim.api",
+    "verify": "npusim.verification",
     "what_if": "npusim.variants",
 }
 

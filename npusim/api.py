@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from npusim.isa import user_file
 from npusim.isa.errors import CompileError, FormatError, NpusimError, ProgramError
 from npusim.isa.hardware import Hardware
 from npusim.isa.nearest import nearest
@@ -54,8 +55,6 @@ def load_program(path: str | Path) -> Program:
     """The program of a `.npu` file; raises NpusimError for one that is damaged, too new, or breaks a rule."""
     from npusim.isa import container
 
-    if not Path(path).exists():
-        raise NpusimError(f"{path}: no such file")
     return container.load(Path(path))
 
 
@@ -64,14 +63,23 @@ def save_program(program: Program, path: str | Path) -> None:
     from npusim import files
     from npusim.isa import container
 
-    files.write(Path(path), lambda file: file.write(container.dumps(program)))
+    data = container.dumps(program)
+    files.write(Path(path), lambda file: file.write(data))
 
 
-def hardware(name: str | Path) -> Hardware:
-    """The hardware of a preset or of a TOML file; raises NpusimError with every fault listed."""
+def hardware(name: str | Path, settings: Sequence[str] = ()) -> Hardware:
+    """The hardware of a preset or of a TOML file; raises NpusimError with every fault listed.
+
+    settings: changes to it, such as "mac_array.rows=32".
+    """
     from npusim.isa import hardware_file
 
-    return hardware_file.hardware(name)
+    found = hardware_file.hardware(name)
+    if not settings:
+        return found
+    from npusim.settings import changed, parse
+
+    return changed(found, parse(settings))
 
 
 def compile(
@@ -140,8 +148,10 @@ def simulate(
     from npusim import inputs as values
     from npusim.machine import execute
     from npusim.measure import measure
+    from npusim.provenance import Provenance
     from npusim.result import WallTimes
 
+    kind = kind_of_inputs(inputs, timing_only)
     begin = time.perf_counter()
     if hardware is not None:
         program = replace(program, hardware=hardware)
@@ -157,7 +167,16 @@ def simulate(
             progress=progress,
         )
     result = measure(program, execution)
-    return replace(result, wall_s=WallTimes(simulate=time.perf_counter() - begin))
+    return replace(
+        result,
+        wall_s=WallTimes(simulate=time.perf_counter() - begin),
+        provenance=Provenance(seed=seed if kind == "random" else None, inputs=kind),
+    )
+
+
+def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "given", "none"]:
+    """What a run executes: random data, data that was given, or none."""
+    return "none" if timing_only else "random" if inputs is None else "given"
 
 
 def _one_blas_thread() -> AbstractContextManager[object]:
@@ -188,7 +207,22 @@ def run(
     """
     program, wall = prepare(path, hw, effort=effort)
     result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
-    return replace(result, source=_source(path), wall_s=replace(result.wall_s, **wall))
+    from npusim.provenance import of_run
+
+    made = of_run(
+        path,
+        hw,
+        effort=effort,
+        seed=seed,
+        inputs=kind_of_inputs(inputs, timing_only),
+        compiled=is_program(path),
+    )
+    return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
+
+
+def is_program(path: str | Path) -> bool:
+    """Whether a path is that of a compiled program."""
+    return Path(path).is_file() and _is_program(Path(path))
 
 
 def _source(path: str | Path) -> str:
@@ -258,9 +292,9 @@ def _is_program(file: Path) -> bool:
     if file.suffix.lower() == PROGRAM_SUFFIX:
         return True
     try:
-        with file.open("rb") as stream:
+        with user_file.opened(file, user_file.PROGRAM) as stream:
             return stream.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except NpusimError:
         return False  # the reader of models says what is wrong with it
 
 

@@ -93,13 +93,16 @@ def _crossbar_bytes(hardware: Hardware) -> int:
 
 
 def _dma_um2(hardware: Hardware) -> float:
-    """Descriptors, bursts in flight, and the weight decoder: a shifter and an adder for a weight per cycle."""
+    """Descriptors, bursts in flight, the weight decoder: a shifter and an adder for a weight per cycle, and on both
+    sides of the burst buffer a crossbar that brings each byte of the port to any place.
+    """
     um2, dma, dram = _table()["logic_um2"], hardware.dma, hardware.dram
     channel_bits = _table()["structure"]["channel_register_bits"] + 8 * dma.port_bytes_per_cycle
     decoder = dma.decoder_bytes_per_cycle * (um2["shifter_32"] + um2["adder_32"] + 32 * um2["register_bit"])
     in_flight_bits = 8 * dram.outstanding_requests * dram.burst_bytes
     registers = (dma.channels * channel_bits + in_flight_bits) * um2["register_bit"]
-    return float(dma.channels * decoder + registers)
+    crossbars = 2 * 8 * dma.port_bytes_per_cycle**2 * um2["multiplexer_bit"] * (dma.burst_buffer_kib > 0)
+    return float(dma.channels * (decoder + crossbars) + registers)
 
 
 def _front_end_um2(hardware: Hardware) -> float:
@@ -117,7 +120,16 @@ def _memories_mm2(hardware: Hardware) -> dict[str, float]:
             scratchpad.size_kib, scratchpad.banks, scratchpad.port_bytes, hardware, scratchpad.bank_ports
         ),
         "accumulator": _sram_mm2(array.accumulator_kib, banks, PRICED_PORT_BYTES, hardware),
+        "dma": _burst_buffers_mm2(hardware),
     }
+
+
+def _burst_buffers_mm2(hardware: Hardware) -> float:
+    """The two halves of each channel's burst buffer."""
+    dma = hardware.dma
+    if not dma.burst_buffer_kib:
+        return 0.0
+    return dma.channels * _sram_mm2(dma.burst_buffer_kib, 2, dma.port_bytes_per_cycle, hardware)
 
 
 def _sram_mm2(kib: float, banks: int, port_bytes: int, hardware: Hardware, ports: int = 1) -> float:

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim import cli_catalogue, cli_compare, cli_explore, cli_program
+from npusim import cli_catalogue, cli_compare, cli_explore, cli_program, cli_verify
 from npusim.cli_base import (
     EXIT_INTERRUPTED,
     EffortOption,
     Guarded,
+    HardwareList,
     HardwareOption,
-    Model,
     Progress,
+    SetOption,
     ascii_only,
-    check_targets,
-    console,
+    hardware_inputs,
     start_lightly,
 )
 from npusim.isa.errors import NpusimError
+from npusim.terminal import console, say
 
 if TYPE_CHECKING:
     from npusim.files import Writer
@@ -46,7 +47,7 @@ def _show_version(asked: bool) -> None:
     if asked:
         from npusim import __version__
 
-        typer.echo(f"npusim {__version__}")
+        say(f"npusim {__version__}")
         raise typer.Exit
 
 
@@ -62,8 +63,15 @@ def options(
 
 @app.command()
 def run(
-    model: Model,
-    hw: HardwareOption = None,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="A model file, a .npu program, or a built-in model (npusim models); several give a table.",
+        ),
+    ],
+    hw: HardwareList = None,
+    set_: SetOption = None,
     input: Annotated[
         Path | None,
         typer.Option(
@@ -91,19 +99,32 @@ def run(
     ] = False,
     effort: EffortOption = "fast",
 ) -> None:
-    """Compile and execute a model, and print the summary."""
+    """Compile and execute a model, and print the summary; of several models or machines, a table."""
     from npusim import api, files
 
+    machines = hw or [api.DEFAULT_HARDWARE]
+    if len(models) > 1 or len(machines) > 1:
+        from npusim import cli_table
+
+        one = {"--input": input, "--output": output, "--trace": trace, "--what-if": what_if or None}
+        cli_table.run(models, machines, set_ or (), effort, cli_table.Targets(json, csv, report), one)
+        return
+    model = models[0]
+    machine = api.hardware(machines[0], set_ or ()) if hw or set_ else None
     if timing_only and (input or output):
         option = "--input" if input else "--output"
         raise NpusimError(f"{option}: --timing-only executes no data; give one or the other")
     reports = {"--json": json, "--csv": csv, "--trace": trace}
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
     pages = _report_files(report) if report else {}
-    sources = {"MODEL": Path(model), "--input": input, "--hw": Path(hw) if hw else None}
-    check_targets(targets, sources, pages)
+    sources = {"MODEL": Path(model), "--input": input, **hardware_inputs(machines[0])}
+    files.check_outputs(targets, sources, {"--report": (report, [path.name for path in pages])})
     with Progress(f"scheduling {model}") as progress:
-        program, wall = api.prepare(model, hw, effort=effort, progress=progress)
+        program, wall = api.prepare(model, machine, effort=effort, progress=progress)
+    if output:
+        from npusim import npz
+
+        npz.check_repeated(output, program.outputs)
     values = None
     if input:
         from npusim.inputs import read_npz
@@ -114,6 +135,19 @@ def run(
     with Progress(f"simulating {program.name}") as progress:
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
+    if json or report:  # who looks at the summary alone does not wait for digests
+        from npusim.provenance import of_run
+
+        made = of_run(
+            model,
+            machines[0] if hw else None,
+            effort=effort,
+            seed=seed,
+            inputs=api.kind_of_inputs(input, timing_only),
+            settings=set_ or (),
+            compiled=api.is_program(model),
+        )
+        result = replace(result, provenance=made)
     if what_if:
         from npusim.variants import what_if as try_all
 
@@ -125,36 +159,29 @@ def run(
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
         asked = {path: _writer(option, result) for option, path in targets.items()}
-        files.write_all(asked | {path: partial(each.write, result) for path, each in pages.items()})
+        try:
+            files.write_all(asked)
+        finally:
+            files.write_all({path: partial(each.write, result) for path, each in pages.items()}, follow=False)
 
 
 def _report_files(folder: Path) -> dict[Path, ReportFile]:
-    """The files of a report; what it needs must be installed, and the folder must take them."""
-    from npusim.files import require_folder
-    from npusim.reports.page import require_extra
-
-    require_extra("--report")
+    """The files of a report."""
     from npusim.reports.folder import files
 
-    found = {folder / each.name: each for each in files()}
-    require_folder(folder, [path.name for path in found])
-    return found
+    return {folder / each.name: each for each in files()}
 
 
 def _writer(option: str, result: RunResult) -> Writer:
     from npusim import files
 
     if option == "--output":
-        return lambda file: _save_outputs(file, result)
+        from npusim import npz
+
+        return lambda file: npz.write(file, result.outputs)
     from npusim.reports import report
 
     return lambda file: files.text(report(option).render(result))(file)
-
-
-def _save_outputs(file: object, result: RunResult) -> None:
-    import numpy as np
-
-    np.savez(file, **{f"out{i}": array for i, array in enumerate(result.outputs)})  # type: ignore[arg-type]
 
 
 def print_summary(result: RunResult) -> None:
@@ -190,13 +217,14 @@ def demo(hw: HardwareOption = None) -> None:
     lines = [f"Accuracy {right / len(labels):.1%}: {right} of {len(labels)} test images."]
     if len(cycles) == 1:
         lines.append(f"Every inference took {cycles.pop()} cycles.")
-    typer.echo("\n" + " ".join(lines))
+    say("\n" + " ".join(lines))
 
 
 cli_program.register(app)
 cli_catalogue.register(app)
 cli_compare.register(app)
 cli_explore.register(app)
+cli_verify.register(app)
 
 
 def main() -> None:

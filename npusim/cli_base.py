@@ -1,4 +1,4 @@
-"""What all commands share: faults to exit statuses, progress, the console."""
+"""What all commands share: faults to exit statuses, progress, options."""
 
 from __future__ import annotations
 
@@ -6,25 +6,39 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from npusim.isa.errors import NpusimError
+from npusim.isa.printable import printable
+from npusim.terminal import cleaned_streams, say, uncleaned
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-Model = Annotated[
-    str, typer.Argument(help="A model file, a .npu program, or a built-in model (npusim models).")
-]
 HardwareOption = Annotated[
     str | None,
     typer.Option(
         "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
+    ),
+]
+
+HardwareList = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hw",
+        metavar="NAME|FILE",
+        help="A preset (npusim hw list) or a TOML file; several give a table. [default: edge-128]",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a parameter of the hardware, such as mac_array.rows=32; may be repeated.",
     ),
 ]
 
@@ -54,6 +68,18 @@ class Guarded(TyperGroup):
     unless NPUSIM_DEBUG=1 asks for it.
     """
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; everything that it writes to a terminal is cleaned."""
+        with cleaned_streams():
+            return super().main(*args, **extra)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, which takes no option twice that has one value."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and not isinstance(command, TyperGroup):
+            command.parse_args = partial(_parsed_once, command)  # type: ignore[method-assign]
+        return command
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
@@ -79,19 +105,43 @@ class Guarded(TyperGroup):
             raise _internal(fault) from fault
 
 
+def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
+    """Parse the words of a command. Raises NpusimError for an option that is repeated, whose last value would win."""
+    options = {
+        name: each
+        for each in command.params
+        for name in each.opts
+        if getattr(each, "param_type_name", "") == "option"
+    }
+    seen: set[str] = set()
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            break
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        option = options.get(name)
+        if option is None or option.is_flag or option.multiple:
+            continue
+        if option.name in seen:
+            raise NpusimError(f"{name}: is given twice; {command.name} takes one")
+        seen.add(option.name)
+        if word == name:
+            next(words, None)  # its value, whatever it looks like
+    parsed: list[str] = type(command).parse_args(command, ctx, args)
+    return parsed
+
+
 def _drop_output() -> None:
     """What is still buffered for a stdout that takes no more must not complain once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit(status: int, message: str) -> typer.Exit:
-    from npusim.reports.quantities import printable
-
     if os.environ.get(DEBUG_VARIABLE) == "1":
         import traceback
 
         traceback.print_exc()
-    typer.echo(f"npusim: {printable(message)}", err=True)
+    say(f"npusim: {printable(message)}", err=True)
     return typer.Exit(status)
 
 
@@ -103,22 +153,16 @@ def _internal(fault: BaseException) -> typer.Exit:
     )
 
 
-def check_targets(
-    targets: Mapping[str, Path], sources: Mapping[str, Path | None], pages: Iterable[Path] = ()
-) -> None:
-    """Refuse, before the work, what cannot be written or is another file of this command.
+def hardware_inputs(hw: str | None, called: str = "--hw", folder: Path | None = None) -> dict[str, Path]:
+    """The files that a hardware is read from, for `files.check_outputs`; paths are relative to `folder`, if given."""
+    if hw is None:
+        return {}
+    from npusim.isa.hardware_file import sources
 
-    `targets` and `sources` are by option; `pages` are the files in the folder of --report.
-    """
-    from npusim.files import require_writable
-
-    taken = {path.resolve(): option for option, path in sources.items() if path and path.is_file()}
-    for path in targets.values():
-        require_writable(path)
-    for option, path in (*targets.items(), *(("--report", path) for path in pages)):
-        other = taken.setdefault(path.resolve(), option)
-        if other != option and (path.is_file() or not path.exists()):
-            raise NpusimError(f"{option} {path}: is also {other}; give each a file of its own")
+    return {
+        called if i == 0 else f"what {called} extends ({path})": path
+        for i, path in enumerate(sources(hw, folder))
+    }
 
 
 def start_lightly() -> None:
@@ -129,13 +173,6 @@ def start_lightly() -> None:
     """
     gc.set_threshold(50_000)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-
-
-def console() -> Console:
-    """Where results go: stdout, plain where it is not a terminal; nothing in a text is taken for markup."""
-    from rich.console import Console
-
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def ascii_only(file: TextIO) -> bool:
@@ -154,8 +191,8 @@ class Progress:
     INTERVAL_S = 0.1
 
     def __init__(self, what: str, file: TextIO | None = None, clock: Callable[[], float] = time.monotonic):
-        self._what, self._clock = what, clock
-        self._file = sys.stderr if file is None else file
+        self._what, self._clock = printable(what), clock
+        self._file = uncleaned(sys.stderr if file is None else file)
         self._shown = False
         self._next = clock() + self.DELAY_S
 

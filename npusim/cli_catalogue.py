@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.cli_base import HardwareOption, Progress, console
+from npusim.cli_base import HardwareOption, Progress, hardware_inputs
+from npusim.terminal import console, say
 
 if TYPE_CHECKING:
     from npusim.isa.hardware import Hardware
@@ -35,8 +36,7 @@ def capabilities(
     from npusim import api, files, performance
     from npusim.reports import capabilities as report
 
-    if json:
-        files.require_writable(json)
+    files.check_outputs({"--json": json}, hardware_inputs(hw))
     hardware = api.hardware(hw or api.DEFAULT_HARDWARE)
     table = performance.capabilities(lambda model: _reference_run(model, hardware), hardware)
     console().print(report.table(table))
@@ -63,7 +63,9 @@ def _reference_run(model: str, hardware: Hardware) -> ReferenceRun:
 @hw_app.command("list")
 def list_hardware() -> None:
     """The presets."""
+    from npusim.area import area
     from npusim.isa import hardware_file
+    from npusim.reports import quantities as show
     from npusim.reports.columns import columns
 
     presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
@@ -72,6 +74,8 @@ def list_hardware() -> None:
             each.name,
             str(each.macs_per_cycle),
             f"{each.clock_mhz:g} MHz",
+            show.digits(each.tops),
+            show.area(area(each).total),
             f"{each.scratchpad.size_kib} KiB",
             f"{each.dram.bandwidth_gb_per_s:g} GB/s",
             f"{each.host.threads} x {each.host.core}",
@@ -79,8 +83,8 @@ def list_hardware() -> None:
         )
         for each in presets
     ]
-    head = ("preset", "MACs/cycle", "clock", "scratchpad", "DRAM", "host", "process")
-    typer.echo(columns(head, rows, right=(1, 2, 3, 4)))
+    head = ("preset", "MACs/cycle", "clock", "TOPS", "area", "scratchpad", "DRAM", "host", "process")
+    say(columns(head, rows, right=(1, 2, 3, 4, 5, 6)))
 
 
 @hw_app.command("show")
@@ -90,7 +94,7 @@ def show_hardware(
     """Every parameter of a preset or file, as a TOML file."""
     from npusim.isa import hardware_file
 
-    sys.stdout.write(hardware_file.to_toml(hardware_file.hardware(name)))
+    say(hardware_file.to_toml(hardware_file.hardware(name)), end="")
 
 
 @hw_app.command("check")
@@ -101,7 +105,7 @@ def check_hardware(
     from npusim.isa import hardware_file
 
     found = hardware_file.hardware(file)
-    typer.echo(f'{file}: "{found.name}" is a valid hardware description')
+    say(f'{file}: "{found.name}" is a valid hardware description')
 
 
 def models() -> None:
@@ -114,14 +118,14 @@ def models() -> None:
         (each.name, show.count(each.macs), show.count(each.parameters), each.description)
         for each in built_in.MODELS
     ]
-    typer.echo(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
+    say(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
 
 
 def operators() -> None:
     """The operators: what each model format calls them, and where they run."""
     from npusim.reports.operators import table
 
-    typer.echo(table(operator_coverage()))
+    say(table(operator_coverage()))
 
 
 def operator_coverage() -> list[Coverage]:

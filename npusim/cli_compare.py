@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.cli_base import check_targets, console
+from npusim.terminal import console, say
 
 if TYPE_CHECKING:
     from npusim.comparison import Comparison
@@ -60,13 +61,7 @@ def compare(
     targets = {"--json": json, "--csv": csv, "--html": html}
     given = {option: path for option, path in targets.items() if path}
     pages = {option: report / name for option, name in IN_FOLDER.items()} if report else {}
-    if report or html:
-        from npusim.reports.page import require_extra
-
-        require_extra("--report" if report else "--html")
-    if report:
-        files.require_folder(report, IN_FOLDER.values())
-    check_targets(given, {str(path): path for path in runs}, pages.values())
+    files.check_outputs(given, {str(path): path for path in runs}, {"--report": (report, IN_FOLDER.values())})
     comparison = compared(*runs)
     verdicts = conditions.judge(asked, comparison)
     try:
@@ -74,8 +69,10 @@ def compare(
     finally:  # what was computed is kept, even if nobody reads the summary to its end
         if report:
             files.make_folder(report)
-        outputs = [*given.items(), *pages.items()]
-        files.write_all({path: _writer(option, comparison, verdicts) for option, path in outputs})
+        try:
+            files.write_all(_writers(given, comparison, verdicts))
+        finally:
+            files.write_all(_writers(pages, comparison, verdicts), follow=False)
     _exit(verdicts)
 
 
@@ -85,6 +82,12 @@ def _print(comparison: Comparison, verdicts: list[Verdict]) -> None:
     target = console()
     target.print(summary(comparison, verdicts, target.width))
     sys.stdout.flush()
+
+
+def _writers(
+    paths: Mapping[str, Path], comparison: Comparison, verdicts: list[Verdict]
+) -> dict[Path, Writer]:
+    return {path: _writer(option, comparison, verdicts) for option, path in paths.items()}
 
 
 def _writer(option: str, comparison: Comparison, verdicts: list[Verdict]) -> Writer:
@@ -114,5 +117,5 @@ def _exit(verdicts: list[Verdict]) -> None:
     if failed:
         first = f"{failed[0].letter}: {sentence(failed[0])}"
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        typer.echo(f"npusim: --fail-if holds for {first}{more}", err=True)
+        say(f"npusim: --fail-if holds for {first}{more}", err=True)
         raise typer.Exit(EXIT_CONDITION)

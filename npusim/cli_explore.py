@@ -1,15 +1,20 @@
-"""The command that searches hardware spaces: explore."""
+"""The commands about searches of hardware spaces: explore, study."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from npusim.cli_base import SetOption, hardware_inputs
 from npusim.isa.errors import NpusimError
+from npusim.isa.printable import printable
+from npusim.terminal import say
 
 if TYPE_CHECKING:
     from npusim.explore.evaluate import Workload
@@ -35,8 +40,9 @@ class Programs(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("explore")(explore)
+    app.command("study")(redraw)
 
 
 def explore(
@@ -63,6 +69,7 @@ def explore(
         list[str] | None,
         typer.Option(metavar="KEY", help="Instead of the space's objectives; may be repeated."),
     ] = None,
+    set_: SetOption = None,
     programs: Annotated[
         Programs | None,
         typer.Option(help="shared: points that differ in timing, energy or clock execute one program."),
@@ -71,7 +78,24 @@ def explore(
         int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes. [default: all cores]")
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A running Dask cluster that computes the points.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A running Dask cluster that computes the points. Its scheduler and workers run the code of whoever "
+            "reaches them: only in a network that you trust, or with TLS.",
+        ),
+    ] = None,
+    dask_tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F.pem", help="TLS for --dask tls://...: the authority that all must be signed by."
+        ),
+    ] = None,
+    dask_tls_cert: Annotated[
+        Path | None, typer.Option(metavar="F.pem", help="The certificate of this side.")
+    ] = None,
+    dask_tls_key: Annotated[
+        Path | None, typer.Option(metavar="F.pem", help="The key of that certificate.")
     ] = None,
 ) -> None:
     """Search a hardware space; the same command goes on where it was interrupted."""
@@ -89,20 +113,44 @@ def explore(
             "--jobs: the cluster decides with --dask how many processes there are; give one of them"
         )
 
+    if not dask and (dask_tls_ca or dask_tls_cert or dask_tls_key):
+        raise NpusimError(
+            "--dask-tls-ca, --dask-tls-cert, --dask-tls-key: are for --dask, which is not given"
+        )
+
     from npusim.explore.space_file import read_space
 
-    file = read_space(Path(space), overrides)
+    file = _with_settings(read_space(Path(space), overrides), set_ or ())
     if points and file.sampling.kind == "grid":
         raise NpusimError("--points: a grid has all its points; choose another --sampler, such as random")
-    _finish(
-        _search(
-            file,
-            _workloads(models, file, Path(space).parent),
-            study or Path(f"{Path(space).stem}.study"),
-            jobs,
-            dask,
-        )
-    )
+    where = study or Path(f"{Path(space).stem}.study")
+    _check_outputs(where, Path(space), models, file)
+    workloads = _workloads(models, file, Path(space).parent)
+    make_executor = _executor(jobs, dask, dask_tls_ca, dask_tls_cert, dask_tls_key)
+    _finish(_search(file, workloads, where, make_executor))
+
+
+def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile) -> None:
+    """What the search will write into its folder must not be what it reads."""
+    from npusim import files
+    from npusim.explore.tables import names_in
+
+    named = {name: Path(name) if models else space.parent / name for name in models or file.models}
+    inputs = {"SPACE.toml": space, **named, **hardware_inputs(file.extends, "extends", space.parent)}
+    files.check_outputs({}, inputs, {"--study": (study, names_in(study))})
+
+
+def _with_settings(file: SpaceFile, texts: Sequence[str]) -> SpaceFile:
+    """A space whose base hardware has settings; what the space gives itself cannot be set."""
+    if not texts:
+        return file
+    from npusim.settings import OPTION, changed, parse
+
+    settings = parse(texts)
+    given = next((path for path in settings if path in file.space.changed), None)
+    if given:
+        raise NpusimError(f"{OPTION} {given}: the space itself varies or derives it; change it there")
+    return replace(file, space=replace(file.space, base=changed(file.space.base, settings)))
 
 
 def _plain(value: object) -> object:
@@ -126,9 +174,7 @@ def _beside(folder: Path, name: str) -> str | Path:
     return folder / name if (folder / name).is_file() else name
 
 
-def _search(
-    file: SpaceFile, workloads: list[Workload], path: Path, jobs: int | None, dask: str | None
-) -> Study:
+def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executor: MakeExecutor) -> Study:
     from npusim.explore import search
     from npusim.explore.folder import Folder
     from npusim.explore.terminal import Watch
@@ -137,19 +183,51 @@ def _search(
     try:
         with Watch(file.space, sys.stderr, known) as watch:
             return search.explore(
-                workloads, file.space, file.sampling, path, make_executor=_executor(jobs, dask), watch=watch
+                workloads, file.space, file.sampling, path, make_executor=make_executor, watch=watch
             )
     except KeyboardInterrupt:
-        kept = sum(1 for _ in Folder(path).records())
-        typer.echo(f"npusim: {kept} points are in {path}; the same command goes on from there", err=True)
+        _keep(path)
         raise
 
 
-def _executor(jobs: int | None, dask: str | None) -> MakeExecutor:
-    if dask is not None:
-        from npusim.explore.cluster import DaskCluster
+def _keep(path: Path) -> None:
+    """What an interrupted search has found so far, in tables and on its page."""
+    from npusim.explore.study import Study
 
-        return lambda job: DaskCluster(job, dask)
+    study = Study.open(path) if (path / "study.json").is_file() else None
+    if study is None or not study.records:
+        return
+    say(
+        f"npusim: {len(study.records)} points are in {printable(str(path))}, and the same command goes on from "
+        "there; drawing them, Ctrl-C again leaves that to npusim study",
+        err=True,
+    )
+    _finish(study)
+
+
+def redraw(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of a study, as explore wrote it.")
+    ],
+) -> None:
+    """Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished."""
+    from npusim import files
+    from npusim.explore.study import Study
+    from npusim.explore.tables import names_in
+
+    study = Study.open(folder)
+    files.check_outputs({}, {}, {"DIR": (folder, names_in(folder))})
+    _finish(study)
+
+
+def _executor(
+    jobs: int | None, dask: str | None, ca: Path | None, cert: Path | None, key: Path | None
+) -> MakeExecutor:
+    if dask is not None:
+        from npusim.explore.cluster import DaskCluster, tls
+
+        trusted = tls(dask, ca, cert, key)
+        return lambda job: DaskCluster(job, dask, trusted)
     from npusim.explore.executors import executor
 
     return lambda job: executor(job, jobs)
@@ -161,7 +239,7 @@ def _finish(study: Study) -> None:
 
     written = tables.write_tables(study)
     text = terminal.summary(study)
-    typer.echo(f"{text}\n\n{_files(study, written)}")
+    say(f"{text}\n\n{_files(study, written)}")
 
 
 def _files(study: Study, written: list[Path]) -> str:
@@ -172,5 +250,4 @@ def _files(study: Study, written: list[Path]) -> str:
     names += [path.name for path in page]
     fronts = len(written) - len([path for path in written if path.parent == study.path])
     hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
-    without = "" if page else "\nNo page and no figures: pip install 'npusim[report]'"
-    return f"{study.path}: {', '.join(names)}{hardware}{without}"
+    return f"{printable(str(study.path))}: {', '.join(names)}{hardware}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from npusim.cli_base import EffortOption, HardwareOption, Progress
+from npusim.cli_base import EffortOption, HardwareOption, Progress, SetOption, hardware_inputs
 from npusim.isa.errors import NpusimError
+from npusim.terminal import say
 
 
 def register(app: typer.Typer) -> None:
@@ -28,20 +28,22 @@ def compile_model(
     ],
     output: ProgramFile,
     hw: HardwareOption = None,
+    set_: SetOption = None,
     effort: EffortOption = "fast",
 ) -> None:
     """Compile a model to a program that `npusim run` executes."""
     from npusim import api, files
 
-    files.require_writable(output)
+    files.check_outputs({"-o": output}, {"MODEL": Path(model), **hardware_inputs(hw)})
     api.schedules_of_effort(effort)
+    machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
     graph = api.load(model)
     with Progress(f"scheduling {graph.name}") as progress:
-        program = api.compile(graph, hw or api.DEFAULT_HARDWARE, effort=effort, progress=progress)
+        program = api.compile(graph, machine, effort=effort, progress=progress)
     api.save_program(program, output)
     from npusim.reports import quantities as show
 
-    typer.echo(
+    say(
         f"{show.printable(str(output))}: {show.printable(program.name)} for {program.hardware.name}, "
         f"{show.plural(program.instructions, 'instruction')}, {show.size(len(program.constants))} constants, "
         f"{show.size(program.scratchpad_peak_bytes)} scratchpad, {show.size(program.dram_size_bytes)} DRAM"
@@ -54,15 +56,10 @@ def assemble(
 ) -> None:
     """Turn assembly into a program."""
     from npusim import api, files
-    from npusim.isa import assembly
+    from npusim.isa import assembly, user_file
 
-    files.require_writable(output)
-    try:
-        text = source.read_text("utf-8")
-    except OSError as fault:
-        raise NpusimError(f"{source}: cannot be read: {fault.strerror}") from None
-    except UnicodeDecodeError as fault:
-        raise NpusimError(f"{source}: not UTF-8 text at byte {fault.start}") from None
+    files.check_outputs({"-o": output}, {"P.asm": source})
+    text = user_file.text(source, user_file.ASSEMBLY)
     try:
         program = assembly.assemble(text)
     except NpusimError as fault:
@@ -80,10 +77,9 @@ def disassemble(
     from npusim import api, files
     from npusim.isa import assembly
 
-    if output:
-        files.require_writable(output)
+    files.check_outputs({"-o": output}, {"P.npu": program})
     text = assembly.disassemble(api.load_program(program))
     if output:
         files.write(output, files.text(text))
     else:
-        sys.stdout.write(text)
+        say(text, end="")

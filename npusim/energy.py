@@ -126,6 +126,10 @@ def prices(hardware: Hardware) -> Mapping[str, float]:
         "scratchpad_read_byte": read,
         "scratchpad_write_byte": write,
         "noc_byte": wire * table["terms"]["dram_port_mm"],
+        # One of the two halves of the buffer, in and out.
+        "burst_buffer_byte": sum(
+            _sram_pj_per_byte(hardware.dma.burst_buffer_kib / 2, PRICED_PORT_BYTES, hardware)
+        ),
     }
     dram = _dram_row(hardware)
     off_chip = {
@@ -201,6 +205,7 @@ def _leakage_mw(hardware: Hardware) -> dict[str, float]:
         "output_stage": lane * hardware.mac_array.output_lanes,
         "vector": lane * hardware.vector.lanes,
         "scratchpad": sram * hardware.scratchpad.size_kib,
+        "interconnect": sram * hardware.dma.channels * hardware.dma.burst_buffer_kib,
     }
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from npusim.isa.errors import NpusimError, SimulationError
+from npusim import npz
+from npusim.isa.errors import SimulationError
 from npusim.isa.nearest import nearest
 from npusim.isa.program import Placement
 from npusim.isa.tensor import Array, TensorType
@@ -62,21 +64,12 @@ def read_npz(path: Path, placements: Sequence[Placement]) -> list[Array]:
 
     Names are checked before any array is read, and no pickled object is ever loaded.
     """
-    if not path.exists():
-        raise NpusimError(f"{path}: no such file")
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise SimulationError("is a single array; inputs are an npz file with a key per input")
-        with archive:
-            keys = _keys(placements, archive.files)
-            return [_checked(place, archive[key], key) for place, key in zip(placements, keys, strict=True)]
-    except NpusimError as fault:
-        raise SimulationError(f"{path}: {fault}") from None
-    except OSError as fault:
-        raise NpusimError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
-    except Exception as fault:  # a damaged archive makes zipfile, zlib and numpy raise nearly anything
-        raise NpusimError(f"{path}: not a readable npz file of plain arrays: {_one_line(fault)}") from fault
+    with npz.opened(path, sum(place.type.size_bytes for place in placements)) as archive:
+        keys = _keys(placements, archive.keys)
+        return [
+            _checked(place, archive.array(key, partial(_require_type, place, key)), key)
+            for place, key in zip(placements, keys, strict=True)
+        ]
 
 
 def _keys(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
@@ -112,16 +105,19 @@ def _keys(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
 
 def _checked(place: Placement, value: ArrayLike, key: str) -> Array:
     """The value as a contiguous little-endian array of the wanted type and shape."""
-    wanted = place.type
     array: Array = np.asarray(value)
+    _require_type(place, key, array.dtype, array.shape)
+    return np.ascontiguousarray(array, place.type.numpy_dtype).reshape(place.type.shape)
+
+
+def _require_type(place: Placement, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Raise SimulationError unless values of this element type and shape are what the input takes."""
+    wanted = place.type
     where = f"input {_quoted(place.name)}" + (f" ({key})" if key != place.name else "")
-    if array.dtype.newbyteorder("<") != wanted.numpy_dtype.newbyteorder("<"):
-        raise SimulationError(
-            f"{where}: values of {array.dtype}, the model takes {wanted.dtype}{_codes(wanted)}"
-        )
-    if array.shape != wanted.shape:
-        raise SimulationError(f"{where}: shape {list(array.shape)}, the model takes {list(wanted.shape)}")
-    return np.ascontiguousarray(array, wanted.numpy_dtype).reshape(wanted.shape)
+    if dtype.newbyteorder("<") != wanted.numpy_dtype.newbyteorder("<"):
+        raise SimulationError(f"{where}: values of {dtype}, the model takes {wanted.dtype}{_codes(wanted)}")
+    if shape != wanted.shape:
+        raise SimulationError(f"{where}: shape {list(shape)}, the model takes {list(wanted.shape)}")
 
 
 def _codes(wanted: TensorType) -> str:
@@ -145,7 +141,3 @@ def _count(placements: Sequence[Placement]) -> str:
 
 def _quoted(name: str) -> str:
     return f'"{name}"'
-
-
-def _one_line(fault: Exception) -> str:
-    return " ".join(str(fault).split()) or type(fault).__name__

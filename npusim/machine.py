@@ -33,7 +33,7 @@ from npusim.isa.program import Program
 from npusim.isa.table import decode_all
 from npusim.isa.tensor import Array
 from npusim.isa.validate import validate
-from npusim.pacing import Beats, pace
+from npusim.pacing import pace
 from npusim.trace import INSTRUCTION_FETCH, Execution, Trace
 
 Progress = Callable[[int, int], None]
@@ -67,7 +67,7 @@ def execute(
         memory.store_inputs(inputs)
     machine = _Machine(program, instructions, hardware or program.hardware, memory, progress)
     machine.run()
-    outputs = None if memory is None else tuple(memory.load(place) for place in program.outputs)
+    outputs = None if memory is None else memory.load_each(program.outputs)
     return machine.result(outputs)
 
 
@@ -234,16 +234,15 @@ class _Machine:
             )
             if not write:
                 yield env.timeout(max(self.port.timing.latency_cycles, landed - int(env.now)))
-        rest = 0 if cost.run_bytes else begin + cost.cycles - int(env.now)
+        rest = 0 if cost.beats else begin + cost.cycles - int(env.now)
         if rest > 0:
             yield env.timeout(rest)
 
     def _pace(self, cost: Cost, region: Region, write: bool, begin: int) -> Pace:
         """What the scratchpad side of a transfer that began in cycle `begin` asks of the DRAM side."""
-        if not cost.run_bytes:
+        if cost.beats is None:
             return UNPACED
-        beats = Beats(cost.run_bytes, self.hardware.dma.port_bytes_per_cycle, cost.setup_cycles)
-        asked = pace(region, write, beats, self.port.timing)
+        asked = pace(region, write, cost.beats, cost.setup_cycles, self.port.timing)
         if asked.not_before is None:
             return asked
         return Pace(not_before=[begin + cycles for cycles in asked.not_before])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from npusim import timeline
 from npusim.energy import energy, floor_mw
+from npusim.isa.instruction import UNIT_NAMES
 from npusim.isa.program import Program
+from npusim.isa.table import decode_all
 from npusim.performance import performance_info
 from npusim.power import WINDOWS_US, accumulated, host_work, layer_energy_uj, moving_pj, window_cycles
 from npusim.result import (
@@ -70,6 +73,7 @@ def layer_results(program: Program, execution: Execution, accounts: Accounts) ->
     spans = timeline.layer_spans(program, execution.trace)
     energy_uj = np.sum([*layer_energy_uj(program, execution).values()], axis=0).tolist()
     reasons = dict(zip(program.layer_of[host.positions].tolist(), host.reasons, strict=True))
+    tiles = _tiles(program)
     results = []
     for i, (layer, account) in enumerate(zip(program.layers, accounts.layers, strict=True)):
         actions = execution.layer_actions[i]
@@ -80,7 +84,14 @@ def layer_results(program: Program, execution: Execution, accounts: Accounts) ->
                 name=layer.name,
                 op=layer.op,
                 unit=layer.unit,
+                input_shapes=layer.input_shapes,
+                output_shapes=layer.output_shapes,
+                kernel=layer.kernel,
+                stride=layer.stride,
+                tile=tiles[i].largest,
+                dataflow="+".join(sorted(tiles[i].dataflows)),
                 cycles=cycles[i],
+                time_us=hardware.us_of_cycles(cycles[i]),
                 macs=layer.workload.macs,
                 utilization=_share(on_array, cycles[i] * hardware.macs_per_cycle),
                 bytes=actions.get("dram_read_byte", 0) + actions.get("dram_write_byte", 0),
@@ -94,6 +105,27 @@ def layer_results(program: Program, execution: Execution, accounts: Accounts) ->
             )
         )
     return tuple(results)
+
+
+class _Tiles(NamedTuple):
+    """How a layer is cut: the largest tile on its unit, and the dataflows of all of them."""
+
+    largest: tuple[int, ...]
+    dataflows: frozenset[str]
+
+
+def _tiles(program: Program) -> list[_Tiles]:
+    """The tiles of each layer, read off its instructions: a program file has them as the compiler does."""
+    on_unit: dict[int, set[tuple[tuple[int, ...], str]]] = {}
+    for instruction, layer in zip(decode_all(program.code), program.layer_of.tolist(), strict=True):
+        if instruction.tile and UNIT_NAMES[instruction.unit] == program.layers[layer].unit:
+            on_unit.setdefault(layer, set()).add((instruction.tile, instruction.dataflow))
+    found = []
+    for layer in range(len(program.layers)):
+        tiles = on_unit.get(layer, set())
+        largest = max((tile for tile, _ in tiles), key=lambda tile: (prod(tile), tile), default=())
+        found.append(_Tiles(largest, frozenset(dataflow for _, dataflow in tiles if dataflow)))
+    return found
 
 
 def _power(program: Program, execution: Execution, energy_uj: float) -> Power:

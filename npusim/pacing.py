@@ -1,7 +1,7 @@
 """How the two sides of a transfer wait for each other: beats at the scratchpad port, bursts at the DRAM port.
 
-A beat moves up to `port_bytes` that are contiguous in source and target, one per cycle. A burst is handed over
-whole: a beat on the way in waits for the last burst that it needs, a burst on the way out until its last beat
+What a beat moves, and how blocks pass a burst buffer, is in `npusim.isa.beats`. A burst is handed over whole: a
+beat on the way in waits for the last burst that it needs, a burst on the way out until its last beat
 has been read. One burst may take `slack` cycles at the scratchpad port, its beats and two for runs that begin
 or end in it. They are part of what the transfer waits anyway: reads of the scratchpad begin that much before
 the end of the setup, and a burst from the DRAM is handed over that much before its latency has passed. So the
@@ -12,32 +12,24 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import ceil, floor
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.dram import UNPACED, DramTiming, Pace, run_starts
+from npusim.isa.beats import Beats
 from npusim.isa.instruction import Region
 
 
-class Beats(NamedTuple):
-    """The scratchpad side: bytes that are contiguous in source and target, bytes of the port, cycles of the setup."""
-
-    run_bytes: int
-    port_bytes: int
-    setup_cycles: int
-
-
 @lru_cache(maxsize=65536)
-def pace(region: Region, write: bool, beats: Beats, timing: DramTiming) -> Pace:
+def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: DramTiming) -> Pace:
     """The pace of a transfer; UNPACED where the DRAM side surely is the slower one, burst by burst. The cycles of
     `not_before` count from the start of the transfer.
     """
-    slack = slack_cycles(beats.port_bytes, timing)
-    waits = beats.setup_cycles if write else timing.latency_cycles
+    slack = slack_cycles(beats.walk.port_bytes, timing)
+    waits = setup_cycles if write else timing.latency_cycles
     # With runs at least as long as a burst no more than two of them meet in one, and it has `slack` beats at most.
-    long_runs = beats.run_bytes >= min(timing.burst_bytes, region.size_bytes)
+    long_runs = not beats.buffered and beats.walk.run_bytes >= min(timing.burst_bytes, region.size_bytes)
     if long_runs and waits >= slack and floor(timing.burst_cycles) >= slack:
         return UNPACED
     early = max(waits - slack, 0)
@@ -48,10 +40,9 @@ def pace(region: Region, write: bool, beats: Beats, timing: DramTiming) -> Pace:
     position = np.arange(len(grants)) - np.repeat(first, counts) + 1
     if write:
         left = np.repeat(counts, counts) - position + 1
-        ends = early + begun + _cycles(left, timing)
+        ends = early + beats.drained(begun) + _cycles(left, timing)
         return Pace(not_before=np.maximum.reduceat(ends, first).tolist())
-    to_come = begun[-1] - np.concatenate(([0], ended[:-1]))
-    landings = _cycles(position, timing) + early + to_come
+    landings = _cycles(position, timing) + early + beats.left(np.concatenate(([0], ended[:-1])))
     return Pace(landing=np.maximum.reduceat(landings, first).tolist())
 
 
@@ -74,12 +65,8 @@ def _beats_of_bursts(
     counts = last - first + 1
     run = np.repeat(np.arange(len(starts)), counts)
     burst = first[run] + np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
-    passed = np.minimum((burst + 1) * timing.burst_bytes - starts[run], length)
-    per_piece = -(-beats.run_bytes // beats.port_bytes)
-    whole, rest = np.divmod(passed, beats.run_bytes)
-    before = run * (length // beats.run_bytes) + whole
-    ended = before * per_piece + rest // beats.port_bytes
-    begun = before * per_piece + -(-rest // beats.port_bytes)
+    passed = run * length + np.minimum((burst + 1) * timing.burst_bytes - starts[run], length)
     # A burst that consecutive runs share is one burst.
     kept = np.flatnonzero(np.diff(burst, append=-1))
-    return begun[kept], ended[kept], burst[kept] // (timing.grant_bytes // timing.burst_bytes)
+    begun, ended = beats.walk.passed(passed[kept])
+    return begun, ended, burst[kept] // (timing.grant_bytes // timing.burst_bytes)

@@ -5,8 +5,8 @@ Numbers are defined where they are held, below; `npusim.measure` computes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from npusim.frame import frame
 from npusim.isa.hardware import Hardware
 from npusim.isa.program import Program
 from npusim.isa.tensor import Array
+from npusim.provenance import Provenance
 from npusim.timeline import BusyCycles
 from npusim.trace import Execution
 
@@ -101,6 +102,18 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
+class Tops:
+    """Operations per second in 10^12; a multiply-accumulate is two.
+
+    peak:    of the full MAC array, whatever the model.
+    reached: of the layers on the MAC array, over the latency of the run.
+    """
+
+    peak: float
+    reached: float
+
+
+@dataclass(frozen=True, slots=True)
 class DramBytes:
     """Bytes through the DRAM port in whole bursts: data read, data written, instructions fetched."""
 
@@ -118,12 +131,23 @@ class WallTimes:
     simulate: float | None = None
 
 
+def sizes_text(sizes: Sequence[int]) -> str:
+    """Sizes as people write them: "1x224x224x3"; a scalar has none."""
+    return "x".join(map(str, sizes))
+
+
 @dataclass(frozen=True, slots=True)
 class LayerResult:
     """One operator of the model.
 
+    input_shapes, output_shapes: of its operands that are no constants, and of its results.
+    kernel, stride: height and width of a window over an image, and its steps; else empty.
+    tile:        sizes of the largest part of the result that one instruction computes; empty off the NPU.
+    dataflow:    "weight_stationary", "output_stationary" or "depthwise", joined by "+" where tiles differ; of layers
+                 on the MAC array.
     unit:        "mac", "vector", "dma", "host", or "none" for an operator that costs nothing.
     cycles:      its part of the run (`npusim.timeline.layer_cycles`); the layers add up to the total.
+    time_us:     cycles in microseconds.
     macs:        multiply-accumulates.
     utilization: macs / (cycles * multipliers of the array), 0 to 1, of layers on the MAC array; else 0.
     bytes:       DRAM traffic of its instructions, in whole bursts.
@@ -140,7 +164,14 @@ class LayerResult:
     name: str
     op: str
     unit: str
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shapes: tuple[tuple[int, ...], ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    tile: tuple[int, ...]
+    dataflow: str
     cycles: int
+    time_us: float
     macs: int
     utilization: float
     bytes: int
@@ -155,28 +186,34 @@ class LayerResult:
     def to_dict(self) -> dict[str, Any]:
         """The layer in the JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {"lost_cycles": dict(self.lost_cycles)}
+        shapes = {name: [list(shape) for shape in plain[name]] for name in ("input_shapes", "output_shapes")}
+        sizes = {name: list(plain[name]) for name in ("kernel", "stride", "tile")}
+        return plain | shapes | sizes | {"lost_cycles": dict(self.lost_cycles)}
 
     def to_row(self) -> dict[str, Any]:
-        """The layer in a table: a column for every cause of losses, "lost_" and its name."""
+        """The layer in a table: sizes as text, "1x224x224x3"; columns "lost_..." for causes of losses."""
         from npusim.losses import CAUSES
 
         row = self.to_dict()
         lost = row.pop("lost_cycles")
-        return row | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
+        shapes = {name: " ".join(map(sizes_text, row[name])) for name in ("input_shapes", "output_shapes")}
+        sizes = {name: sizes_text(row[name]) for name in ("kernel", "stride", "tile")}
+        return row | shapes | sizes | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """One execution of a program.
 
-    outputs:    one array per model output, by position; empty when no data was executed (timing only).
+    outputs:    one array per model output, by position; empty when no data was executed (timing only). Outputs that
+                are the same bytes, such as a tensor named twice, share them and are read-only.
     latency_ms: cycles / clock.
     macs:       multiply-accumulates of the network, whoever computes them.
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
     scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
     program, execution: what ran and its timeline, for reports.
     source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
+    provenance:  how it came about: command, effort, seed, digest of the model.
     variants:    what a change of each hardware parameter would bring, where somebody asked.
     """
 
@@ -195,6 +232,7 @@ class RunResult:
     execution: Execution
     source: str | None = None
     variants: WhatIf | None = None
+    provenance: Provenance = field(default_factory=Provenance)
 
     @property
     def model(self) -> str:
@@ -235,6 +273,11 @@ class RunResult:
         """Inferences per second, one after the other."""
         return 1e3 / self.latency_ms if self.latency_ms else 0.0
 
+    @property
+    def tops(self) -> Tops:
+        """Operations per second, what the array can do and what this run did."""
+        return Tops(self.hardware.tops, self.hardware.tops * self.mac_utilization)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
         from npusim import __version__
@@ -252,6 +295,7 @@ class RunResult:
             "edp_uj_ms": float(self.energy_uj) * self.latency_ms,
             "power_mw": self.power_mw.to_dict(),
             "area_mm2": area(self.hardware).to_dict(),
+            "tops": asdict(self.tops),
             "macs": self.macs,
             "mac_utilization": self.mac_utilization,
             "lower_bound_cycles": self.lower_bound.cycles,
@@ -264,6 +308,7 @@ class RunResult:
             "performance_info": asdict(self.performance_info),
             "layers": [layer.to_dict() for layer in self.layers],
             **({"what_if": self.variants.to_list()} if self.variants else {}),
+            "provenance": self.provenance.to_dict(self.hardware),
             "wall_s": asdict(self.wall_s),
         }
 
@@ -278,12 +323,12 @@ class RunResult:
         return what_if_result(self, jobs)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The layers as a table, a row per layer; needs the extra `npusim[pandas]`."""
+        """The layers as a table, a row per layer."""
         table = frame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
 
     def plot_roofline(self) -> Figure:
-        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure, needs `npusim[report]`."""
+        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure."""
         return _figure("roofline", self)
 
     def plot_timeline(self) -> Figure:

@@ -16,11 +16,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from npusim.isa import user_file
 from npusim.isa.errors import NpusimError
 from npusim.losses import CAUSES
 from npusim.result import SCHEMA_VERSION
 
-LARGEST_FILE_BYTES = 1 << 28
 LONGEST_VALUE = 40
 
 # Beyond these no run gets, and differences and percentages of them are finite.
@@ -163,17 +163,7 @@ class ResultFile:
 
 def read(path: str | Path) -> ResultFile:
     """The run of a result file. Raises NpusimError that says what is wrong with it."""
-    file = Path(path)
-    try:
-        if file.is_file() and file.stat().st_size > LARGEST_FILE_BYTES:
-            raise NpusimError(f"{path}: larger than {LARGEST_FILE_BYTES} bytes, not a result file")
-        text = file.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise NpusimError(f"{path}: no such file") from None
-    except OSError as fault:
-        raise NpusimError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    except UnicodeDecodeError:
-        raise NpusimError(f"{path}: not a result file; npusim run MODEL --json F writes one") from None
+    text = user_file.text(path, user_file.RESULT)
     return parse(text, str(path))
 
 

@@ -78,7 +78,7 @@ class WhatIf:
         return [asdict(each) for each in self.variants]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The variants as a table, a row each; needs the extra `npusim[pandas]`."""
+        """The variants as a table, a row each."""
         return frame(self.to_list())
 
     def __repr__(self) -> str:

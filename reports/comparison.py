@@ -7,17 +7,19 @@ from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from npusim.reports import comparison_cells as cells
 from npusim.reports import quantities as show
-from npusim.reports.names import COMPONENT_NAMES, main_name
+from npusim.reports.layer_names import PLAIN_CUT, short_names
+from npusim.reports.names import COMPONENT_NAMES
 from npusim.reports.terminal import WIDEST
+from npusim.terminal import console
 
 if TYPE_CHECKING:
-    from npusim.comparison import Comparison, LayerRow, Row
+    from npusim.comparison import Comparison, HardwareRow, LayerRow, Row
     from npusim.conditions import Verdict
 
 NARROWEST = 40
@@ -33,7 +35,7 @@ _GAP = 2
 def render(comparison: Comparison, verdicts: Sequence[Verdict] = (), width: int = 80) -> str:
     """The comparison as plain text, without colours."""
     file = StringIO()
-    Console(file=file, width=width, color_system=None, force_terminal=False).print(
+    console(file, width=width, color_system=None, force_terminal=False).print(
         summary(comparison, verdicts, width)
     )
     return file.getvalue()
@@ -45,7 +47,8 @@ def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> 
     return Group(
         *_heading(comparison, width),
         *_headline(comparison, width),
-        *_hardware(comparison, width),
+        *_differences("Hardware", comparison.hardware, comparison, width),
+        *(_differences("Made", made, comparison, width) if (made := comparison.provenance) else ()),
         *_losses(comparison, width),
         *_rows("Energy, by component", comparison, _components(comparison), width),
         *_layers(comparison, width),
@@ -153,13 +156,14 @@ def _chunks(runs: Sequence[int], most: int) -> Iterable[Sequence[int]]:
     return (runs[at : at + step] for at in range(0, len(runs), step))
 
 
-def _hardware(comparison: Comparison, width: int) -> Iterable[RenderableType]:
-    rows = comparison.hardware
+def _differences(
+    title: str, rows: Sequence[HardwareRow], comparison: Comparison, width: int
+) -> Iterable[RenderableType]:
     yield Text("")
     if not rows:
-        yield Text("Hardware: the same", style="bold")
+        yield Text(f"{title}: the same", style="bold")
         return
-    yield Text(f"Hardware, {show.plural(len(rows), 'difference')}", style="bold")
+    yield Text(f"{title}, {show.plural(len(rows), 'difference')}", style="bold")
     texts = {
         row.path: [show.shortened(cells.plain(value), 20) for value in row.values]
         for row in rows[:MOST_HARDWARE_ROWS]
@@ -200,7 +204,8 @@ def _layers(comparison: Comparison, width: int) -> Iterable[RenderableType]:
     yield Text(f"Layers by change of {unit}: {some} changed{most}", style="bold")
     if len(comparison.runs) > 2:
         longest = max(12, width - 46)
-        lines = [_Line(show.shortened(main_name(row.name), longest), row.cost) for row in shown]
+        names = short_names([row.name for row in shown], longest, PLAIN_CUT)
+        lines = [_Line(name, row.cost) for name, row in zip(names, shown, strict=True)]
         yield from _table(comparison, lines, width)
     else:
         yield _pair(shown, comparison, width)
@@ -225,7 +230,7 @@ def _pair(rows: Sequence[LayerRow], comparison: Comparison, width: int) -> Rende
         if width - sum(column.width + 1 for column in columns) < LEAST_NAME:
             columns = [column for column in columns if column.optional != step]
     room = max(width - sum(column.width + 1 for column in columns) - 2, 8)
-    names = [Text("  " + show.shortened(main_name(row.name), room)) for row in rows]
+    names = [Text(f"  {name}") for name in short_names([row.name for row in rows], room, PLAIN_CUT)]
     columns.insert(0, _Column("  layer", names))
     grid = Table.grid(padding=(0, 1))
     for column in columns:

@@ -29,6 +29,8 @@ _VALUES: Mapping[str, Callable[[float], str]] = {
     "share": show.percent,
     "ratio": show.ratio,
     "bytes": show.size,
+    "area_mm2": show.area,
+    "tops": show.digits,
 }
 
 Judgement = Literal["better", "worse", "same", "other"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-from io import StringIO
 from math import isfinite
 from typing import TYPE_CHECKING, Any
+
+from npusim.csv_text import csv_text
 
 if TYPE_CHECKING:
     from npusim.comparison import Comparison, LayerRow
@@ -17,11 +17,8 @@ PER_RUN = ("cycles", "energy_uj", "bytes", "utilization", "lower_bound_cycles", 
 def render(comparison: Comparison) -> str:
     """The CSV text with a line of column names; a layer that a run does not have leaves its columns empty."""
     rows = [_row(layer, comparison.letters.lower()) for layer in comparison.layers]
-    file = StringIO()
-    writer = csv.DictWriter(file, list(_columns(comparison)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+    names = _columns(comparison)
+    return csv_text(names, ([row.get(name) for name in names] for row in rows))
 
 
 def _columns(comparison: Comparison) -> list[str]:

@@ -9,7 +9,8 @@ from npusim.losses import CAUSES
 from npusim.reports import comparison_cells as cells
 from npusim.reports import quantities as show
 from npusim.reports.comparison import sentence
-from npusim.reports.names import CAUSE_COLOURS, COMPONENT_COLOURS, COMPONENT_NAMES, main_name
+from npusim.reports.layer_names import short_names
+from npusim.reports.names import CAUSE_COLOURS, COMPONENT_COLOURS, COMPONENT_NAMES
 from npusim.reports.page import page
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ def render(comparison: Comparison, verdicts: Sequence[Verdict] = ()) -> str:
         loss_bars=_bars(comparison, losses, total),
         energy=energy,
         energy_bars=_bars(comparison, energy, comparison.value("energy_uj.total")),
-        layers=[_layer(row, comparison) for row in comparison.layers],
+        layers=_layers(comparison),
         hardware=[(row.path, [cells.plain(value) for value in row.values]) for row in comparison.hardware],
+        made=[(row.path, [cells.plain(value) for value in row.values]) for row in comparison.provenance],
         verdicts=[(verdict, sentence(verdict)) for verdict in verdicts],
     )
 
@@ -159,9 +161,14 @@ def _bars(comparison: Comparison, lines: Sequence[Line], total: Row) -> list[Bar
     return bars
 
 
-def _layer(row: LayerRow, comparison: Comparison) -> LayerLine:
+def _layers(comparison: Comparison) -> list[LayerLine]:
+    names = short_names([row.name for row in comparison.layers], LONGEST_NAME)
+    return [_layer(name, row, comparison) for name, row in zip(names, comparison.layers, strict=True)]
+
+
+def _layer(name: str, row: LayerRow, comparison: Comparison) -> LayerLine:
     return LayerLine(
-        name=show.shortened(main_name(row.name), LONGEST_NAME),
+        name=name,
         full_name=row.name,
         op=row.op,
         cost=_cells(row.cost),

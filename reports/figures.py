@@ -1,4 +1,4 @@
-"""Figures of a run for papers, slides and notebooks, with matplotlib: `npusim[report]`.
+"""Figures of a run for papers, slides and notebooks, with matplotlib.
 
 Each function takes a result and returns a matplotlib Figure that belongs to nobody: it is not registered with
 pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
@@ -6,6 +6,7 @@ pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.errors import NpusimError
 from npusim.isa.instruction import Unit
 from npusim.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
 from npusim.reports import quantities as show
 from npusim.reports import series
 from npusim.reports.filling import Items, patches
+from npusim.reports.layer_names import short_names
 from npusim.reports.names import (
     BOUND_NAMES,
     CAUSE_COLOURS,
@@ -29,7 +30,6 @@ from npusim.reports.names import (
     COMPONENT_NAMES,
     RESOURCE_COLOURS,
     TRACK_NAMES,
-    main_name,
 )
 from npusim.timeline import DMA_UNITS, scratchpad_use
 
@@ -81,13 +81,9 @@ _STYLE: Any = {
 
 
 def styled() -> AbstractContextManager[object]:
-    """The style of all figures, for making them and for saving them; raises NpusimError without matplotlib."""
-    try:
-        from matplotlib import rc_context
-    except ImportError as fault:
-        raise NpusimError(
-            "figures need matplotlib, which is not installed: pip install 'npusim[report]'"
-        ) from fault
+    """The style of all figures, for making them and for saving them."""
+    from matplotlib import rc_context
+
     return rc_context(_STYLE)
 
 
@@ -104,7 +100,7 @@ def _in_style(draw: Drawing) -> Drawing:
 def roofline(result: RunResult) -> Figure:
     """The layers of the MAC array between the two limits of the machine: multipliers and DRAM bandwidth."""
     figure, (axes,) = _figure(result, "Roofline", 4.8)
-    roof = series.roofline(result)
+    roof, names = series.roofline(result), short_names([layer.name for layer in result.layers], 28)
     known = [point for point in roof.points if point.macs_per_byte is not None]
     intensities = [point.macs_per_byte or 0.0 for point in known] + [roof.ridge_macs_per_byte]
     low, high = min(intensities) / 3, max(intensities) * 6
@@ -130,7 +126,7 @@ def roofline(result: RunResult) -> Figure:
         if small or len(labelled) == LABELLED_LAYERS or any(_near(at, other) for other in labelled):
             continue
         labelled.append(at)
-        name = show.shortened(main_name(point.layer.name), 28)
+        name = names[point.index]
         above = 6 + (point.layer.cycles / total * 470) ** 0.5
         axes.annotate(name, at, xytext=(0, above), textcoords="offset points", fontsize=7.5, ha="center",
                       bbox={"facecolor": "white", "alpha": 0.75, "pad": 0.6, "linewidth": 0})  # fmt: skip
@@ -193,14 +189,15 @@ def energy(result: RunResult) -> Figure:
         [COMPONENT_NAMES[name] for name in names], values, color=[COMPONENT_COLOURS[name] for name in names]
     )
     total = float(result.energy_uj) or 1.0
-    labels = [f" {show.energy(value)}, {show.percent(value / total)}" for value in values]
-    parts.bar_label(bars, labels, fontsize=8, color=FAINT)
+    amounts = [f" {show.energy(value)}, {show.percent(value / total)}" for value in values]
+    parts.bar_label(bars, amounts, fontsize=8, color=FAINT)
+    labels = short_names([layer.name for layer in result.layers], 36)
     left = np.zeros(len(listed))
     for name in names:
         shares = by_layer.get(name, np.zeros(len(totals)))[listed]
         layers.barh(range(len(listed)), shares, left=left, color=COMPONENT_COLOURS[name], height=0.8)
         left += shares
-    layers.set_yticks(range(len(listed)), [_layer_label(result, i) for i in listed.tolist()], fontsize=7.5)
+    layers.set_yticks(range(len(listed)), [labels[i] for i in listed.tolist()], fontsize=7.5)
     if len(listed) < len(totals):
         layers.set_title(f"by layer, the {len(listed)} largest of {len(totals)}", fontsize=9)
     for axes in (parts, layers):
@@ -319,11 +316,13 @@ def _near(point: tuple[float, float], other: tuple[float, float]) -> bool:
     return abs(log10(point[1] / other[1])) < 0.2 and abs(log10(point[0] / other[0])) < 1.3
 
 
-def _layer_label(result: RunResult, index: int) -> str:
-    return show.shortened(main_name(result.layers[index].name), 36)
-
-
 def _unit_colour(unit: Unit) -> str:
     if unit in DMA_UNITS:
         return RESOURCE_COLOURS["dma"]
     return RESOURCE_COLOURS[unit.name.lower()]
+
+
+def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
+    """What a file of a figure says of itself, in its format ("svg" or "png"): how what it shows came about, as JSON."""
+    text = json.dumps(made, ensure_ascii=True)
+    return {"Description": text} | ({"Date": None} if kind == "svg" else {})

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from npusim.extras import has_parquet
 from npusim.reports import REPORTS, figures, html, tables
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def files() -> tuple[ReportFile, ...]:
         purpose = " ".join((table.__doc__ or "").split()).rstrip(".")
         purpose = purpose[0].lower() + purpose[1:]
         found.append(ReportFile(f"{name}.csv", purpose, _csv(table)))
-        found.append(ReportFile(f"{name}.parquet", "", _parquet(table)))
+        if has_parquet():
+            found.append(ReportFile(f"{name}.parquet", "", _parquet(table)))
     found.append(ReportFile(PAGE, "this page", _text(page)))
     for name, draw in figures.FIGURES.items():
         purpose, drawn = (draw.__doc__ or "").split(".")[0], _Drawn(draw)
@@ -87,7 +89,8 @@ class _Drawn:
                 if self._figure is None or self._figure[0] is not result:
                     self._figure = result, self._draw(result)
                 figure = self._figure[1]
-                figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
+                made = result.provenance.to_dict(result.hardware)
+                figure.savefig(file, format=kind, metadata=figures.metadata(kind, made))
                 figure.set_layout_engine("none")
 
         return write

@@ -7,12 +7,23 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from npusim.area import area
 from npusim.losses import CAUSES
 from npusim.power import layer_energy_uj
 from npusim.reports import html_data, series
 from npusim.reports import quantities as show
-from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMITS, UNIT_NAMES, main_name
+from npusim.reports.layer_names import short_names
+from npusim.reports.names import (
+    BOUND_NAMES,
+    CAUSE_NAMES,
+    COMPONENT_NAMES,
+    LIMITS,
+    UNIT_NAMES,
+    dataflow_name,
+    main_name,
+)
 from npusim.reports.page import page
+from npusim.reports.reason import ending, idlest
 from npusim.timeline import scratchpad_use
 
 if TYPE_CHECKING:
@@ -123,12 +134,16 @@ def render(result: RunResult, files: Sequence[tuple[str, str]] = ()) -> str:
 
 def _context(result: RunResult) -> dict[str, Any]:
     """What the template shows; everything that is computed for it."""
+    names = short_names([layer.name for layer in result.layers], NAME_WIDTH)
     return {
         "result": result,
         "hardware": result.hardware,
         "machine": machine(result),
+        "area_mm2": area(result.hardware).total,
         "cpu": cpu(result),
         "verdicts": _verdicts(result),
+        "ending": ending(result),
+        "idlest": idlest(result),
         "peaks": show.peaks(result.power_mw),
         "limits": LIMITS,
         "bound_names": BOUND_NAMES,
@@ -137,7 +152,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "causes": CAUSES,
         "cycle_rows": _cycle_rows(result),
         "busy": _busy(result),
-        "layers": [_layer(result, i, layer) for i, layer in enumerate(result.layers)],
+        "layers": [_layer(result, i, name) for i, name in enumerate(names)],
         "layer_causes": [
             cause for cause in CAUSES if any(cause in layer.lost_cycles for layer in result.layers)
         ],
@@ -146,13 +161,14 @@ def _context(result: RunResult) -> dict[str, Any]:
         "roof_bounds": sorted({layer.bound_by for layer in result.layers if layer.unit == "mac"}),
         "stall_rows": _stall_rows(result),
         "components": _components(result),
-        "layer_energy": _layer_energy(result),
+        "layer_energy": _layer_energy(result, names),
         "occupancy_peak": int(scratchpad_use(result.program, result.execution.trace).sizes.max(initial=0)),
         "partition": _partition(result),
         "host_rows": _host_rows(result),
         "regions": regions(result),
         "parameters": _parameters(result.hardware),
         "methods": METHODS,
+        "made": result.provenance.to_dict(result.hardware),
     }
 
 
@@ -248,6 +264,7 @@ class LayerRow:
     index: int
     layer: LayerResult
     short_name: str
+    dataflow: str
     share: float
     length: float
     lost: int
@@ -255,7 +272,8 @@ class LayerRow:
     pieces: Sequence[Row]
 
 
-def _layer(result: RunResult, index: int, layer: LayerResult) -> LayerRow:
+def _layer(result: RunResult, index: int, name: str) -> LayerRow:
+    layer = result.layers[index]
     losses = sorted((item for item in layer.lost_cycles.items() if item[1] > 0), key=lambda item: -item[1])
     rest = layer.cycles - sum(cycles for _, cycles in losses)
     bound = "lower bound" if rest == layer.lower_bound_cycles else "lower bound less gains"
@@ -267,7 +285,8 @@ def _layer(result: RunResult, index: int, layer: LayerResult) -> LayerRow:
     return LayerRow(
         index=index,
         layer=layer,
-        short_name=show.shortened(main_name(layer.name), NAME_WIDTH),
+        short_name=name,
+        dataflow=dataflow_name(layer.dataflow),
         share=_share(layer.cycles, result.cycles),
         length=_share(layer.cycles, max(each.cycles for each in result.layers)),
         lost=layer.cycles - layer.lower_bound_cycles,
@@ -287,7 +306,7 @@ def _components(result: RunResult) -> list[Row]:
     ]
 
 
-def _layer_energy(result: RunResult) -> list[tuple[int, str, float, list[Row]]]:
+def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, str, float, list[Row]]]:
     """Per layer, the largest first: place, name, energy in uJ, and its pieces by component."""
     parts = layer_energy_uj(result.program, result.execution)
     largest = max((layer.energy_uj for layer in result.layers), default=0.0)
@@ -295,7 +314,7 @@ def _layer_energy(result: RunResult) -> list[tuple[int, str, float, list[Row]]]:
     return [
         (
             i,
-            show.shortened(main_name(layer.name), NAME_WIDTH),
+            names[i],
             layer.energy_uj,
             [
                 Row(COMPONENT_NAMES[name], f"e-{name}", float(parts[name][i]), _share(float(parts[name][i]), largest))

@@ -28,6 +28,12 @@ LIMITS: Mapping[str, str] = {
 }
 """What sets a lower bound, in a sentence."""
 
+LIMIT_NAMES: Mapping[str, str] = {
+    "mac": "the MAC array", "vector": "the vector unit", "dram": "DRAM bandwidth", "host": "the host",
+    "none": "no work",
+}  # fmt: skip
+"""`LIMITS` in few words."""
+
 TRACK_NAMES: Mapping[Unit, str] = {
     Unit.FRONT_END: "front end",
     Unit.MAC: "MAC array",
@@ -80,6 +86,17 @@ CAUSE_NAMES: Mapping[str, str] = {
     "overlapped": "overlapped",
 }
 """`npusim.losses.CAUSES` in few letters."""
+
+
+DATAFLOW_NAMES: Mapping[str, str] = {
+    "weight_stationary": "WS", "output_stationary": "OS", "depthwise": "DW",
+}  # fmt: skip
+"""Dataflows of the MAC array in few letters."""
+
+
+def dataflow_name(dataflow: str) -> str:
+    """The dataflow of a layer (`LayerResult.dataflow`) in few letters."""
+    return "+".join(DATAFLOW_NAMES.get(each, each) for each in dataflow.split("+"))
 
 
 def main_name(name: str) -> str:

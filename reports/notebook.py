@@ -8,9 +8,12 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from npusim.area import area
 from npusim.reports import comparison_cells as cells
 from npusim.reports import quantities as show
-from npusim.reports.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES, main_name
+from npusim.reports.layer_names import short_names
+from npusim.reports.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES
+from npusim.reports.reason import ending
 from npusim.reports.what_if import how, matters, percent, value
 
 if TYPE_CHECKING:
@@ -49,11 +52,21 @@ def result(run: RunResult) -> str:
             f"{show.size(moved.write)} written",
         ),
     ]
+    facts.append(
+        (
+            "Area",
+            show.area(area(run.hardware).total),
+            f"{show.digits(run.tops.peak)} TOPS at most, {show.digits(run.tops.reached)} reached",
+        )
+    )
+    if found := ending(run):
+        facts.append(("Reason", show.percent(found.reason.share), found.reason.words))
+        facts.append(("Lever", show.time(found.lever.best_ms), found.lever.words))
     layers = sorted(run.layers, key=lambda layer: -layer.cycles)
-    total = run.cycles or 1
+    names, total = short_names([layer.name for layer in layers], LONGEST_NAME), run.cycles or 1
     rows = [
         (
-            _name(layer.name),
+            names[at],
             layer.op,
             UNIT_NAMES[layer.unit],
             show.whole(layer.cycles),
@@ -63,7 +76,7 @@ def result(run: RunResult) -> str:
             show.size(layer.bytes),
             show.energy(layer.energy_uj),
         )
-        for layer in layers[:MOST_LAYERS]
+        for at, layer in enumerate(layers[:MOST_LAYERS])
     ]
     head = ("layer", "operator", "unit", "cycles", "share", "MAC util.", "bound by", "DRAM bytes", "energy")
     title = f"{run.model} on {run.hardware.name}"
@@ -105,14 +118,17 @@ def comparison(found: Comparison) -> str:
     ]
     losses = [(cells.cause(row.quantity.key), row) for row in found.losses if row.changed]
     changed = [row for row in found.layers if row.cost.changed]
-    layers = [(_name(row.name), row.cost) for row in changed[:MOST_LAYERS]]
+    names = short_names([row.name for row in changed[:MOST_LAYERS]], LONGEST_NAME)
+    layers = [(name, row.cost) for name, row in zip(names, changed, strict=False)]
     hardware = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.hardware]
+    made = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.provenance]
     return _block(
         "Comparison",
         _table((), legend, left=(0, 1, 2)),
         *(_text(note) for note in found.notes),
         _changes(found, [(row.quantity.label, row) for row in headline]),
         _section("Hardware", _table(("", *found.letters), hardware) if hardware else _text("the same")),
+        *([_section("Made", _table(("", *found.letters), made))] if made else []),
         _section(
             "Where the cycles went" if found.same_clock else "Where the time went", _changes(found, losses)
         ),
@@ -142,6 +158,7 @@ def what_if(found: WhatIf) -> str:
 def study(found: Study) -> str:
     """The front, at most `MOST_LAYERS` of its points, and what each parameter explains."""
     from npusim.reports import study_columns, study_page
+    from npusim.reports.study_effects import basis
 
     parameters, values = study_columns.parameters(found), study_columns.values(found)
     shown = found.front[:: max(1, -(-len(found.front) // MOST_LAYERS))]
@@ -165,19 +182,19 @@ def study(found: Study) -> str:
         _text(counts),
         *([_section(f"Front{some}", _table(head, rows, left=()))] if rows else []),
         *(
-            [_section("What matters: share of the variance", _shares(found))]
-            if len(found.feasible) > 1
+            [_section("What matters: share of the variance", _shares(found) + _text(basis(found)))]
+            if found.sensitivities
             else []
         ),
     )
 
 
 def _shares(found: Study) -> str:
-    share = {(each.parameter, each.objective): each.share for each in found.sensitivities}
+    from npusim.explore.sensitivity import ranked
+    from npusim.reports.study_effects import words_of_share
+
     keys = [each.key for each in found.objectives]
-    paths = [axis.path for axis in found.parameters if len(axis.values) > 1]
-    paths.sort(key=lambda path: -max(share[path, key] for key in keys))
-    rows = [(path, *(show.percent(share[path, key]) for key in keys)) for path in paths]
+    rows = [(effects[0].parameter, *map(words_of_share, effects)) for effects in ranked(found.sensitivities)]
     return _table(("parameter", *keys), rows)
 
 
@@ -195,10 +212,6 @@ def _cells(row: Row) -> Iterable[str]:
         if run:
             colour = _COLOURS[cells.judgement(row, run)]
             yield f'<span style="color:{colour}">{escape(cells.percent(row.change(run)))}</span>'
-
-
-def _name(name: str) -> str:
-    return show.shortened(main_name(name), LONGEST_NAME)
 
 
 def _longest(shown: int, layers: int) -> str:

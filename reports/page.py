@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npusim.isa.errors import NpusimError
 from npusim.reports import quantities as show
 from npusim.reports.names import CAUSE_COLOURS, COMPONENT_COLOURS, REGION_COLOURS, RESOURCE_COLOURS
 
@@ -27,15 +25,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-_NEEDED = ("jinja2", "matplotlib", "pyarrow")
 _THIN, _HARD = "\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}"
-
-
-def require_extra(option: str) -> None:
-    """Raise NpusimError, before any work, if something that reports need is not installed."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise NpusimError(f"{option} needs {', '.join(missing)}: pip install 'npusim[report]'")
 
 
 def page(template: str, scripts: Sequence[str], data: object, **values: Any) -> str:
@@ -62,6 +52,7 @@ def typeset(text: str) -> str:
     """A quantity of `npusim.reports.quantities` as it is printed: thin spaces between thousands, micro as a sign."""
     text = re.sub(r"(?<=\d) (?=\d{3}(?!\d))", _THIN, text)
     text = re.sub(r"(?<=\d) (?=\S)", _HARD, text)
+    text = re.sub(r"\bmm2\b", "mm\N{SUPERSCRIPT TWO}", text)
     return re.sub(r"(?<=[\d\s])u(?=[smJWA]\b)", "\N{MICRO SIGN}", text)
 
 
@@ -78,9 +69,22 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(typeset=typeset, name=show.printable)
-    for unit in ("time", "energy", "power", "count", "size", "ratio", "whole", "percent", "digits"):
+    environment.filters.update(sizes=_sizes, shapes=_shapes)
+    for unit in ("time", "energy", "power", "count", "size", "area", "ratio", "whole", "percent", "digits"):
         environment.filters[unit] = _typeset_of(unit)
     return environment
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    """Sizes as they are printed: 1x224x224x3 with signs of multiplication."""
+    return "\N{MULTIPLICATION SIGN}".join(map(str, sizes))
+
+
+def _shapes(shapes: Sequence[Sequence[int]]) -> str:
+    """Shapes as they are printed, without a batch of one; equal ones once, with their number."""
+    texts = [_sizes(shape[1:] if len(shape) > 1 and shape[0] == 1 else shape) for shape in shapes]
+    counts = {text: texts.count(text) for text in texts}
+    return ", ".join(text if number == 1 else f"{number} of {text}" for text, number in counts.items())
 
 
 def _typeset_of(unit: str) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.isa.printable import printable as printable
+
 if TYPE_CHECKING:
     from npusim.result import Power
 
@@ -53,6 +55,11 @@ def count(number: float) -> str:
     return _scaled(number, _COUNTS)
 
 
+def area(square_millimetres: float) -> str:
+    """An area given in square millimetres."""
+    return f"{digits(square_millimetres)} mm2"
+
+
 def size(number_of_bytes: float) -> str:
     """A size given in bytes."""
     return _scaled(number_of_bytes, _SIZES)
@@ -73,11 +80,6 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
-def printable(name: str) -> str:
-    """A name from a file without what would move the cursor, colour the terminal or break the line."""
-    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in name)
-
-
 def shortened(name: str, width: int) -> str:
     """A printable name in at most `width` characters; the end is kept, where names of layers differ."""
     shown = printable(name)
@@ -88,7 +90,7 @@ def shortened(name: str, width: int) -> str:
 
 def peaks(power_mw: Power) -> str:
     """The peaks of a run, each with its window."""
-    return f"{power(power_mw.peak_10us)} over 10 us, {power(power_mw.peak_1ms)} over 1 ms"
+    return f"{power(power_mw.peak_10us)} in 10 us, {power(power_mw.peak_1ms)} in 1 ms"
 
 
 def plural(number: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.explore.space import InfeasibleError, flat
+from npusim.explore.study import LONGEST_DESCRIPTION
 from npusim.isa import hardware_file
 from npusim.reports import quantities as show
 from npusim.reports.study_columns import Parameter, Value, level
@@ -118,7 +119,14 @@ def _hardware(study: Study, settings: Sequence[Mapping[str, Any]]) -> dict[str, 
         for path, value in fixed.items()
         if path not in study.space.changed
     }
-    return {"extends": extends and hardware_file.toml_value(extends), "fixed": fixed, "changes": changes}
+    return {
+        "extends": extends and hardware_file.toml_value(extends),
+        "fixed": {path: text for path, text in fixed.items() if path not in ("name", "description")},
+        "changes": changes,
+        "name": study.hardware_name,
+        "description": study.hardware_description,
+        "most": LONGEST_DESCRIPTION,
+    }
 
 
 def _setting(study: Study, record: Record, plain: Mapping[str, Any]) -> Mapping[str, Any]:

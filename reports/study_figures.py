@@ -1,19 +1,22 @@
-"""Figures of a study for papers and slides, with matplotlib: `npusim[report]`. Each takes a study, returns a Figure."""
+"""Figures of a study for papers and slides, with matplotlib. Each takes a study, returns a Figure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import combinations
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from npusim.explore.sensitivity import ranked
 from npusim.files import Writer
+from npusim.provenance import of_study
 from npusim.reports import quantities as show
 from npusim.reports import study_columns
-from npusim.reports.figures import FAINT, GRID, INK, WIDTH_INCHES, styled
+from npusim.reports.figures import FAINT, GRID, INK, WIDTH_INCHES, metadata, styled
 from npusim.reports.study_columns import Parameter, Value, level
+from npusim.reports.study_effects import words_of_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,29 +87,29 @@ def parallel(study: Study) -> Figure:
 
 
 def sensitivity(study: Study) -> Figure:
-    """The mean of every objective along every parameter, over the feasible points."""
-    parameters = study_columns.parameters(study)
+    """The effect of every parameter on every objective, by a model of all computed points."""
+    by_path = {each.path: each for each in study_columns.parameters(study)}
+    rows = ranked(study.sensitivities)
     objectives = [value for value in study_columns.values(study) if value.goal]
-    found = {(each.parameter, each.objective): each for each in study.sensitivities}
-    figure, axes = _figure(study, "What matters", len(objectives), len(parameters), 1.9, same=True)
+    figure, axes = _figure(study, "What matters", len(objectives), len(rows), 1.9, same=True)
     for at, each in enumerate(axes):
-        value, parameter = objectives[at // len(parameters)], parameters[at % len(parameters)]
-        effect = found[parameter.path, value.key]
-        known = [item for item in parameter.levels if item in effect.means]
-        each.plot(
-            [parameter.levels.index(item) for item in known],
-            [value.amount(effect.means[item]) for item in known],
-            color=LINE, linewidth=1.4, marker="o", markersize=3,
-        )  # fmt: skip
-        each.annotate(show.percent(effect.share), (0.97, 0.97), xycoords="axes fraction", ha="right", va="top",
-                      fontsize=8, color=FAINT)  # fmt: skip
-        ends = [0, len(parameter.levels) - 1]
-        each.set_xticks(ends, [level(parameter.levels[end]) for end in ends], fontsize=7.5)
+        value, effect = objectives[at // len(rows)], rows[at % len(rows)][at // len(rows)]
+        told = [(place, known) for place, known in enumerate(effect.levels) if known.mean is not None]
+        places = [place for place, _ in told]
+        means, lows, highs = (
+            [value.amount(getattr(known, end)) for _, known in told] for end in ("mean", "low", "high")
+        )
+        each.vlines(places, lows, highs, color=LINE, linewidth=1, alpha=0.45)
+        each.plot(places, means, color=LINE, linewidth=1.4, marker="o", markersize=3)
+        each.set_title(words_of_share(effect), loc="right", fontsize=7.5, color=FAINT, pad=3)
+        levels = by_path[effect.parameter].levels
+        each.set_xticks([0, len(effect.levels) - 1], [level(levels[0]), level(levels[-1])], fontsize=7.5)
+        each.set_xlim(-0.3, len(effect.levels) - 0.7)
         each.grid(True, axis="y", color=GRID)
-        if at % len(parameters) == 0:
+        if at % len(rows) == 0:
             each.set_ylabel(value.title, fontsize=8)
-        if at >= len(axes) - len(parameters):
-            each.set_xlabel(parameter.path.replace(".", "\n", 1), fontsize=7.5)
+        if at >= len(axes) - len(rows):
+            each.set_xlabel(effect.parameter.replace(".", "\n", 1), fontsize=7.5)
         each.tick_params(axis="y", labelsize=7.5)
     return figure
 
@@ -124,18 +127,21 @@ def writers(study: Study) -> dict[str, Writer]:
     if len(study.feasible) < 2 or len(study.objectives) < 2 or not study_columns.parameters(study):
         return {}
     found: dict[str, Writer] = {}
+    made = of_study(study)
     for name, draw in FIGURES.items():
+        if draw is sensitivity and not study.sensitivities:
+            continue
         drawn = cache(partial(draw, study))
-        found[f"{name}.svg"] = partial(_save, drawn, "svg")
-        found[f"{name}.png"] = partial(_save, drawn, "png")
+        found[f"{name}.svg"] = partial(_save, drawn, "svg", made)
+        found[f"{name}.png"] = partial(_save, drawn, "png", made)
     return found
 
 
-def _save(drawn: Callable[[], Figure], kind: str, file: BinaryIO) -> None:
+def _save(drawn: Callable[[], Figure], kind: str, made: Mapping[str, Any], file: BinaryIO) -> None:
     """Draw and lay out a figure once for both of its files."""
     with styled():
         figure = drawn()
-        figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
+        figure.savefig(file, format=kind, metadata=metadata(kind, made))
         figure.set_layout_engine("none")
 
 

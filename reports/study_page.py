@@ -11,11 +11,12 @@ import numpy as np
 from npusim.explore import pareto
 from npusim.explore.metrics import COMBINE
 from npusim.explore.progress import progress
+from npusim.provenance import of_study
 from npusim.reports import quantities as show
 from npusim.reports import study_columns, study_data
 from npusim.reports.page import page
 from npusim.reports.study_columns import Parameter, Value, level
-from npusim.reports.study_effects import effects
+from npusim.reports.study_effects import basis, effects
 
 if TYPE_CHECKING:
     from npusim.explore.evaluate import Record
@@ -90,6 +91,8 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         reasons=_reasons(study),
         front=_front(study, parameters, values),
         effects=effects(study, parameters, objectives),
+        basis=basis(study),
+        made=of_study(study),
         everywhere=_everywhere(study, parameters),
         space=[(axis.path, _listed(axis.values)) for axis in study.parameters],
         progress=steps,

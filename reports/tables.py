@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from io import StringIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from npusim.csv_text import csv_text
 from npusim.isa.instruction import UNIT_NAMES, Unit
 from npusim.isa.table import BY_OPCODE
 from npusim.power import layer_energy_uj, power_over_time
@@ -118,11 +117,7 @@ TABLES: Mapping[str, Callable[[RunResult], Columns]] = {
 
 def to_csv(columns: Columns) -> str:
     """CSV with a line of column names; what a row does not have is left empty."""
-    file = StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return file.getvalue()
+    return csv_text(list(columns), zip(*columns.values(), strict=True))
 
 
 def write_parquet(columns: Columns, file: BinaryIO) -> None:

@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from npusim.area import area
 from npusim.reports import quantities as show
-from npusim.reports.names import BOUND_NAMES, CAUSE_NAMES, COMPONENT_NAMES, LIMITS, UNIT_NAMES, main_name
+from npusim.reports.layer_names import CUT, PLAIN_CUT, short_names
+from npusim.reports.names import (
+    BOUND_NAMES,
+    CAUSE_NAMES,
+    COMPONENT_NAMES,
+    LIMIT_NAMES,
+    UNIT_NAMES,
+    dataflow_name,
+    main_name,
+)
+from npusim.reports.reason import ending, idlest
+from npusim.result import sizes_text
+from npusim.terminal import console
 
 if TYPE_CHECKING:
     from npusim.result import LayerResult, RunResult
@@ -21,6 +34,8 @@ HOTTEST_LAYERS = 10
 MOST_HOST_ROWS = 10
 MOST_CAUSES = 8
 NARROWEST, WIDEST = 60, 110
+WIDEST_TABLE = 160
+LEAST_NAME, LEAST_OPERATOR, LONGEST_OPERATOR = 14, 9, 18
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -28,22 +43,22 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 def render(result: RunResult, width: int = 80) -> str:
     """The summary as plain text, without colours."""
     file = StringIO()
-    console = Console(file=file, width=width, color_system=None, force_terminal=False)
-    console.print(summary(result, width))
+    console(file, width=width, color_system=None, force_terminal=False).print(summary(result, width))
     return file.getvalue()
 
 
 def summary(result: RunResult, width: int, ascii_only: bool = False) -> RenderableType:
     """The summary for a terminal of `width` columns; `ascii_only` draws bars that any terminal has."""
+    table_width = min(max(width, NARROWEST), WIDEST_TABLE)
     width = min(max(width, NARROWEST), WIDEST)
-    bars = _Bars(max(width - 42, 12), ascii_only)
+    bars, cut = _Bars(max(width - 42, 12), ascii_only), PLAIN_CUT if ascii_only else CUT
     sections = [
         _heading(result),
-        _answer(result),
+        _answer(result, cut),
         *_titled("Busy, share of all cycles", _busy(result, bars)),
         *_titled("Memory", _memory(result)),
         *_titled("Where the cycles went", _cycles(result, _Bars(max(width - 48, 10), ascii_only))),
-        *_titled(_hottest_title(result), _hottest(result, width)),
+        *_titled(_hottest_title(result), _hottest(result, table_width, cut)),
         *_titled("Energy, by component", _energy(result, _Bars(max(width - 46, 10), ascii_only))),
         *_host(result, width),
         *_footer(result),
@@ -95,7 +110,7 @@ def _heading(result: RunResult) -> Text:
     )
 
 
-def _answer(result: RunResult) -> RenderableType:
+def _answer(result: RunResult, cut: str) -> RenderableType:
     hardware, host, bound = result.hardware, result.hardware.host, result.lower_bound
     macs_per_cycle = result.mac_utilization * hardware.macs_per_cycle
     bound_ms = hardware.us_of_cycles(bound.cycles) * 1e-3
@@ -120,17 +135,32 @@ def _answer(result: RunResult) -> RenderableType:
                 "MAC utilization",
                 show.percent(result.mac_utilization),
                 f"{show.digits(macs_per_cycle)} of {hardware.macs_per_cycle} MACs/cycle; "
-                f"{show.count(result.macs)} MACs",
+                f"{show.count(result.macs)} MACs"
+                + (f"\n{least}" if (least := idlest(result).replace(CUT, cut)) else ""),
             ),
             (
                 "Lower bound",
                 show.time(bound_ms),
-                f"set by {LIMITS[bound.bound_by]}; {show.percent(reached)} of the latency",
+                f"{show.percent(reached)} of the latency, set by {LIMIT_NAMES[bound.bound_by]}",
+            ),
+            (
+                "Area",
+                show.area(area(hardware).total),
+                f"{hardware.technology.node_nm} nm; {show.digits(result.tops.peak)} TOPS at most, "
+                f"{show.digits(result.tops.reached)} reached",
             ),
             ("execTime", show.ratio(ratios.execTime), f"PerformanceInfo: time, NPU / {cpu}"),
             ("powerUsage", show.ratio(ratios.powerUsage), "PerformanceInfo: energy, NPU / CPU"),
+            *_ending(result, cut),
         ]
     )
+
+
+def _ending(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
+    found = ending(result)
+    if found:
+        yield "Reason", show.percent(found.reason.share), found.reason.words.replace(CUT, cut)
+        yield "Lever", show.time(found.lever.best_ms), found.lever.words
 
 
 def _busy(result: RunResult, bars: _Bars) -> RenderableType:
@@ -182,9 +212,9 @@ def _memory(result: RunResult) -> RenderableType:
     )
 
 
-def _by_cycles(layers: Sequence[LayerResult]) -> list[LayerResult]:
-    """Layers, the longest first; equal ones in the order of the model."""
-    return sorted((layer for layer in layers if layer.cycles), key=lambda layer: -layer.cycles)
+def _by_cycles(layers: Sequence[LayerResult]) -> list[int]:
+    """Places of the layers that take cycles, the longest first; equal ones in the order of the model."""
+    return sorted((at for at, each in enumerate(layers) if each.cycles), key=lambda at: -layers[at].cycles)
 
 
 def _hottest_title(result: RunResult) -> str:
@@ -192,32 +222,62 @@ def _hottest_title(result: RunResult) -> str:
     return f"Hottest layers, {shown} of {len(result.layers)}"
 
 
-def _hottest(result: RunResult, width: int) -> RenderableType:
-    """The longest layers; a wider terminal shows more of each."""
-    hottest = _by_cycles(result.layers)[:HOTTEST_LAYERS]
+def _hottest(result: RunResult, width: int, cut: str) -> RenderableType:
+    """The longest layers with their places in the model; a wider terminal shows more of each."""
+    places = _by_cycles(result.layers)[:HOTTEST_LAYERS]
+    hottest = [result.layers[at] for at in places]
     total = result.cycles or 1
-    columns: list[tuple[str, Literal["left", "right"], list[Text]]] = [
-        ("cycles", "right", [Text(show.whole(layer.cycles)) for layer in hottest]),
-        ("share", "right", [Text(show.percent(layer.cycles / total)) for layer in hottest]),
-        ("bound by", "left", [Text(BOUND_NAMES[layer.bound_by]) for layer in hottest]),
-        ("largest loss", "left", [Text(_largest_loss(layer)) for layer in hottest]),
+    columns = [
+        _Column("cycles", [show.whole(layer.cycles) for layer in hottest], right=True),
+        _Column("time", [show.time(layer.time_us * 1e-3) for layer in hottest], right=True, least=100),
+        _Column("share", [show.percent(layer.cycles / total) for layer in hottest], right=True),
+        _Column("MAC util.", [_mac_share(layer) for layer in hottest], right=True, least=90),
+        _Column("bound by", [BOUND_NAMES[layer.bound_by] for layer in hottest]),
+        _Column("largest loss", [_largest_loss(layer) for layer in hottest]),
+        _Column("output", [" ".join(map(sizes_text, layer.output_shapes)) for layer in hottest], least=130),
+        _Column("kernel", [sizes_text(layer.kernel) for layer in hottest], least=140),
+        _Column("stride", [sizes_text(layer.stride) for layer in hottest], least=140),
+        _Column("tile", [sizes_text(layer.tile) for layer in hottest], least=150),
+        _Column("dataflow", [dataflow_name(layer.dataflow) for layer in hottest], least=150),
     ]
+    columns = [column for column in columns if width >= column.least]
+    numbers = _Column("#", [str(at) for at in places], right=True)
+    room = width - 2 - sum(column.width + 1 for column in (numbers, *columns))
     if width >= 80:
-        columns.insert(0, ("operator", "left", [Text(show.shortened(each.op, 18)) for each in hottest]))
-    if width >= 90:
-        columns.insert(3, ("MAC util.", "right", [Text(_mac_share(layer)) for layer in hottest]))
-    used = sum(max(len(head), *(cell.cell_len for cell in cells), 0) + 1 for head, _, cells in columns)
-    names = [
-        Text("  " + show.shortened(main_name(layer.name), max(8, width - used - 2))) for layer in hottest
-    ]
-    columns.insert(0, ("  layer", "left", names))
-    grid = Table.grid(padding=(0, 1))
-    for _, justify, _ in columns:
-        grid.add_column(justify=justify, no_wrap=True)
-    grid.add_row(*(Text(head, style="dim") for head, _, _ in columns))
-    for row in zip(*(cells for _, _, cells in columns), strict=True):
-        grid.add_row(*row)
+        longest = min(LONGEST_OPERATOR, max(room - LEAST_NAME, LEAST_OPERATOR))
+        operators = _Column("operator", [_beginning(layer.op, longest, cut) for layer in hottest])
+        columns.insert(0, operators)
+        room -= operators.width + 1
+    names = short_names([layer.name for layer in hottest], max(8, room), cut)
+    columns = [numbers, _Column("layer", names), *columns]
+    grid = Table.grid(padding=(0, 1), pad_edge=False)
+    grid.add_column(width=1)
+    for column in columns:
+        grid.add_column(justify="right" if column.right else "left", no_wrap=True)
+    grid.add_row("", *(Text(column.head, style="dim") for column in columns))
+    for row in zip(*(column.texts for column in columns), strict=True):
+        grid.add_row("", *map(Text, row))
     return grid
+
+
+def _beginning(name: str, width: int, cut: str) -> str:
+    """The beginning of a name, where those of operators differ."""
+    shown = show.printable(name)
+    return shown if len(shown) <= width else shown[: width - len(cut)] + cut
+
+
+class _Column(NamedTuple):
+    """A column of the table of layers; terminals narrower than `least` go without."""
+
+    head: str
+    texts: Sequence[str]
+    right: bool = False
+    least: int = 0
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal that it takes."""
+        return max(len(self.head), *(len(text) for text in self.texts), 0)
 
 
 def _mac_share(layer: LayerResult) -> str:
@@ -229,7 +289,7 @@ def _largest_loss(layer: LayerResult) -> str:
     if layer.cycles <= layer.lower_bound_cycles:
         return CAUSE_NAMES["prefetched"] if "prefetched" in layer.lost_cycles else "-"
     cause, lost = max(layer.lost_cycles.items(), key=lambda item: item[1], default=("", 0))
-    return f"{CAUSE_NAMES[cause]} {lost / layer.cycles * 100:.0f} %" if lost > 0 else "-"
+    return f"{CAUSE_NAMES[cause]} {lost / layer.cycles * 100:.0f} %" if lost * 200 >= layer.cycles else "-"
 
 
 def _cycles(result: RunResult, bars: _Bars) -> RenderableType:

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from npusim.reports import quantities as show
 from npusim.reports.terminal import WIDEST
+from npusim.terminal import console
 
 if TYPE_CHECKING:
     from npusim.variants import Variant, WhatIf
@@ -25,7 +26,7 @@ LEAST_PERCENT = 0.05
 def render(found: WhatIf, width: int = 80) -> str:
     """The table as plain text, without colours."""
     file = StringIO()
-    Console(file=file, width=width, color_system=None, force_terminal=False).print(table(found, width))
+    console(file, width=width, color_system=None, force_terminal=False).print(table(found, width))
     return file.getvalue()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
 from typing import Self
 
 from npusim.isa.hardware import Hardware
+from npusim.scheduler.busy import Busy
 
 ALIGNMENT_BYTES = 16
 
@@ -25,8 +25,8 @@ class Allocator:
     def __init__(self, capacity_bytes: int, bank_bytes: int = 0) -> None:
         self.capacity_bytes = capacity_bytes
         self._bank_bytes = bank_bytes
-        # (address, end, first, last), in this order.
-        self._entries: list[tuple[int, int, int, int]] = []
+        self._peak_bytes = 0
+        self._busy = Busy()
 
     @classmethod
     def of_scratchpad(cls, capacity_bytes: int, hardware: Hardware) -> Self:
@@ -41,9 +41,7 @@ class Allocator:
 
     def find(self, size_bytes: int, first: int, last: int, *, from_top: bool = False) -> int | None:
         """An address where `size_bytes` are free from `first` to `last`, the lowest or the highest; None if full."""
-        taken = [
-            (start, end) for start, end, begin, until in self._entries if begin <= last and until >= first
-        ]
+        taken = self._busy.during(first, last)
         if self._bank_bytes:
             bank = self._bank_bytes
             banks = [(start // bank * bank, aligned(end, bank)) for start, end in taken]
@@ -71,7 +69,9 @@ class Allocator:
 
     def take(self, address: int, size_bytes: int, first: int, last: int) -> None:
         """Mark bytes as in use from `first` to `last`."""
-        insort(self._entries, (address, address + aligned(size_bytes), first, last))
+        end = address + aligned(size_bytes)
+        self._busy.add(address, end, first, last)
+        self._peak_bytes = max(self._peak_bytes, end)
 
     def place(self, size_bytes: int, first: int, last: int, *, from_top: bool = False) -> int | None:
         """`find` and `take`."""
@@ -80,11 +80,7 @@ class Allocator:
             self.take(address, size_bytes, first, last)
         return address
 
-    def forget(self, before: int) -> None:
-        """Drop what ended before a time that will not be asked for again."""
-        self._entries = [entry for entry in self._entries if entry[3] >= before]
-
     @property
     def peak_bytes(self) -> int:
-        """One past the highest byte ever taken (of the entries not forgotten)."""
-        return max((end for _, end, _, _ in self._entries), default=0)
+        """One past the highest byte ever taken."""
+        return self._peak_bytes

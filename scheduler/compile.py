@@ -184,5 +184,22 @@ def _layers(graph: Graph, uses: Sequence[tuple[Operator, Call]], timeline: Timel
         named = [name for unit, name in _UNIT_OF_LAYER.items() if unit in used]
         unit = named[0] if named else ("dma" if used else "none")
         tensors = tuple(graph.tensors[index].name for index in node.outputs)
-        layers.append(Layer(node.name, each.name, unit, each.workload(call), tensors))
+        window = each.window(call) if each.window else None
+        layers.append(
+            Layer(
+                node.name,
+                each.name,
+                unit,
+                each.workload(call),
+                tensors,
+                input_shapes=tuple(
+                    operand.shape
+                    for position, operand in enumerate(call.inputs)
+                    if operand is not None and position not in call.constants
+                ),
+                output_shapes=tuple(result.shape for result in call.outputs),
+                kernel=window.kernel if window else (),
+                stride=window.stride if window else (),
+            )
+        )
     return tuple(layers)

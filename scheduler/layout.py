@@ -41,20 +41,22 @@ class DramLayout:
         begins = {item: items[0] for items in together for item in items}
         ends = {item: items[-1] for items in together for item in items}
         arena = Allocator(_UNLIMITED)
+        ends_of_graph = {*graph.inputs, *graph.outputs}
+        states = set(graph.variables)
+        final = max((each.last for each in storages.values()), default=0)
         wanted = [
             (root, each)
             for root, each in storages.items()
             if each.data is None
-            and root not in graph.variables
+            and root not in states
             and (root not in resident or each.from_dram or each.to_dram)
         ]
         # Largest first packs well; ties in graph order keep the layout reproducible.
         for root, each in sorted(wanted, key=lambda pair: (-pair[1].size_bytes, pair[0])):
             size = aligned(each.size_bytes, self._alignment)
-            kept = root in graph.inputs or root in graph.outputs
             first, last = begins.get(each.first, each.first), ends.get(each.last, each.last)
-            if kept:
-                first, last = -1, _UNLIMITED
+            if root in ends_of_graph:
+                first, last = -1, final
             address = arena.place(size, first, last)
             assert address is not None
             self._addresses[root] = address

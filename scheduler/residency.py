@@ -9,6 +9,7 @@ from npusim.kernels.work import Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Choices
 from npusim.scheduler.network import Network
+from npusim.scheduler.spans import Spans, Sums
 from npusim.scheduler.storage import Aliases, Storage, find_storages, operands, share_in_place
 from npusim.scheduler.tiling import SINGLE, Cut, Depth, End, Residency, TileCosts, TileSearch
 
@@ -53,8 +54,10 @@ class Residents:
             for root, _ in (*self._inputs[index], self._output[index]):
                 self._users.setdefault(root, []).append(index)
         self._searches: dict[int, TileSearch] = {}
-        self._live: list[set[int]] = [set() for _ in self.items]
-        self._live_bytes = [0] * len(self.items)
+        self._spans = {root: self._span(root) for root in storages}
+        self._passing: Spans[int, tuple[int, int]] | None = None
+        self._live_bytes = Sums(len(self.items))
+        self._arriving_bytes = [0] * len(self.items)
         for root in self.roots:
             self._place(root, there=True)
 
@@ -113,9 +116,10 @@ class Residents:
     def _place(self, root: int, *, there: bool) -> None:
         """What follows for the items that a storage passes, and for the works that use it."""
         size_bytes = self.bytes_of((root,))
-        for index in self._span(root):
-            self._live_bytes[index] += size_bytes if there else -size_bytes
-            (self._live[index].add if there else self._live[index].discard)(root)
+        span = self._spans[root]
+        if span:
+            self._live_bytes.add(span, size_bytes if there else -size_bytes)
+            self._arriving_bytes[span[0]] += size_bytes if there else -size_bytes
         for index in self._users.get(root, ()):
             self._searches.pop(index, None)
 
@@ -164,11 +168,27 @@ class Residents:
 
     def live(self, index: int) -> frozenset[int]:
         """The residents that are live at an item."""
-        return frozenset(self._live[index])
+        if self._passing is None:
+            self._passing = Spans()
+            for root, span in self._spans.items():
+                if span:
+                    self._passing.add(span[0], span[-1], root, (span[0], span[-1]))
+        return frozenset(
+            [
+                root
+                for block in self._passing.near(index, index)
+                for root, (first, last) in block.items()
+                if first <= index <= last and root in self.roots
+            ]
+        )
 
     def live_bytes(self, index: int) -> int:
         """Bytes of the residents that are live at an item."""
         return self._live_bytes[index]
+
+    def live_bytes_of_pair(self, first: int) -> int:
+        """Bytes of the residents that are live at an item or at the next."""
+        return self._live_bytes[first] + self._arriving_bytes[first + 1]
 
     def bytes_of(self, roots: Iterable[int]) -> int:
         """Bytes of some storages in the scratchpad."""
@@ -189,19 +209,36 @@ class Residents:
         """
         before = set(self.roots)
         for index in range(len(self.items)):
-            while self._smallest(index) > self.capacity_bytes - self.live_bytes(index):
-                self._give_way(index)
+            if not self._has_room(index):
+                self._make_room(index)
         if self.choices.readmit:
             for root in sorted(before - self.roots, key=lambda root: (self.storages[root].size_bytes, root)):
                 self._readmit(root)
 
+    def _has_room(self, index: int) -> bool:
+        """Whether the smallest buffers of an item find room beside the residents."""
+        return self._smallest(index) <= self.capacity_bytes - self.live_bytes(index)
+
+    def _make_room(self, index: int) -> None:
+        """Evict until the smallest buffers of an item have room, then do with one buffer per operand."""
+        for root in self._order_of_eviction(index):
+            self._dismiss(root)
+            if self._has_room(index):
+                return
+        while not self._has_room(index):
+            self._give_way(index)
+
     def _readmit(self, root: int) -> None:
         """Take a storage back into the scratchpad if all items that it passes have room and are faster by estimate."""
-        span = self._span(root)
-        before = sum(self.cycles(index) for index in span)
+        span = self._spans[root]
         self._admit(root)
-        fits = all(self._smallest(index) <= self.capacity_bytes - self.live_bytes(index) for index in span)
-        if not fits or sum(self.cycles(index) for index in span) >= before:
+        if all(self._has_room(index) for index in reversed(span)):
+            faster = sum(self.cycles(index) for index in span)
+            self._dismiss(root)
+            if faster >= sum(self.cycles(index) for index in span):
+                return
+            self._admit(root)
+        else:
             self._dismiss(root)
 
     def cycles(self, index: int) -> float:
@@ -218,7 +255,7 @@ class Residents:
 
     def _give_way(self, index: int) -> None:
         """Evict for an item; with nobody left to evict, give it one buffer per operand. Raises CompileError."""
-        if self._live[index] or index in self._narrow:
+        if index in self._narrow or self.live(index):
             self.evict(index)
         else:
             self._narrow.add(index)
@@ -241,7 +278,7 @@ class Residents:
         smallest, budget = self._smallest(index), self.budget(index)
         if isinstance(item.body, Work) and budget > smallest:
             self._limits[index] = max(budget * 3 // 5, smallest)
-        elif index not in self.unhurried and not self._live[index]:
+        elif index not in self.unhurried and not self.live(index):
             self.unhurried.add(index)
         else:
             self._limits[index] = None
@@ -249,17 +286,20 @@ class Residents:
 
     def evict(self, index: int) -> None:
         """Send one storage that is live at an item to DRAM: the one that costs least traffic per byte of need."""
-        if not self._live[index]:
+        order = self._order_of_eviction(index)
+        if not order:
             raise CompileError(self._message(index))
+        self._dismiss(order[0])
+
+    def _order_of_eviction(self, index: int) -> list[int]:
+        """The residents that are live at an item, those first whose eviction costs least traffic per byte of need."""
         used = set()
         if isinstance(self.items[index].body, Work):
             used = {root for root, _ in (*self._inputs[index], self._output[index])}
         # Bystanders first (their eviction needs no buffers here), then the largest.
-        self._dismiss(
-            min(
-                self._live[index],
-                key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root),
-            )
+        return sorted(
+            self.live(index),
+            key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root),
         )
 
     def _message(self, index: int) -> str:

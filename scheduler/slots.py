@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 from npusim.isa.control import Call
 from npusim.isa.hardware import Hardware
@@ -14,12 +15,15 @@ from npusim.kernels.work import Move, OperandRef, Rows, Tile, TileAddresses, Wor
 from npusim.scheduler.allocate import Allocator
 from npusim.scheduler.chains import Chain
 from npusim.scheduler.layout import DramLayout
+from npusim.scheduler.moves import Piece, plan_copy, plan_move
 from npusim.scheduler.packed import block
 from npusim.scheduler.residency import Part, Residents
 from npusim.scheduler.storage import Item, Storage, operand_tensor
 from npusim.scheduler.tiling import output_bytes
-from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy, strided_copy
+from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy
 from npusim.scheduler.weaves import Weave
+
+_TO_DRAM = (Space.SCRATCHPAD, Space.DRAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,14 @@ class _Plan:
     beside: bool = False
 
 
+def _address(place: Place, space: Space) -> int:
+    """Where an operand begins in a memory that holds it."""
+    if space is Space.DRAM:
+        return place.dram_address
+    assert place.buffer is not None
+    return place.buffer.address + place.offset_bytes
+
+
 class SlotBuilder:
     """Builds the slots and loads of a whole network for one choice of residents and cuts."""
 
@@ -61,7 +73,8 @@ class SlotBuilder:
         self.residents = residents
         self.graph = residents.graph
         self.layout = layout
-        self.host_calls = host_calls
+        self._calls = tuple(host_calls.values())
+        self._call_numbers = {node: number for number, node in enumerate(host_calls)}
         self.hardware = hardware
         self.loads: list[Load] = []
         self.buffers: list[Buffer] = []
@@ -353,20 +366,14 @@ class SlotBuilder:
         address, row_stride, pixel_stride = self._target(work, tile, target, output)
         dram = output.dram_address + rows.offset_bytes + tile.first_row * rows.row_bytes + tile.first_channel
         if tile.channels == work.channels:
-            counts, inside, outside = (tile.rows * rows.row_bytes,), (), ()
-            return [dram_copy(self._store_channel, True, address, dram, counts, inside, outside)]
-        pixels = rows.row_bytes // work.channels
-        return [
-            dram_copy(
-                self._store_channel,
-                True,
-                address,
-                dram,
-                (tile.rows, pixels, tile.channels),
-                (row_stride, pixel_stride),
-                (rows.row_bytes, work.channels),
-            )
-        ]
+            size = tile.rows * rows.row_bytes
+            return [dram_copy(self._store_channel, True, address, dram, (size,), (), ())]
+        counts = tile.rows, rows.row_bytes // work.channels, tile.channels
+        strides = (row_stride, pixel_stride), (rows.row_bytes, work.channels)
+        pieces: tuple[Piece, ...] = (Piece((0, 0), counts, strides),)
+        if tile.channels < self.hardware.dma.port_bytes_per_cycle:  # a beat takes more than one of these runs
+            pieces = plan_copy(counts, strides, _TO_DRAM, self.hardware).pieces
+        return [each.copy(self._store_channel, _TO_DRAM, (address, dram)) for each in pieces]
 
     # Moves and host calls.
 
@@ -374,46 +381,39 @@ class SlotBuilder:
         target = self._place(item, move.target)
         source = None if move.source is None else self._place(item, move.source)
         used = tuple(p.buffer for p in (target, source) if p is not None and p.buffer is not None)
-        emits = []
-        if target.buffer is not None:
-            emits.append(partial(self._emit_move, item, move, source, target, Space.SCRATCHPAD))
+        ends = [] if target.buffer is None else [Space.SCRATCHPAD]
         if target.dram_address >= 0:
-            emits.append(partial(self._emit_move, item, move, source, target, Space.DRAM))
-        second = None if len(emits) == 1 else (lambda: [emits[1]()])
-        size = 1
-        for count in move.counts:
-            size *= count
-        cycles = self.hardware.dma.setup_cycles + size // self.hardware.dma.port_bytes_per_cycle
-        return Slot(index, item.node, cycles, used, emits[0], second)
+            ends.append(Space.DRAM)
+        origin = self._origin(item, move, source)
+        plans = [(end, plan_move(move, (origin, end), self.hardware)) for end in ends]
+        copies = (
+            self._emit_move(move, source, target, (origin, end), piece)
+            for end, found in plans
+            for piece in found.pieces
+        )
+        # Its time at the DRAM port hides no loads: they pass the same port.
+        dma = self.hardware.dma
+        cycles = dma.setup_cycles + prod(move.counts) // dma.port_bytes_per_cycle
+        return Slot(index, item.node, cycles, used, lambda: next(copies), lambda: list(copies))
+
+    def _origin(self, item: Item, move: Move, source: Place | None) -> Space:
+        """The memory that a move reads. What came from DRAM is whole there; in the scratchpad it may not be yet."""
+        if source is None or move.source is None:
+            return Space.SCRATCHPAD
+        root = self.residents.forest.root(operand_tensor(self.graph, item.node, move.source))[0]
+        from_dram = source.buffer is None or self.residents.storages[root].from_dram
+        return Space.DRAM if from_dram else Space.SCRATCHPAD
 
     def _emit_move(
-        self, item: Item, move: Move, source: Place | None, target: Place, space: Space
+        self, move: Move, source: Place | None, target: Place, spaces: tuple[Space, Space], piece: Piece
     ) -> Instruction:
-        if space is Space.DRAM:
-            address = target.dram_address + move.target_offset
-        else:
-            assert target.buffer is not None
-            address = target.buffer.address + target.offset_bytes + move.target_offset
-        if source is None:
-            strides = ((0,) * (len(move.counts) - 1), move.target_strides)
-            ends = (Space.SCRATCHPAD, space), (0, address)
-            return replace(
-                strided_copy(self._store_channel, *ends, move.counts, strides), fill=1, value=move.value
-            )
-        assert move.source is not None
-        root = self.residents.forest.root(operand_tensor(self.graph, item.node, move.source))[0]
-        # What came from DRAM is whole there; in the scratchpad it may not have arrived yet.
-        from_dram = source.buffer is None or self.residents.storages[root].from_dram
-        if from_dram:
-            origin, start = Space.DRAM, source.dram_address + move.source_offset
-        else:
-            assert source.buffer is not None
-            origin = Space.SCRATCHPAD
-            start = source.buffer.address + source.offset_bytes + move.source_offset
-        strides = (move.source_strides, move.target_strides)
-        return strided_copy(self._store_channel, (origin, space), (start, address), move.counts, strides)
+        """One copy of a move, when its buffers have addresses."""
+        start = 0 if source is None else _address(source, spaces[0]) + move.source_offset
+        end = _address(target, spaces[1]) + move.target_offset
+        copy = piece.copy(self._store_channel, spaces, (start, end))
+        return replace(copy, fill=1, value=move.value) if source is None else copy
 
     def _host_slot(self, index: int, item: Item) -> Slot:
-        instruction = Call(index=list(self.host_calls).index(item.node))
-        cycles = instruction.cost(self.hardware, tuple(self.host_calls.values())).cycles
+        instruction = Call(index=self._call_numbers[item.node])
+        cycles = instruction.cost(self.hardware, self._calls).cycles
         return Slot(index, item.node, cycles, (), lambda: instruction)

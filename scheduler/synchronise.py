@@ -10,17 +10,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from npusim.isa.instruction import PRODUCERS, Instruction, Region, Space
 from npusim.isa.program import HostCall
+from npusim.scheduler.spans import Spans
+
+_RECENT = 32
+"""So many accesses are looked through one by one; what lies further back is found by its addresses."""
+
+_Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
-class _Accesses:
-    """What one unit did to one memory, in program order."""
+class Accesses:
+    """What one unit did to one memory, in program order.
+
+    `_far` knows the first `_indexed` of them by their addresses, and of those that are equal the last: nearly always
+    what is sought lies among the most recent, so it is brought up to date only when it is asked.
+    """
 
     def __init__(self) -> None:
         self._all: list[tuple[int, int, Region, int]] = []
         self._low, self._high = 1 << 64, 0
+        self._far: Spans[_Key, tuple[int, int, Region, int]] = Spans()
+        self._indexed = 0
 
     def add(self, region: Region, position: int) -> None:
         """Note an access by the instruction at a position of the program."""
@@ -33,15 +46,32 @@ class _Accesses:
         start, end = region.address, region.end
         if end <= self._low or start >= self._high:
             return None
-        for first, last, other, position in reversed(self._all):
+        for first, last, other, position in islice(reversed(self._all), _RECENT):
             if position <= certain:
-                break
+                return None
             if first < end and start < last and _rows_overlap(region, other):
                 return position
-        return None
+        return self._latest_by_address(region, certain) if len(self._all) > _RECENT else None
+
+    def _latest_by_address(self, region: Region, certain: int) -> int | None:
+        """`latest` among all accesses."""
+        for access in islice(self._all, self._indexed, None):
+            first, last, other, _ = access
+            self._far.add(first, last - 1, (first, last, other.counts, other.strides), access)
+        self._indexed = len(self._all)
+        start, end = region.address, region.end
+        newest = certain
+        for block in self._far.near(start, end - 1):
+            for first, last, other, position in reversed(block.values()):
+                if position <= newest:
+                    break
+                if first < end and start < last and _rows_overlap(region, other):
+                    newest = position
+                    break
+        return newest if newest > certain else None
 
 
-_Histories = Mapping[tuple[Space, int], _Accesses]
+_Histories = Mapping[tuple[Space, int], Accesses]
 """Accesses by memory and unit."""
 
 
@@ -93,8 +123,8 @@ def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCa
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
     certain_of: list[list[int]] = []
     ordinal: list[int] = []
-    reads_of: defaultdict[tuple[Space, int], _Accesses] = defaultdict(_Accesses)
-    writes_of: defaultdict[tuple[Space, int], _Accesses] = defaultdict(_Accesses)
+    reads_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
+    writes_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
     waits_of: list[tuple[int, ...]] = []
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)

@@ -116,8 +116,11 @@ def strided_copy(
     addresses: tuple[int, int],
     counts: Sequence[int],
     strides: tuple[Sequence[int], Sequence[int]],
+    block: int = 0,
 ) -> Copy:
-    """A copy from (source, target) spaces and addresses with (source, target) strides of the outer dimensions."""
+    """A copy from (source, target) spaces and addresses with (source, target) strides of the outer dimensions; the
+    inner `block` of them pass the burst buffer together.
+    """
     missing = 4 - len(counts)
     full_counts = (1,) * missing + tuple(counts)
     source_strides = (0,) * missing + tuple(strides[0])
@@ -138,6 +141,7 @@ def strided_copy(
         target_stride0=target_strides[0],
         target_stride1=target_strides[1],
         target_stride2=target_strides[2],
+        block=block,
     )
 
 
@@ -194,8 +198,6 @@ def arrange(
         ended[slot.item] = dispatched + slot.cycles
         now = max(now, ended[slot.item])
         steps.append(slot)
-        if index % 16 == 0:
-            resident.forget(index)
     return _written(steps)
 
 

@@ -77,7 +77,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         residents.cycles(first) + residents.cycles(first + 1),
         residents.computing_cycles(first) + residents.computing_cycles(first + 1),
     )
-    room = residents.capacity_bytes - residents.bytes_of(residents.live(first) | residents.live(first + 1))
+    room = residents.capacity_bytes - residents.live_bytes_of_pair(first)
     known = _known(residents, first)
     best: tuple[float, Weave | None] = 0.0, None
     for parts in PARTS if chosen is None else (chosen,):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -300,6 +301,11 @@ class Sketch:
         shape = [size + sum(pair) for size, pair in zip(self.shape(source), paddings, strict=True)]
         return self.node("pad", (source,), self._like(source, shape), paddings=_lists(paddings))
 
+    def transpose(self, source: int, perm: Sequence[int]) -> int:
+        """transpose: output axis i is input axis perm[i]."""
+        shape = [self.shape(source)[axis] for axis in perm]
+        return self.node("transpose", (source,), self._like(source, shape), perm=list(perm))
+
     def reshape(self, source: int, *shape: int) -> int:
         """reshape."""
         return self.node("reshape", (source,), self._like(source, shape))
@@ -326,6 +332,19 @@ def with_all_outputs(graph: Graph) -> Graph:
     """The same graph with every computed tensor as an output."""
     computed = tuple(each for node in graph.nodes for each in node.outputs)
     return Graph(graph.name, graph.tensors, graph.nodes, graph.inputs, computed, graph.variables)
+
+
+def with_leading_transpose(graph: Graph) -> Graph:
+    """The same graph with its first input as channels, rows, columns: what exporters of PyTorch models give."""
+    first, *others = graph.inputs
+    kind = graph.tensors[first].type
+    n, height, width, depth = kind.shape
+    image = Tensor("nchw", replace(kind, shape=(n, depth, height, width)))
+    source = len(graph.tensors)
+    turn = Node("to_nhwc", "transpose", (source,), (first,), {"perm": [0, 2, 3, 1]})
+    return replace(
+        graph, tensors=(*graph.tensors, image), nodes=(turn, *graph.nodes), inputs=(source, *others)
+    )
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:

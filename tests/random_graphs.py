@@ -243,6 +243,14 @@ class _Growth:
             return ()
         return (self.sketch.pad(source, pairs),)
 
+    def transpose(self) -> Sequence[int]:
+        source = self.choose(self.live)
+        axes = list(range(len(self.sketch.shape(source))))
+        perm = [axes.pop(self.pick(0, len(axes) - 1)) for _ in range(len(axes))]
+        if len(perm) == 4 and perm[0] != 0:
+            return ()
+        return (self.sketch.transpose(source, perm),)
+
     def reshape(self) -> Sequence[int]:
         source = self.choose(self.live)
         n, *rest = self.sketch.shape(source)
@@ -289,7 +297,7 @@ class _Growth:
 
     STEPS = (
         conv, conv, conv, depthwise, depthwise, block, block, block, block, binary, binary, pool, fully_connected,
-        mean, elementwise, concat, split, pad, reshape, resize,
+        mean, elementwise, concat, split, pad, transpose, reshape, resize,
     )  # fmt: skip
     IN_ROWS = (block, block, block, depthwise, conv, pool, elementwise)
     ON_IMAGES = (conv, depthwise, block, pool, resize)

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from pathlib import Path
 
 from npusim import files
 from npusim.explore.evaluate import Evaluator, Job, Record
-from npusim.explore.folder import StudyError
+from npusim.explore.folder import OLD_FORMAT, Folder, StudyError
+from npusim.explore.lines import BASE_POINT
+from npusim.isa import user_file
 
 BASE = "base.json"
 
 
-def keep_base(folder: Path, job: Job) -> None:
+def keep_base(folder: Folder, job: Job) -> None:
     """Compute the record of the base hardware, unless the study in `folder` has it."""
-    if (folder / BASE).is_file():
+    if (folder.path / BASE).is_file():
         return
-    record = Evaluator(job).base()
-    text = json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n"
-    files.write(folder / BASE, files.text(text))
+    line = folder.lines.write(Evaluator(job).base())
+    files.write(folder.path / BASE, lambda file: file.write(line), follow=False)
 
 
-def read_base(folder: Path) -> Record | None:
+def read_base(folder: Folder) -> Record | None:
     """The record of the base hardware; None in a study that does not have it yet. Raises StudyError."""
-    try:
-        return Record(**json.loads((folder / BASE).read_bytes()))
-    except FileNotFoundError:
+    file = folder.path / BASE
+    if not file.exists() and not file.is_symlink():
         return None
-    except (OSError, ValueError, TypeError) as fault:
-        raise StudyError(f"{folder / BASE}: damaged; delete it to compute it again: {fault}") from None
+    content = user_file.contents(file, user_file.STUDY, StudyError, follow=False)
+    try:
+        if folder.format == OLD_FORMAT:
+            content = _in_the_form_of_a_line(content)
+        return folder.lines.read(content, base=True)
+    except ValueError as fault:
+        raise StudyError(f"{file}: damaged: {fault}; delete it to compute it again") from None
+
+
+def _in_the_form_of_a_line(content: bytes) -> bytes:
+    """What format 1 called otherwise: `by_model` and `reason`, which were there even if empty."""
+    plain = json.loads(content)
+    if not isinstance(plain, dict) or plain.get("point") != BASE_POINT:
+        raise ValueError("not a record")
+    if plain.get("reason"):
+        return json.dumps({"point": BASE_POINT, "infeasible": plain["reason"]}).encode()
+    kept = {"point": BASE_POINT, "values": plain.get("values"), "models": plain.get("by_model")}
+    return json.dumps(kept).encode()

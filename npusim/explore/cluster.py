@@ -1,22 +1,71 @@
-"""Points computed by a Dask cluster: workers may come, go and die while a search runs."""
+"""Points computed by a Dask cluster: workers may come, go and die while a search runs.
+
+A Dask scheduler and its workers run whatever code anybody sends who reaches their ports, and this process unpickles
+what they answer: a cluster is for a network of trusted machines, or for TLS, whose certificates say who takes part.
+"""
 
 from __future__ import annotations
 
 import pickle
+import ssl
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from npusim.explore.evaluate import Evaluator, Job, Record, order
 from npusim.explore.executors import ATTEMPTS, chunks, died
+from npusim.extras import missing
+from npusim.isa import user_file
 from npusim.isa.errors import NpusimError
 
 CONNECT_S = 15
 LEAST_IN_FLIGHT = 16
 CHUNKS_PER_THREAD = 3
 """Enough that no worker waits for the next, few enough that the scheduler has little to remember."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Who may take part in a cluster: PEM files of the authority, and of this side's certificate and key."""
+
+    ca: Path
+    cert: Path
+    key: Path
+
+    def require_sound(self) -> None:
+        """Raise NpusimError for a file that cannot be what it should."""
+        for option, file in (("ca", self.ca), ("cert", self.cert), ("key", self.key)):
+            text = user_file.text(file, user_file.PEM)
+            if "-----BEGIN " not in text:
+                raise NpusimError(f"--dask-tls-{option} {file}: not {user_file.PEM.noun}")
+
+    def security(self) -> Any:
+        """The `Security` of Dask, which accepts no other connection. Raises NpusimError for a file that is none."""
+        self.require_sound()
+        return _distributed().Security(
+            tls_ca_file=str(self.ca),
+            tls_client_cert=str(self.cert),
+            tls_client_key=str(self.key),
+            require_encryption=True,
+        )
+
+
+def tls(address: str, ca: Path | None, cert: Path | None, key: Path | None) -> Tls | None:
+    """The TLS of a command line, None if it says nothing of it. Raises NpusimError for half of one."""
+    if ca is None and cert is None and key is None:
+        return None
+    if ca is None or cert is None or key is None:
+        raise NpusimError("--dask-tls-ca, --dask-tls-cert and --dask-tls-key: give all three, or none")
+    if not address.startswith("tls://"):
+        raise NpusimError(f"--dask {address}: with --dask-tls-ca the address must begin with tls://")
+    found = Tls(ca, cert, key)
+    found.require_sound()
+    return found
+
 
 _COMPUTING = threading.Lock()
 """Threads of one worker share an evaluator and its caches: one of them computes."""
@@ -48,9 +97,9 @@ class DaskCluster:
     another; what had been computed of it is computed again.
     """
 
-    def __init__(self, job: Job, address: str) -> None:
+    def __init__(self, job: Job, address: str, tls: Tls | None = None) -> None:
         self._space, self._address = job.space, address
-        self._client = _connect(address)
+        self._client = _connect(address, tls)
         payload = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
         self._name = f"npusim-{sha256(payload).hexdigest()[:16]}"
         self._evaluator = self._submit("job", make_evaluator, payload, _version())
@@ -145,14 +194,20 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise NpusimError(
-            "--dask needs Dask, which is not installed: pip install 'npusim[cluster]'"
-        ) from None
+        raise missing("--dask", "cluster") from None
     return distributed
 
 
-def _connect(address: str) -> Any:
+def _connect(address: str, tls: Tls | None = None) -> Any:
+    # Without --dask-tls-* Dask looks into its own configuration (distributed.comm.tls), as for any program.
+    security = {"security": tls.security()} if tls else {}
     try:
-        return _distributed().Client(address, timeout=CONNECT_S, set_as_default=False)
+        return _distributed().Client(address, timeout=CONNECT_S, set_as_default=False, **security)
+    except ssl.SSLError as fault:
+        raise NpusimError(f"--dask {address}: certificate and key do not serve: {fault}") from None
+    except TypeError:  # what Dask says to an address of TLS without certificates
+        raise NpusimError(
+            f"--dask {address}: needs --dask-tls-ca, --dask-tls-cert and --dask-tls-key, or Dask's own configuration"
+        ) from None
     except (OSError, ValueError) as fault:
         raise NpusimError(f"--dask {address}: no scheduler answers there: {fault}") from None

@@ -7,7 +7,6 @@ a fresh start (a test compares them over random spaces); they only save time.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npusim import api, machine
-from npusim.explore.metrics import combine, number
+from npusim.explore.metrics import LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, combine, is_value, number
 from npusim.explore.space import InfeasibleError, Space, Values
 from npusim.isa.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
 from npusim.isa.hardware import Hardware
@@ -38,11 +37,20 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True)
 class Workload:
-    """A model of a study. `name` is how the study calls it, `weight` its part in combined values."""
+    """A model of a study. `name` is how the study calls it, `weight` its part in combined values.
+
+    Raises NpusimError for a weight that is not one.
+    """
 
     name: str
     graph: Graph
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not LEAST_WEIGHT <= self.weight <= MOST_WEIGHT:
+            raise NpusimError(
+                f"{self.name}: weight {self.weight:g}, may be {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+            )
 
     @property
     def digest(self) -> str:
@@ -99,7 +107,13 @@ class Evaluator:
 
         Anything else that goes wrong is the reason why the point has no result: the search goes on.
         """
-        return self._judged(point, lambda: self.job.space.setting(point))
+        return self._judged(point, lambda: self._setting(point))
+
+    def _setting(self, point: int) -> Values:
+        space = self.job.space
+        setting = space.setting(point)
+        space.satisfied(setting)  # a constraint that has no value here is the reason, not that it holds
+        return setting
 
     def base(self) -> Record:
         """The record of the hardware that the space varies; it is no point, and its number is -1."""
@@ -124,8 +138,8 @@ class Evaluator:
         runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
         by_model = [{key: number(run, key) for key in space.keys} for run in runs]
         values = self._combined(by_model)
-        if not all(map(math.isfinite, values.values())):
-            return Record(point, reason="a value is not finite")
+        if not all(map(is_value, [*values.values(), *(each for run in by_model for each in run.values())])):
+            return Record(point, reason=f"a value is not finite, or beyond {LARGEST_VALUE:g}")
         several = len(workloads) > 1
         named = {each.name: found for each, found in zip(workloads, by_model, strict=True)} if several else {}
         return Record(point, values, named)

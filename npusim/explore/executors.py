@@ -166,6 +166,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(),
+            start_new_session=True,  # Ctrl-C is for the process that searches; it ends this one
         )
         self._process = process
         assert process.stdin is not None

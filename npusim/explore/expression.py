@@ -21,8 +21,12 @@ Names = Mapping[str, Any]
 """Values of parameters by path."""
 
 LONGEST_EXPRESSION = 1000
+DEEPEST_EXPRESSION = 100
+"""Levels of operators in each other: each is a call, and Python has no more than a thousand."""
 LARGEST_EXPONENT = 64
 LARGEST_NUMBER = 1e100
+MOST_DIGITS = 100
+"""Of what is rounded, on both sides of the point."""
 
 _Closure = Callable[[Names], Any]
 
@@ -48,18 +52,32 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
-    ast.Not: operator.not_,
 }
+
+
+def _round(value: Any, digits: Any = 0) -> Any:
+    """Python's, of a number to so many digits; without them to a whole number."""
+    if abs(digits) > MOST_DIGITS:
+        raise ArithmeticError(f"more than {MOST_DIGITS} digits")
+    return round(value, digits) if digits else round(value)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
     "abs": abs,
-    "round": round,
+    "round": _round,
     "floor": math.floor,
     "ceil": math.ceil,
     "sqrt": math.sqrt,
     "log2": math.log2,
 }
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, int | float):
+        return value
+    raise TypeError(f"{'text' if isinstance(value, str) else 'a list'} takes no part in arithmetic")
 
 
 class ExpressionError(ValueError):
@@ -82,6 +100,8 @@ class Expression:
             raise ExpressionError(f"{self.text}: {fault.args[0]} is not set") from None
         except (ArithmeticError, TypeError, ValueError) as fault:
             raise ExpressionError(f"{self.text}: {fault}") from None
+        except RecursionError:
+            raise ExpressionError(f"{self.text}: nested too deeply") from None
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -99,6 +119,10 @@ def parse(text: str, known: Sequence[str]) -> Expression:
         closure = _Reader(frozenset(known), names).read(tree.body)
     except SyntaxError as fault:
         raise ExpressionError(f"{text}: {fault.msg}") from None
+    except ExpressionError:
+        raise
+    except ValueError as fault:  # a NUL, or a number of thousands of digits
+        raise ExpressionError(f"{text}: {fault}") from None
     except (RecursionError, MemoryError):
         raise ExpressionError("nested too deeply") from None
     return Expression(text, tuple(names), closure)
@@ -110,18 +134,34 @@ class _Reader:
 
     known: frozenset[str]
     names: dict[str, None]
+    depth: int = 0
 
     def read(self, node: ast.AST) -> _Closure:
+        if self.depth == DEEPEST_EXPRESSION:
+            raise ExpressionError("nested too deeply")
+        self.depth += 1
+        closure = self._read(node)
+        self.depth -= 1
+        return closure
+
+    def _read(self, node: ast.AST) -> _Closure:
         match node:
-            case ast.Constant(value=bool() | int() | float() | str() as value):
+            case ast.Constant(value=bool() | str() as value):
+                return lambda _: value
+            case ast.Constant(value=int() | float() as value):
+                if not abs(value) <= LARGEST_NUMBER:
+                    raise ExpressionError(f"a number beyond {LARGEST_NUMBER:g}")
                 return lambda _: value
             case ast.Name() | ast.Attribute():
                 return self._name(node)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 return self._binary(_BINARY[type(op)], self.read(left), self.read(right))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                negated = self.read(operand)
+                return lambda names: not negated(names)
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
                 unary, inner = _UNARY[type(op)], self.read(operand)
-                return lambda names: unary(inner(names))
+                return lambda names: unary(_number(inner(names)))
             case ast.BoolOp(op=op, values=values):
                 parts = [self.read(part) for part in values]
                 several = all if isinstance(op, ast.And) else any
@@ -156,13 +196,12 @@ class _Reader:
     @staticmethod
     def _binary(function: Callable[[Any, Any], Any], left: _Closure, right: _Closure) -> _Closure:
         def value(names: Names) -> Any:
-            first, second = left(names), right(names)
-            if isinstance(first, str) or isinstance(second, str):
-                raise TypeError("text takes no part in arithmetic")
+            # Before they are taken together: text or a list times a number may be of any size.
+            first, second = _number(left(names)), _number(right(names))
             if function is operator.pow and abs(second) > LARGEST_EXPONENT:
                 raise ArithmeticError(f"an exponent beyond {LARGEST_EXPONENT}")
             result = function(first, second)
-            if isinstance(result, complex) or abs(result) > LARGEST_NUMBER:
+            if isinstance(result, complex) or not abs(result) <= LARGEST_NUMBER:
                 raise ArithmeticError("too large, or not a real number")
             return result
 

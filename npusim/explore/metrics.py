@@ -18,7 +18,7 @@ from npusim.energy import Energy
 from npusim.isa.errors import NpusimError
 from npusim.isa.nearest import nearest
 from npusim.performance import PerformanceInfo
-from npusim.result import DramBytes, Power, RunResult
+from npusim.result import DramBytes, Power, RunResult, Tops
 from npusim.timeline import BusyCycles
 
 
@@ -43,6 +43,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("edp_uj_ms", lambda run: float(run.energy_uj) * run.latency_ms),
     Metric("power_mw", lambda run: run.power_mw, _parts(Power, "peak")),
     Metric("area_mm2", lambda run: area(run.hardware), _parts(Area, "total")),
+    Metric("tops", lambda run: run.tops, _parts(Tops)),
     Metric("macs", lambda run: run.macs),
     Metric("mac_utilization", lambda run: run.mac_utilization),
     Metric("lower_bound_cycles", lambda run: run.lower_bound.cycles),
@@ -64,10 +65,10 @@ SHORT: Mapping[str, str] = {
     "edp": "edp_uj_ms",
 }
 
-OF_HARDWARE = ("area_mm2", "hardware")
+OF_HARDWARE = ("area_mm2", "hardware", "tops.peak")
 """Keys that are the same for every model."""
 
-HIGHER_IS_BETTER = ("inferences_per_s", "mac_utilization")
+HIGHER_IS_BETTER = ("inferences_per_s", "mac_utilization", "tops.peak", "tops.reached")
 """Keys that are maximised unless the space says otherwise."""
 
 
@@ -111,6 +112,18 @@ def number(run: RunResult, key: str) -> float:
     return int(value) if isinstance(value, int) else float(value)
 
 
+LARGEST_VALUE = 1e30
+LARGEST_WHOLE_VALUE = 1 << 62
+"""Beyond these no run gets; tables and charts hold them."""
+
+
+def is_value(value: object) -> bool:
+    """Whether something is a number that a point of a study may have."""
+    if type(value) is int:
+        return abs(value) <= LARGEST_WHOLE_VALUE
+    return type(value) is float and math.isfinite(value) and abs(value) <= LARGEST_VALUE
+
+
 def _below(value: Any, part: str) -> Any:
     if isinstance(value, Mapping):
         return value.get(part, 0 if part in _causes() else None)
@@ -128,6 +141,9 @@ def _causes() -> frozenset[str]:
     return frozenset(CAUSES)
 
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
+"""Of a model in combined values: sums of any number of these, times what a run can have, are finite."""
+
 COMBINE: Mapping[str, str] = {
     "mean": "weighted arithmetic mean: the weights are shares of the inferences",
     "sum": "weighted sum: the weights count inferences",
@@ -143,7 +159,7 @@ def combine(values: Sequence[float], weights: Sequence[float], how: str, key: st
     Keys of the hardware are the same for all models and stay what they are. A geometric mean needs no
     normalisation to a reference: that would multiply every point by the same constant.
     """
-    if len(values) == 1 or key.partition(".")[0] in OF_HARDWARE:
+    if len(values) == 1 or any(name in OF_HARDWARE for name in (key, key.partition(".")[0])):
         return values[0]
     if how == "max":
         return max(values) if minimise else min(values)

@@ -17,7 +17,6 @@ from npusim.explore.evaluate import Record
 from npusim.explore.samplers import Batches, Told, random_points
 from npusim.explore.space import Axis, Space
 from npusim.explore.space_file import Sampling
-from npusim.isa.errors import NpusimError
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -32,7 +31,7 @@ _EXCESS = "excess"
 
 
 def search(space: Space, sampling: Sampling, told: Told) -> Batches:
-    """Batches that Optuna proposes, the first at random. Raises NpusimError where Optuna is not installed."""
+    """Batches that Optuna proposes, the first at random."""
     study = _study(space, sampling)
     distributions = {axis.path: _distribution(axis) for axis in space.axes}
     size = sampling.batch or BATCH[sampling.kind]
@@ -62,7 +61,8 @@ def _outcome(space: Space, record: Record | None) -> tuple[list[float], float]:
 
 
 def _study(space: Space, sampling: Sampling) -> Study:
-    optuna = require_optuna(sampling.kind)
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -70,17 +70,6 @@ def _study(space: Space, sampling: Sampling) -> Study:
             directions=["minimize"] * len(space.objectives), sampler=_sampler(optuna, space, sampling)
         )
     return made
-
-
-def require_optuna(kind: str) -> Any:
-    """Optuna. Raises NpusimError with what to install."""
-    try:
-        import optuna
-    except ImportError:
-        raise NpusimError(
-            f"the sampler {kind} needs Optuna, which is not installed: pip install 'npusim[explore]'"
-        ) from None
-    return optuna
 
 
 def _sampler(optuna: Any, space: Space, sampling: Sampling) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,7 @@ PAGE = "study.html"
 
 
 def write_page(study: Study) -> list[Path]:
-    """Write study.html and its figures; returns the files, none where `npusim[report]` is not installed."""
-    if find_spec("jinja2") is None or find_spec("matplotlib") is None:
-        return []
+    """Write study.html and its figures; returns the files."""
     from npusim.explore.tables import FILES
     from npusim.reports import study_figures, study_page
 
@@ -25,5 +22,5 @@ def write_page(study: Study) -> list[Path]:
     listed = [*FILES, *study_figures.listed(figures)]
     written = {study.path / PAGE: files.text(study_page.render(study, listed))}
     written |= {study.path / name: write for name, write in figures.items()}
-    files.write_all(written)
+    files.write_all(written, follow=False)
     return list(written)

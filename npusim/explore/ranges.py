@@ -23,7 +23,13 @@ MOST_VALUES = 10_000
 _DIGITS = 10
 """Digits of a counted-out value: 0.30000000000000004 is 0.3."""
 
-Number = int | float
+LARGEST_NUMBER = 1e15
+"""Beyond, whole numbers and their neighbours are one; no parameter comes near it."""
+
+Number = (
+    Annotated[int, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+    | Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+)
 
 
 class Range(BaseModel):

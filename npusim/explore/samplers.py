@@ -7,6 +7,7 @@ proposes depends on its seed and those records alone: not on who computed them, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
 from itertools import islice
 
 import numpy as np
@@ -72,6 +73,4 @@ def proposers(sampling: Sampling) -> dict[str, str]:
     """What the proposals of a sampler depend on besides its seed: another Optuna proposes other points."""
     if sampling.kind in ("grid", "random"):
         return {}
-    from npusim.explore.optuna_samplers import require_optuna
-
-    return {"optuna": str(require_optuna(sampling.kind).__version__)}
+    return {"optuna": version("optuna")}

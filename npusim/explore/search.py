@@ -10,7 +10,7 @@ from typing import Any
 from npusim.explore.base import keep_base
 from npusim.explore.evaluate import Job, Record, Workload
 from npusim.explore.executors import Executor, executor
-from npusim.explore.folder import Folder, to_line
+from npusim.explore.folder import Folder
 from npusim.explore.samplers import proposers, sampler
 from npusim.explore.space import Space
 from npusim.explore.space_file import Sampling
@@ -50,8 +50,8 @@ def explore(
         if not search.complete:
             with closing(make_executor(Job(space, tuple(workloads)))) as executor:
                 search.run(executor)
-        folder.sort(search.known, space)
-        keep_base(folder.path, Job(space, tuple(workloads)))
+        folder.sort(search.known)
+        keep_base(folder, Job(space, tuple(workloads)))
     return Study.open(path)
 
 
@@ -97,7 +97,7 @@ class _Search:
         """Compute what is missing."""
         while self._pending:
             for record in executor.records(self._pending):
-                self._folder.append(to_line(record, self._space))
+                self._folder.append(record)
                 self._learn(record)
             self._propose()
 

@@ -88,6 +88,7 @@ class Space:
                  parameters of the stage `estimate` (and later) at those of the base, so that points that differ
                  in timing, energy or clock only execute the same program.
     effort:      schedules that the compiler tries for each program, beside the one of its estimates.
+    name:        what it is called: its file without folder and suffix; changes nothing that is computed.
     """
 
     base: Hardware
@@ -100,6 +101,7 @@ class Space:
     combine: str = "mean"
     programs: Programs = "own"
     effort: int = 0
+    name: str = ""
 
     @cached_property
     def size(self) -> int:
@@ -136,7 +138,7 @@ class Space:
         """All values that a point changes: its parameters and the derived ones. Raises InfeasibleError."""
         setting = self.point(number)
         if self.derived:
-            names = self._flat_base | setting
+            names = {**self._flat_base, **setting}
             for path, expression in self.derived.items():
                 setting[path] = names[path] = self._derived(path, expression, names)
         return setting
@@ -158,10 +160,17 @@ class Space:
         if not self.constraints:
             return True
         try:
-            names = self._flat_base | self.setting(number)
-            return all(constraint(names) for constraint in self.constraints)
-        except (InfeasibleError, ExpressionError):
+            return self.satisfied(self.setting(number))
+        except InfeasibleError:
             return True
+
+    def satisfied(self, setting: Values) -> bool:
+        """Whether a setting satisfies the constraints. Raises InfeasibleError for one that has no value there."""
+        names = {**self._flat_base, **setting}
+        try:
+            return all(constraint(names) for constraint in self.constraints)
+        except ExpressionError as fault:
+            raise InfeasibleError(f"constraint {fault}") from None
 
     def numbers(self) -> Iterator[int]:
         """The points of the grid that satisfy the constraints, in order."""
@@ -195,6 +204,7 @@ class Space:
     def to_plain(self) -> dict[str, Any]:
         """The space as plain values: equal spaces give equal values; `from_plain` reads them."""
         return {
+            "name": self.name,
             "hardware": hardware_file.to_dict(self.base),
             "parameters": {axis.path: list(axis.values) for axis in self.axes},
             "derived": {path: each.text for path, each in self.derived.items()},
@@ -223,6 +233,7 @@ class Space:
             combine=plain["combine"],
             programs=plain["programs"],
             effort=plain["effort"],
+            name=plain.get("name", ""),
         )
 
 

@@ -22,19 +22,20 @@ points = 200
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from npusim.api import schedules_of_effort
+from npusim.api import DEFAULT_HARDWARE, schedules_of_effort
 from npusim.explore.expression import Expression, ExpressionError, parse
-from npusim.explore.metrics import HIGHER_IS_BETTER, full_key
+from npusim.explore.metrics import HIGHER_IS_BETTER, LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, full_key
 from npusim.explore.ranges import listed_values
-from npusim.explore.space import Axis, Goal, Limit, Objective, Programs, Space, known_names
-from npusim.isa import hardware_file
+from npusim.explore.space import Axis, Goal, InfeasibleError, Limit, Objective, Programs, Space, known_names
+from npusim.isa import hardware_file, user_file
 from npusim.isa.errors import HardwareError, NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.nearest import nearest
@@ -42,6 +43,7 @@ from npusim.isa.toml_file import listed, read, short
 
 DEFAULT_OBJECTIVES = ["latency_ms", "energy_uj.total", "area_mm2.total"]
 DEFAULT_POINTS = 100
+Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT)]
 SamplerKind = Literal["grid", "random", "nsga2", "tpe"]
 MOST_GRID_POINTS = 1_000_000
 
@@ -73,7 +75,7 @@ class _ObjectiveTable(_Table):
 
 
 class _SpaceTables(_Table):
-    extends: str = "edge-128"
+    extends: str = DEFAULT_HARDWARE
     hardware: dict[str, Any] = {}
     parameters: dict[str, Any]
     derived: dict[str, Any] = {}
@@ -85,16 +87,21 @@ class _SpaceTables(_Table):
     programs: Programs = "own"
     effort: str | int = "fast"
     sampler: Sampling = Sampling()
-    models: list[str] | dict[str, Annotated[float, Field(gt=0)]] = {}
+    models: list[str] | dict[str, Weight] = {}
 
 
 @dataclass(frozen=True)
 class SpaceFile:
-    """What a space file says. `models` are names or paths with their weights; there may be none."""
+    """What a space file says.
+
+    models:  names or paths with their weights; there may be none.
+    extends: the preset or hardware file that varies, as the file names it.
+    """
 
     space: Space
     sampling: Sampling
     models: Mapping[str, float]
+    extends: str = DEFAULT_HARDWARE
 
 
 def read_space(path: str | Path, overrides: Mapping[str, Any] | None = None) -> SpaceFile:
@@ -103,7 +110,7 @@ def read_space(path: str | Path, overrides: Mapping[str, Any] | None = None) -> 
     Raises SpaceError with every fault in one line.
     """
     shown = str(path)
-    values = read(Path(path), shown, "a space file", SpaceError)
+    values = read(Path(path), shown, user_file.SPACE, SpaceError)
     return from_values(values, Path(path), overrides)
 
 
@@ -151,11 +158,13 @@ class _Reader:
             tables.combine,
             tables.programs,
             effort,
+            self.path.stem,
         )
         self._check_size(space, tables.sampler)
+        self._check_constraints(space)
         models = tables.models
         weights = models if isinstance(models, dict) else dict.fromkeys(models, 1.0)
-        return SpaceFile(space, tables.sampler, weights)
+        return SpaceFile(space, tables.sampler, weights, tables.extends)
 
     def _fail(self) -> None:
         raise SpaceError(f"{self.path}: {listed(self.faults)}")
@@ -188,7 +197,7 @@ class _Reader:
             if path in ("name", "description"):
                 self.faults[where] = "changes nothing that is simulated"
             elif len(set(found)) < len(found):
-                twice = next(value for value in found if found.count(value) > 1)
+                twice = next(value for value, count in Counter(found).items() if count > 1)
                 self.faults[where] = f"lists {short(twice)} twice"
             else:
                 yield Axis(path, tuple(found))
@@ -248,7 +257,7 @@ class _Reader:
                 try:
                     if match is None:
                         raise ValueError
-                    yield Limit(key, match[1], float(match[2]))  # type: ignore[arg-type]
+                    yield Limit(key, match[1], _finite(match[2]))  # type: ignore[arg-type]
                 except ValueError:
                     self.faults[where] = f'{short(text)} is not a limit, such as "<= 4"'
 
@@ -265,6 +274,32 @@ class _Reader:
                 f"{self.path}: the grid has {space.size} points, more than {MOST_GRID_POINTS}; "
                 'choose another sampler ("random", "nsga2", "tpe") or fewer values'
             )
+
+    def _check_constraints(self, space: Space) -> None:
+        """A constraint without a value at both ends of the space has none anywhere that matters."""
+        for at, constraint in _numbered("constraints", space.constraints):
+            alone, faults = replace(space, constraints=(constraint,)), set()
+            for number in (0, space.size - 1):
+                try:
+                    setting = space.setting(number)
+                except InfeasibleError:
+                    break
+                try:
+                    alone.satisfied(setting)
+                    break
+                except InfeasibleError as fault:
+                    faults.add(str(fault))
+            else:
+                self.faults[at] = " and ".join(sorted(faults)).removeprefix("constraint ")
+        if self.faults:
+            self._fail()
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not abs(value) <= LARGEST_VALUE:
+        raise ValueError
+    return value
 
 
 def _numbered(where: str, items: Sequence[Any]) -> Iterator[tuple[str, Any]]:

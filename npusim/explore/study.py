@@ -15,13 +15,19 @@ from npusim.explore import pareto
 from npusim.explore.base import read_base
 from npusim.explore.evaluate import Record
 from npusim.explore.folder import Folder
-from npusim.explore.sensitivity import Sensitivity, sensitivity
+from npusim.explore.sensitivity import Sensitivity, sensitivities
 from npusim.explore.space import Axis, Objective, Space
 from npusim.frame import frame
+from npusim.isa import hardware_file
 from npusim.isa.hardware import Hardware
+from npusim.isa.printable import printable
 
 if TYPE_CHECKING:
     import pandas
+
+
+LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1000
+"""Characters that the name and the description of a hardware may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Study:
             plain["sampler"],
             plain["npusim_version"],
             tuple(sorted(folder.records(), key=lambda record: record.point)),
-            read_base(Path(path)),
+            read_base(folder),
         )
 
     @property
@@ -105,21 +111,38 @@ class Study:
 
     @cached_property
     def sensitivities(self) -> tuple[Sensitivity, ...]:
-        """The main effect of every parameter on every objective, the parameter that matters most first."""
-        settings = [self.space.point(record.point) for record in self.feasible]
-        found = []
-        for objective in self.objectives:
-            values = np.array([record.values[objective.key] for record in self.feasible], np.float64)
-            effects = [
-                sensitivity(axis.path, objective.key, [each[axis.path] for each in settings], values)
-                for axis in self.parameters
-            ]
-            found += sorted(effects, key=lambda effect: -effect.share)
-        return tuple(found)
+        """The effect of every parameter that varies on every objective, the parameter that matters most first.
+
+        By a model of all points that have a result; none for fewer than ten of them.
+        """
+        return tuple(sensitivities(self.space, self.records))
+
+    @property
+    def name(self) -> str:
+        """What the study is called: as its space file was when it began, or else as its folder."""
+        return self.space.name or self.path.resolve().name.removesuffix(".study")
 
     def hardware(self, point: int) -> Hardware:
-        """The hardware of a point."""
-        return self.space.hardware(self.space.setting(point))
+        """The hardware of a point, named after study and point, with what it is as its description."""
+        setting = self.space.setting(point)
+        changes = [f"{path} = {hardware_file.toml_value(setting[path])}" for path in self.space.changed]
+        named = {
+            "name": f"{self.hardware_name} {point}"[:LONGEST_NAME],
+            "description": (self.hardware_description + ", ".join(changes))[:LONGEST_DESCRIPTION],
+        }
+        return self.space.hardware(setting | named)
+
+    @property
+    def hardware_name(self) -> str:
+        """How the names of all points begin; the number follows."""
+        room = max(1, LONGEST_NAME - len(f" point {self.space.size}"))
+        return f"{printable(self.name)[:room]} point"
+
+    @property
+    def hardware_description(self) -> str:
+        """How the descriptions of all points begin; what they change follows."""
+        models = ", ".join(printable(model.name) for model in self.models)
+        return f"{f'searched for {models}: ' if models else ''}{self.space.base.name} with "
 
     def rows(self, records: Sequence[Record] | None = None) -> list[dict[str, Any]]:
         """A table row per record: number, parameters, values, those of each model, and how it stands.

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from npusim import files
+from npusim.csv_text import csv_text
+from npusim.explore.base import BASE
+from npusim.explore.folder import DESCRIPTION, POINTS
 from npusim.explore.study import Study
+from npusim.extras import has_parquet
 from npusim.isa import hardware_file
 
 Row = Mapping[str, Any]
 
+FRONT = "front"
+ALWAYS = (DESCRIPTION, POINTS, BASE, "points.csv", "front.csv", "points.parquet")
+WRITTEN = (".html", ".svg", ".png")
 FILES = (
     ("points.csv, points.parquet", "every point: parameters, values, how it stands"),
     ("front.csv", "the points of the front"),
     ("front/*.toml", "their hardware files, by number, for npusim run --hw"),
 )
 """The files of a study with its tables, and what they are for."""
+
+
+def names_in(study: Path) -> list[str]:
+    """The files of a study's folder that a search writes: those that it always does, and whatever is there of its kind.
+
+    Raises NpusimError for a folder of the front that is a link.
+    """
+    front = study / FRONT
+    files.require_no_link(front)
+    there = [path for path in study.glob("*") if path.suffix in WRITTEN] + list(front.glob("*.toml"))
+    return list(dict.fromkeys([*ALWAYS, *(str(path.relative_to(study)) for path in there)]))
 
 
 def write_tables(study: Study) -> list[Path]:
@@ -36,7 +52,7 @@ def write_tables(study: Study) -> list[Path]:
     parquet = to_parquet(rows, columns(study))
     if parquet is not None:
         written[folder / "points.parquet"] = lambda file: file.write(parquet)
-    files.write_all(written)
+    files.write_all(written, follow=False)
     return [*written, *_write_hardware(study)]
 
 
@@ -58,27 +74,16 @@ def columns(study: Study) -> list[str]:
 
 def to_csv(rows: Sequence[Row], names: Sequence[str]) -> str:
     """Rows as CSV with a header; a value that is missing is empty, a flag is true or false."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([_cell(row[name]) for name in names])
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else value
+    return csv_text(names, ([row[name] for name in names] for row in rows))
 
 
 def to_parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes | None:
     """Rows as Parquet; None where pyarrow is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
+    if not has_parquet():
         return None
+    import pyarrow
+    import pyarrow.parquet
+
     table = pyarrow.table({name: [row[name] for row in rows] for name in names})
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(table, sink)
@@ -88,12 +93,14 @@ def to_parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes | None:
 
 def _write_hardware(study: Study) -> list[Path]:
     """A hardware file for every point of the front: what `npusim run --hw` takes. Old ones are removed."""
-    folder = study.path / "front"
-    folder.mkdir(exist_ok=True)
+    folder = study.path / FRONT
+    files.require_no_link(folder)
+    files.make_folder(folder)
     named = {folder / f"{record.point}.toml": record for record in study.front}
     for old in folder.glob("*.toml"):
-        if old not in named:
+        if old.stem.isdigit() and old not in named:  # others are not ours
             old.unlink()
     for path, record in named.items():
-        files.write(path, files.text(hardware_file.to_toml(study.hardware(record.point))))
+        text = hardware_file.to_toml(study.hardware(record.point))
+        files.write(path, files.text(text), follow=False)
     return list(named)

@@ -13,10 +13,12 @@ import numpy as np
 from npusim.explore import pareto
 from npusim.explore.evaluate import Record
 from npusim.explore.metrics import COMBINE
+from npusim.explore.sensitivity import ranked
 from npusim.explore.space import Space
 from npusim.explore.study import Study
 from npusim.reports.columns import columns
-from npusim.reports.quantities import digits, percent
+from npusim.reports.quantities import digits, printable
+from npusim.terminal import console
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -33,7 +35,8 @@ def summary(study: Study) -> str:
 
 def _head(study: Study) -> str:
     names = ", ".join(
-        model.name if len(study.models) == 1 else f"{model.name} x {model.weight:g}" for model in study.models
+        printable(model.name) if len(study.models) == 1 else f"{printable(model.name)} x {model.weight:g}"
+        for model in study.models
     )
     counts = f"{len(study.records)} points, {len(study.feasible)} feasible, {len(study.front)} on the front"
     lines = [f"{names} on {study.space.base.name}: {counts} of a space of {study.space.size}"]
@@ -93,22 +96,23 @@ def _spread(rows: Sequence[list[str]], most: int) -> list[list[str]]:
 
 
 def _sensitivities(study: Study) -> str:
-    if len(study.feasible) < 2:
-        return ""
-    share = {(each.parameter, each.objective): each.share for each in study.sensitivities}
-    paths = [axis.path for axis in study.parameters if len(axis.values) > 1]
+    from npusim.reports.study_effects import basis, words_of_share
+
+    title = "What matters (share of the variance, ± two standard errors):"
+    said = basis(study)
+    if not study.sensitivities:
+        return f"What matters: {said}" if said else ""
+    rows = [[effects[0].parameter, *map(words_of_share, effects)] for effects in ranked(study.sensitivities)]
     keys = [each.key for each in study.objectives]
-    paths.sort(key=lambda path: -max(share[path, key] for key in keys))
-    rows = [[path, *(percent(share[path, key]) for key in keys)] for path in paths]
-    title = "What matters (share of the variance that a parameter explains by itself):"
-    return f"{title}\n{columns(['parameter', *keys], rows, right=tuple(range(1, len(keys) + 1)))}"
+    table = columns(["parameter", *keys], rows, right=tuple(range(1, len(keys) + 1)))
+    return f"{title}\n{table}\n{said}"
 
 
 def _failed(study: Study) -> str:
     reasons = Counter(filter(None, map(study.reason, study.records)))
     if not reasons:
         return ""
-    lines = [f"  {count} x {reason}" for reason, count in reasons.most_common(MOST_REASONS)]
+    lines = [f"  {count} x {printable(reason)}" for reason, count in reasons.most_common(MOST_REASONS)]
     more = len(reasons) - MOST_REASONS
     title = f"{sum(reasons.values())} points are not feasible:"
     return "\n".join([title, *lines, *([f"  and {more} other reasons in points.csv"] if more > 0 else [])])
@@ -177,7 +181,6 @@ class Watch:
 
 def _bar(file: TextIO) -> Progress:
     """A short bar and a line of words, cut where the terminal ends."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 
@@ -185,7 +188,7 @@ def _bar(file: TextIO) -> Progress:
     return Progress(
         BarColumn(bar_width=10),
         TextColumn("{task.fields[state]}", markup=False, table_column=words),
-        console=Console(file=file, highlight=False, markup=False, emoji=False),
+        console=console(file),
         transient=True,
         expand=True,
         refresh_per_second=5,

@@ -45,9 +45,11 @@ class Layer:
         with inside_the_file(f"{self.where}: option {field}"):
             return getattr(self.options, field)()
 
-    def whole(self, field: str, least: int) -> int:
-        """An integer option that may not be smaller than `least`."""
+    def whole(self, field: str, least: int, most: int | None = None) -> int:
+        """An integer option that may not be smaller than `least`, nor larger than `most` if that is given."""
         value = int(self.option(field))
+        if most is not None and not least <= value <= most:
+            self.fail(f"{field} is {value}, may be {least}..{most}")
         if value < least:
             self.fail(f"{field} is {value}, may be {least} or more")
         return value
@@ -62,6 +64,11 @@ class Layer:
     def flag(self, field: str) -> bool:
         """A true or false option."""
         return bool(self.option(field))
+
+    def vector(self, field: str) -> list[int]:
+        """An option that is a list of integers, empty if the file has none."""
+        found = self.option(f"{field}AsNumpy")
+        return [int(value) for value in found] if isinstance(found, np.ndarray) else []
 
     def choice(self, field: str, names: Mapping[int, str]) -> str:
         """The name of an enumerated option."""
@@ -86,6 +93,10 @@ class Layer:
         if len(self.outputs[0].shape) != rank:
             self.fail(f"the output has shape {list(self.outputs[0].shape)}, must have {rank} dimensions")
         return self.outputs[0]
+
+    def has_operand(self, position: int) -> bool:
+        """True if the operand is there."""
+        return position < len(self.inputs) and self.inputs[position] is not None
 
     def is_constant(self, position: int) -> bool:
         """True if the operand is there and its data is in the file."""

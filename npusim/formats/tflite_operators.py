@@ -5,8 +5,8 @@ Sources: tensorflow/lite/schema/schema.fbs for the options, tensorflow/lite/kern
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -20,11 +20,19 @@ _LSTM_ACTIVATIONS = {**_ACTIVATIONS, 4: "tanh"}
 _PADDINGS = {0: "SAME", 1: "VALID"}
 _MIRROR_MODES = {0: "reflect", 1: "symmetric"}
 _WEIGHTS_FORMATS = {0: "default"}
+_POSITION_TYPES = {2: "int32", 4: "int64"}
 _LSTM_OPERANDS = 24
+_MOST_STEP = (1 << 15) - 1
+"""Strides and dilations of convolutions that LiteRT takes; larger ones pass its 32 bits."""
 
 
 def no_attributes(layer: Layer) -> Attributes:
     """For operators that their operands describe completely."""
+    return {}
+
+
+def as_it_is(layer: Layer) -> dict[int, TensorType]:
+    """For operators that read their operands as the file types them."""
     return {}
 
 
@@ -41,6 +49,7 @@ class Translation:
                 become attributes, or say what the output's type says already.
     results:    how many outputs, None for any number.
     shapes:     attributes -> shapes of the outputs, for operators whose files do not say them.
+    retyped:    layer -> the operands that the kernel reads as another type than the file gives them.
     """
 
     op: str
@@ -51,6 +60,7 @@ class Translation:
     keeps: tuple[int, ...] | None = None
     results: int | None = 1
     shapes: Callable[[Attributes], tuple[tuple[int, ...], ...]] | None = None
+    retyped: Callable[[Layer], Mapping[int, TensorType]] = as_it_is
 
 
 # Convolution and pooling
@@ -73,8 +83,8 @@ def _padding(
     return [_same_padding(*each) for each in zip(sizes, kernel, strides, dilations, strict=True)]
 
 
-def _strides(layer: Layer) -> list[int]:
-    return [layer.whole("StrideH", 1), layer.whole("StrideW", 1)]
+def _strides(layer: Layer, most: int | None = None) -> list[int]:
+    return [layer.whole("StrideH", 1, most), layer.whole("StrideW", 1, most)]
 
 
 def _activation(layer: Layer) -> Attributes:
@@ -86,10 +96,58 @@ def _kernel(layer: Layer, position: int) -> list[int]:
     return list(layer.input(position, rank=4).shape[1:3])
 
 
+def _weights(layer: Layer, position: int) -> None:
+    """What LiteRT refuses of 8-bit weights: another type than the feature map's, a scale per channel beside uint8."""
+    ifm, weights = layer.input(0), layer.input(position)
+    if ifm.dtype not in ("int8", "uint8"):
+        return
+    if weights.dtype != ifm.dtype:
+        layer.fail(f"weights are {weights.dtype}, the feature map is {ifm.dtype}; they must be alike")
+    if ifm.dtype == "uint8" and _by_channel(weights):
+        layer.fail(f"weights have {len(_scales(weights))} scales, uint8 weights must have one")
+
+
+def _scales(operand: TensorType) -> tuple[float, ...]:
+    return () if operand.quantization is None else operand.quantization.scales
+
+
+def _by_channel(operand: TensorType) -> bool:
+    return operand.quantization is not None and operand.quantization.axis is not None
+
+
+def _without_zero_point(layer: Layer, position: int) -> dict[int, TensorType]:
+    """Weights as a kernel reads them that takes the zero points of int8 ones for 0, whatever the file says."""
+    weights = layer.input(position)
+    scaling = weights.quantization
+    if weights.dtype != "int8" or scaling is None or not any(scaling.zero_points):
+        return {}
+    symmetric = replace(scaling, zero_points=(0,) * len(scaling.zero_points))
+    return {position: replace(weights, quantization=symmetric)}
+
+
+def _depthwise_weights(layer: Layer) -> dict[int, TensorType]:
+    return _without_zero_point(layer, 1)
+
+
+def _matrix(layer: Layer) -> dict[int, TensorType]:
+    """Zero points count for weights with one scale only."""
+    return _without_zero_point(layer, 1) if _by_channel(layer.input(1)) else {}
+
+
 def _convolution(layer: Layer) -> Attributes:
-    strides = _strides(layer)
-    dilations = [layer.whole("DilationHFactor", 1), layer.whole("DilationWFactor", 1)]
+    """Zero points of int8 weights are refused, as LiteRT does: its kernel would not subtract them."""
+    scaling = layer.input(1).quantization
+    if layer.input(0).dtype == "int8" and scaling is not None and any(scaling.zero_points):
+        nonzero = next(point for point in scaling.zero_points if point)
+        layer.fail(f"weights have the zero point {nonzero}, those of an int8 convolution must be 0")
+    return _window(layer)
+
+
+def _window(layer: Layer) -> Attributes:
+    strides = _strides(layer, _MOST_STEP)
+    dilations = [layer.whole(f"Dilation{axis}Factor", 1, _MOST_STEP) for axis in "HW"]
     padding = _padding(layer, layer.input(0, rank=4), _kernel(layer, 1), strides, dilations)
+    _weights(layer, 1)
     return {"strides": strides, "dilations": dilations, "padding": padding, **_activation(layer)}
 
 
@@ -98,7 +156,7 @@ def _depthwise_convolution(layer: Layer) -> Attributes:
     # As the kernels do: the option says the same in good files and nothing in old ones.
     if not channels or filters % channels:
         layer.fail(f"{filters} filters for {channels} channels, must be a multiple")
-    return {**_convolution(layer), "depth_multiplier": filters // channels}
+    return {**_window(layer), "depth_multiplier": filters // channels}
 
 
 def _transposed_convolution(layer: Layer) -> Attributes:
@@ -119,8 +177,15 @@ def _pooling(layer: Layer) -> Attributes:
 
 
 def _fully_connected(layer: Layer) -> Attributes:
+    """The shape is that of the input with another last axis where that is kept, otherwise vectors in two dimensions."""
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
-    return {**_activation(layer), "keep_num_dims": layer.flag("KeepNumDims")}
+    _weights(layer, 1)
+    ifm, weights = layer.input(0), layer.input(1, rank=2).shape
+    keep = layer.flag("KeepNumDims")
+    if weights[1]:
+        rows = ifm.shape[:-1] if keep else (ifm.elements // weights[1],)
+        _require_shape(layer, [*rows, weights[0]], f"weights and KeepNumDims ({str(keep).lower()})")
+    return {**_activation(layer), "keep_num_dims": keep}
 
 
 def _matrix_product(layer: Layer) -> Attributes:
@@ -166,6 +231,14 @@ def _operand_axis(layer: Layer) -> Attributes:
     return {"axis": layer.axis(layer.integers(1, "axis", 1)[0], len(layer.input(0).shape))}
 
 
+def _position(layer: Layer) -> Attributes:
+    """The kernels give positions of the type that the option names, whatever type the output has in the file."""
+    kind = layer.choice("OutputType", _POSITION_TYPES)
+    if layer.outputs[0].dtype != kind:
+        layer.fail(f"the output is {layer.outputs[0].dtype}, its option OutputType says {kind}")
+    return _operand_axis(layer)
+
+
 def _cumulative_sum(layer: Layer) -> Attributes:
     return {**_operand_axis(layer), "exclusive": layer.flag("Exclusive"), "reverse": layer.flag("Reverse")}
 
@@ -209,15 +282,44 @@ def _gather(layer: Layer) -> Attributes:
 
 
 def _reshape(layer: Layer) -> Attributes:
-    """Nothing: the output's type has the shape, and the shape operand, if constant, must agree with it."""
+    """Nothing: the output's type has the shape, with which the shape operand, or without one the option, must agree."""
+    if layer.has_operand(1) and not layer.is_constant(1):
+        return {}  # computed while running, from shapes that are fixed here
     shape = layer.outputs[0].shape
-    if layer.is_constant(1):
-        wanted = layer.integers(1, "shape")
-        # [0] is how old files say "a scalar"; -1 is "what is left over".
-        fits = len(wanted) == len(shape) and all(w in (-1, s) for w, s in zip(wanted, shape, strict=True))
-        if not fits and not (wanted == [0] and not shape):
-            layer.fail(f"output shape {list(shape)}, the shape operand says {wanted}")
+    said = "the shape operand" if layer.has_operand(1) else "its option NewShape"
+    wanted = layer.integers(1, "shape") if layer.has_operand(1) else layer.vector("NewShape")
+    # [0] is how old files say "a scalar"; -1 is "what is left over".
+    fits = len(wanted) == len(shape) and all(w in (-1, s) for w, s in zip(wanted, shape, strict=True))
+    if not fits and not (wanted == [0] and not shape):
+        layer.fail(f"output shape {list(shape)}, {said} says {wanted}")
     return {}
+
+
+def _squeeze(layer: Layer) -> Attributes:
+    """Nothing: the output's type has the shape, with which the axes that go must agree; without any all ones go."""
+    shape = layer.input(0).shape
+    ones = [axis for axis, size in enumerate(shape) if size == 1]
+    gone = layer.axes(layer.vector("SqueezeDims"), len(shape)) or ones
+    if not set(gone) <= set(ones):
+        layer.fail(f"SqueezeDims is {gone}, which must be axes of one in the input shape {list(shape)}")
+    _require_shape(
+        layer, [size for axis, size in enumerate(shape) if axis not in gone], f"SqueezeDims {gone}"
+    )
+    return {}
+
+
+def _expand_dims(layer: Layer) -> Attributes:
+    """Nothing: the output's type has the shape, with which the axis must agree."""
+    if layer.is_constant(1):
+        shape = layer.input(0).shape
+        axis = layer.axis(layer.integers(1, "axis", 1)[0], len(shape) + 1)
+        _require_shape(layer, [*shape[:axis], 1, *shape[axis:]], f"axis {axis}")
+    return {}
+
+
+def _require_shape(layer: Layer, wanted: list[int], by: str) -> None:
+    if list(layer.outputs[0].shape) != wanted:
+        layer.fail(f"output shape {list(layer.outputs[0].shape)}, must be {wanted} by its {by}")
 
 
 def _pad(layer: Layer) -> Attributes:
@@ -305,14 +407,16 @@ def _strided_slice(layer: Layer) -> Attributes:
         if i is None:
             first, count, step = 0, length, 1
         else:
-            end = begins[i] + ends[i] if layer.flag("Offset") else ends[i]
             first, count, step = _range_of_slice(
                 layer,
                 length,
                 steps[i],
                 None if _bit(masks["BeginMask"], i) else begins[i],
-                None if _bit(masks["EndMask"], i) else end,
+                None if _bit(masks["EndMask"], i) and not layer.flag("Offset") else ends[i],
                 _bit(masks["ShrinkAxisMask"], i),
+            )
+            _require_one_end(
+                layer, _bit(masks["EndMask"], i), range(first, length if step > 0 else -1, step), count
             )
         begin.append(first)
         size.append(count)
@@ -323,6 +427,8 @@ def _strided_slice(layer: Layer) -> Attributes:
 def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | None]:
     """For each input dimension the entry of begin, end and strides that speaks of it, None for "all"."""
     ellipsis, new_axis = int(layer.option("EllipsisMask")), int(layer.option("NewAxisMask"))
+    if layer.flag("Offset") and (ellipsis or new_axis):
+        layer.fail("ends are offsets beside an ellipsis or a new axis, whose result LiteRT does not define")
     spoken = [i for i in range(entries) if not _bit(new_axis, i) or _bit(ellipsis, i)]
     dots = [i for i in spoken if _bit(ellipsis, i)]
     left_over = rank - len(spoken) + len(dots)
@@ -337,7 +443,11 @@ def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | No
 def _range_of_slice(
     layer: Layer, length: int, step: int, begin: int | None, end: int | None, single: bool
 ) -> tuple[int, int, int]:
-    """First element, count and step along one axis of `length` elements; None means "as far as it goes"."""
+    """First element, count and step along one axis of `length` elements; None means "as far as it goes".
+
+    With the option Offset an end counts from the first element. LiteRT does not bring one from outside into the axis
+    then, and where that matters its result has bytes that nobody wrote.
+    """
     if step == 0 or (single and step < 0):
         layer.fail(f"operand 3 (strides) has {step}, may not be 0, nor negative where one element is taken")
     if single:
@@ -345,8 +455,22 @@ def _range_of_slice(
         if not -length <= first < length:
             layer.fail(f"takes element {first} of {length}")
         return first % length, 1, 1
-    first, last, step = slice(begin, end, step).indices(length)
+    first = slice(begin, None, step).indices(length)[0]
+    if end is not None and layer.flag("Offset"):
+        taken = range(first, first + end, step)
+        if taken and (taken[-1] not in range(length) or first + end < 0):
+            layer.fail(f"counted from element {first}, end {end} lies outside the axis of {length}")
+        return first, len(taken), step
+    last = slice(None, end, step).indices(length)[1]
     return first, len(range(first, last, step)), step
+
+
+def _require_one_end(layer: Layer, masked: bool, to_the_end: range, count: int) -> None:
+    """With Offset, LiteRT finds the shape without the mask of the end and copies with it: more than has room."""
+    if masked and layer.flag("Offset") and len(to_the_end) != count:
+        layer.fail(
+            f"takes {count} elements by its option Offset and {len(to_the_end)} by EndMask; may have one of them"
+        )
 
 
 # Networks in one operator
@@ -412,8 +536,8 @@ OPERATORS: dict[str, Translation] = {
     **_plain(3, "SELECT", "SELECT_V2"),
     "ADD": Translation("add", 2, 2, _activation, "AddOptions"),
     "ADD_N": Translation("add_n", 1, None),
-    "ARG_MAX": Translation("arg_max", 2, 2, _operand_axis, keeps=(0,)),
-    "ARG_MIN": Translation("arg_min", 2, 2, _operand_axis, keeps=(0,)),
+    "ARG_MAX": Translation("arg_max", 2, 2, _position, "ArgMaxOptions", keeps=(0,)),
+    "ARG_MIN": Translation("arg_min", 2, 2, _position, "ArgMinOptions", keeps=(0,)),
     "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, _pooling, "Pool2DOptions"),
     "BATCH_MATMUL": Translation("batch_matmul", 2, 2, _matrix_product, "BatchMatMulOptions"),
     "BATCH_TO_SPACE_ND": Translation("batch_to_space_nd", 3, 3, _batch_to_space, keeps=(0,)),
@@ -425,13 +549,19 @@ OPERATORS: dict[str, Translation] = {
         "detection_post_process", 3, 3, _detection, results=4, shapes=_detection_shapes
     ),
     "DEPTHWISE_CONV_2D": Translation(
-        "depthwise_conv_2d", 2, 3, _depthwise_convolution, "DepthwiseConv2DOptions", keeps=(0, 1, 2)
+        "depthwise_conv_2d",
+        2,
+        3,
+        _depthwise_convolution,
+        "DepthwiseConv2DOptions",
+        keeps=(0, 1, 2),
+        retyped=_depthwise_weights,
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, _block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, _activation, "DivOptions"),
-    "EXPAND_DIMS": Translation("reshape", 2, 2, keeps=(0,)),
+    "EXPAND_DIMS": Translation("reshape", 2, 2, _expand_dims, keeps=(0,)),
     "FULLY_CONNECTED": Translation(
-        "fully_connected", 2, 3, _fully_connected, "FullyConnectedOptions", keeps=(0, 1, 2)
+        "fully_connected", 2, 3, _fully_connected, "FullyConnectedOptions", keeps=(0, 1, 2), retyped=_matrix
     ),
     "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
     "GELU": Translation("gelu", 1, 1, _gelu, "GeluOptions"),
@@ -453,7 +583,7 @@ OPERATORS: dict[str, Translation] = {
     "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "RESHAPE": Translation("reshape", 1, 2, _reshape, keeps=(0,)),
+    "RESHAPE": Translation("reshape", 1, 2, _reshape, "ReshapeOptions", keeps=(0,)),
     "RESIZE_BILINEAR": Translation("resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,)),
     "RESIZE_NEAREST_NEIGHBOR": Translation(
         "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,)
@@ -465,7 +595,7 @@ OPERATORS: dict[str, Translation] = {
     "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, _block_size, "SpaceToDepthOptions"),
     "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None),
     "SPLIT_V": Translation("split", 3, 3, _split_by_sizes, keeps=(0,), results=None),
-    "SQUEEZE": Translation("squeeze", 1, 1),
+    "SQUEEZE": Translation("squeeze", 1, 1, _squeeze, "SqueezeOptions"),
     "STRIDED_SLICE": Translation("strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,)),
     "SUB": Translation("sub", 2, 2, _activation, "SubOptions"),
     "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),

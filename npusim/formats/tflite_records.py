@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class inside_the_file:
         raise FormatError(f"{self._where}: {text}; it is truncated or damaged") from fault
 
 
-def decode(data: bytes) -> ModelRecord:
+def decode(data: bytes | mmap) -> ModelRecord:
     """The records of the file `data`; raises FormatError, and never reads more than a few times the file."""
     _check_header(data)
     import tflite  # here because it imports the classes of all tables of the schema, some 65 ms
@@ -114,7 +115,7 @@ def decode(data: bytes) -> ModelRecord:
     return _Decoder(data, tflite).model()
 
 
-def _check_header(data: bytes) -> None:
+def _check_header(data: bytes | mmap) -> None:
     if len(data) < 8:
         raise FormatError(f"truncated: {len(data)} bytes, a TFLite file has at least 8")
     if data[4:8] != IDENTIFIER:
@@ -135,7 +136,7 @@ class _Decoder:
     """Reads one file. `_budget` is what vectors may still take: they can only exceed the file by overlapping,
     and a damaged file whose million operators share one long vector must not take an hour."""
 
-    def __init__(self, data: bytes, schema: Any) -> None:
+    def __init__(self, data: bytes | mmap, schema: Any) -> None:
         self._data = data
         self._schema = schema
         self._budget = 4 * len(data)

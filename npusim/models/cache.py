@@ -1,21 +1,29 @@
 """Keeps generated models in the user's cache directory, so that each is generated once per version of npusim.
 
-A cached file is named MODEL-GENERATOR-CHECKSUM.tflite: GENERATOR is a checksum of the source files that made
-it, so that a changed generator finds nothing of its predecessor, and CHECKSUM that of the content, so that a
-damaged file is not used. Where the directory cannot be written, nothing is kept and nothing is said.
+A cached file is named MODEL-CHECKSUM.tflite. CHECKSUM is the SHA-256 of all that the file follows from, the name of
+the model and the source files that generate it, and of the content. A generator that has changed finds nothing of its
+predecessor, and a file that is damaged, or is another model, is not used. Where the directory cannot be written,
+nothing is kept and nothing is said.
 """
 
 from __future__ import annotations
 
 import os
 import pkgutil
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from zlib import crc32
+
+from npusim import files
+from npusim.isa import user_file
+from npusim.isa.errors import NpusimError
 
 _GENERATOR_SOURCES = ("flatbuffer.py", "writer.py", "synthesis.py", "topologies.py")
+_OF_ANY_VERSION = r"-[0-9a-f]{64}\.tflite|-[0-9a-f]{8}-[0-9a-f]{8}\.tflite"
+"""What follows the name of a model: in this version, and in 0.1.0."""
 
 
 def cache_folder() -> Path | None:
@@ -33,46 +41,49 @@ def cache_folder() -> Path | None:
 
 def cached(name: str, generate: Callable[[], bytes]) -> bytes:
     """The file of model `name`, from the cache or else from `generate`."""
-    folder, generator = cache_folder(), _generator_checksum()
+    folder, generator = cache_folder(), _generator()
     if folder is None or generator is None:
         return generate()
-    prefix = f"{name}-{generator:08x}-"
-    data = _load(folder, prefix)
-    if data is None:
-        data = generate()
-        with suppress(OSError):
-            _store(folder, name, f"{prefix}{crc32(data):08x}.tflite", data)
+    for path in _files(folder, name):
+        with suppress(NpusimError):
+            data = user_file.contents(path, user_file.MODEL, follow=False)
+            if path.name == _file_name(name, generator, data):
+                return data
+    data = generate()
+    with suppress(NpusimError, OSError):
+        _store(folder, name, _file_name(name, generator, data), data)
     return data
 
 
+def _file_name(name: str, generator: bytes, data: bytes) -> str:
+    """The only name under which a content is that model."""
+    inputs = (name.encode(), generator, data)
+    return f"{name}-{sha256(b''.join(sha256(each).digest() for each in inputs)).hexdigest()}.tflite"
+
+
 @cache
-def _generator_checksum() -> int | None:
-    """The key of what this version generates; None where npusim is installed without its source files."""
+def _generator() -> bytes | None:
+    """The source of what generates; None where npusim is installed without its source files."""
     try:
         sources = [pkgutil.get_data(__package__, source) for source in _GENERATOR_SOURCES]
     except OSError:
         return None
-    return crc32(b"".join(source or b"" for source in sources))
+    return b"\0".join(source or b"" for source in sources)
 
 
-def _load(folder: Path, prefix: str) -> bytes | None:
-    with suppress(OSError):
-        for path in sorted(folder.glob(f"{prefix}*.tflite")):
-            data = path.read_bytes()
-            if path.name == f"{prefix}{crc32(data):08x}.tflite":
-                return data
-    return None
+def _files(folder: Path, name: str) -> list[Path]:
+    """Whatever lies in the cache under the name of a model."""
+    pattern = re.compile(re.escape(name) + f"(?:{_OF_ANY_VERSION})")
+    try:
+        return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
+    except OSError:
+        return []
 
 
 def _store(folder: Path, name: str, file_name: str, data: bytes) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    # Renamed when complete: another process sees the whole file or none.
-    partial = folder / f"{file_name}.{os.getpid()}.partial"
-    try:
-        partial.write_bytes(data)
-        partial.replace(folder / file_name)
-    finally:
-        partial.unlink(missing_ok=True)
-    for outdated in folder.glob(f"{name}-????????-????????.tflite"):
+    files.write(folder / file_name, lambda file: file.write(data), follow=False)
+    for outdated in _files(folder, name):
         if outdated.name != file_name:
             outdated.unlink(missing_ok=True)
+    files.clear_remnants(folder, re.compile(rf"\.?{re.escape(name)}(?:{_OF_ANY_VERSION})\.\d+\.partial"))

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.extras import missing
 from npusim.isa.tensor import Quantization, TensorType
 from npusim.models.training import (
     Adam,
@@ -214,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         images, labels, test_images, test_labels = load_data()
     except ImportError:
-        print("digits_cnn is trained on data of scikit-learn: pip install 'npusim[train]'", file=sys.stderr)
+        print(missing("training digits_cnn, on data of scikit-learn,", "train"), file=sys.stderr)
         return 2
     options.output.mkdir(parents=True, exist_ok=True)
     network = train(images, labels, options.epochs)

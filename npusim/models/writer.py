@@ -362,6 +362,10 @@ class ModelWriter:
         """The file. The writer may be used further; equal models give equal bytes."""
         return serialize(self._name, self._description, self._tensors, self._operators, self._inputs, outputs)
 
+    def tables(self) -> tuple[list[FileTensor], list[FileOperator], list[int]]:
+        """Tensors, operators and inputs so far, as new lists: for who wants to write other tables than these."""
+        return list(self._tensors), list(self._operators), list(self._inputs)
+
     def _elementwise(
         self,
         code: str,

@@ -116,6 +116,16 @@ const npusim = (() => {
     apply();
   }
 
+  // --- boxes that scroll sideways: faded at the edge while there is more ---------------------------------------
+  function faded(box) {
+    const update = () => box.classList.toggle("further", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+    box.addEventListener("scroll", update, { passive: true });
+    const observer = new ResizeObserver(update);
+    observer.observe(box);
+    [...box.children].forEach((child) => observer.observe(child));
+    update();
+  }
+
   // --- contents: where the reader is ---------------------------------------------------------------------------
   function followed() {
     const links = new Map([...document.querySelectorAll(".contents a")].map((link) => [link.hash.slice(1), link]));
@@ -131,6 +141,7 @@ const npusim = (() => {
   themed();
   document.querySelectorAll("table:not([data-own])").forEach((table) => table.tHead && sortable(table));
   document.querySelectorAll("form[data-filter]").forEach(filterable);
+  document.querySelectorAll(".scroll").forEach(faded);
   followed();
 
   return { data, show, colour, showTip, hideTip, onPaint: (paint) => { painters.push(paint); paint(); }, repaint };

@@ -189,12 +189,17 @@ const study = (() => {
 
   // --- the hardware file of a point --------------------------------------------------------------------------------
   function toml(i) {
-    const { extends: preset, fixed, changes } = data.hardware;
-    const settings = new Map(Object.entries(fixed));
+    const { extends: preset, fixed, changes, name, description, most } = data.hardware;
+    const changed = new Map();
     changes.forEach(({ path, texts, at }) => {
       const place = Array.isArray(at) ? at[i] : at;
-      if (place !== null && texts.length) settings.set(path, texts[place]);
+      if (place !== null && texts.length) changed.set(path, texts[place]);
     });
+    const words = description + [...changed].map(([path, literal]) => `${path} = ${literal}`).join(", ");
+    const settings = new Map([
+      ["name", JSON.stringify(`${name} ${data.points[i]}`)], ["description", JSON.stringify([...words].slice(0, most).join(""))],
+      ...Object.entries(fixed), ...changed,
+    ]);
     const tables = new Map([["", preset ? [`extends = ${preset}`] : []]]);
     settings.forEach((literal, path) => {
       const [key, ...above] = path.split(".").reverse();

@@ -81,13 +81,13 @@ def test_options_go_before_the_file(space: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (["none.toml"], "none.toml: cannot be read: No such file or directory"),
+        (["none.toml"], "none.toml: no such file"),
         (["no_such_model", "chips.toml"], "no_such_model: neither a file nor a built-in model"),
         (["chips.toml", "--dask", "tcp://127.0.0.1:9", "-j", "2"], "--jobs: the cluster decides with --dask"),
         (["chips.toml", "--objective", "speed"], 'chips.toml: 1 fault: objectives[0]: "speed": no such key'),
         (["chips.toml", "--points", "3"], "--points: a grid has all its points; choose another --sampler"),
-        (["digits_cnn"], "digits_cnn: cannot be read: No such file or directory"),
-        (["chips.toml", "--study", "chips.toml"], "chips.toml: is there, and is not a study"),
+        (["digits_cnn"], "digits_cnn: no such file"),
+        (["chips.toml", "--study", "chips.toml"], "chips.toml: is a file; give the name of a folder"),
     ],
 )
 def test_mistakes(words: list[str], fault: str, space: Path) -> None:

@@ -51,7 +51,6 @@ def searched(study: Study, kind: str, points: int, seed: int, space: Space | Non
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["nsga2", "tpe"])
 def test_a_fifth_of_the_points_finds_the_front(kind: str, seed: int, grid: Study) -> None:
-    pytest.importorskip("optuna")
     costs = grid.costs(grid.feasible)
     # Logarithms: a percent counts the same in every objective and wherever on the front.
     everything, worst = np.log(costs), np.log(costs).max(axis=0)
@@ -68,8 +67,6 @@ def test_a_fifth_of_the_points_finds_the_front(kind: str, seed: int, grid: Study
 
 @pytest.mark.parametrize("kind", ["random", "nsga2", "tpe"])
 def test_seeds(kind: str, grid: Study) -> None:
-    if kind != "random":
-        pytest.importorskip("optuna")
     one, again, other = (searched(grid, kind, 60, seed) for seed in (1, 1, 2))
     assert one == again
     assert one != other
@@ -77,7 +74,6 @@ def test_seeds(kind: str, grid: Study) -> None:
 
 @pytest.mark.parametrize("kind", ["nsga2", "tpe"])
 def test_limits_and_constraints_lead_the_search(kind: str, grid: Study) -> None:
-    pytest.importorskip("optuna")
     fast = np.quantile([record.values["latency_ms"] for record in grid.records], 0.25)
     tables = {"limits": {"latency": f"<= {fast}"}, "constraints": ["mac_array.rows >= mac_array.columns"]}
     space = space_file(SPACE, objectives=["energy", "area"], **tables).space

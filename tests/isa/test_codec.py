@@ -43,7 +43,7 @@ any_instruction = st.sampled_from(INSTRUCTIONS).flatmap(instructions_of)
 
 @rows
 def test_every_row_round_trips(row: type[Instruction]) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(instructions_of(row))
     def check(instruction: Instruction) -> None:
         word = instruction.encode()
@@ -53,7 +53,7 @@ def test_every_row_round_trips(row: type[Instruction]) -> None:
     check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(any_instruction, max_size=12))
 def test_a_program_has_the_words_of_its_instructions(instructions: list[Instruction]) -> None:
     code = encode_all(instructions)
@@ -63,7 +63,7 @@ def test_a_program_has_the_words_of_its_instructions(instructions: list[Instruct
     assert decode_all(code) == instructions
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.binary(min_size=WORD_BYTES, max_size=WORD_BYTES),
     st.sampled_from([*BY_OPCODE, 0, 255]),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.convolution import (
@@ -47,12 +48,15 @@ def pairs(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
 WINDOWS = st.fixed_dictionaries(
     {"strides": pairs(1, 4), "dilations": pairs(1, 3), "pads": pairs(0, 4), "output_shape": pairs(1, 6)}
 )
+FAR_WINDOWS = st.fixed_dictionaries(
+    {"strides": pairs(1, 9), "dilations": pairs(1, 12), "pads": pairs(0, 30), "output_shape": pairs(1, 6)}
+)
+"""Windows of which some taps, some outputs or all of both lie in the padding."""
 
 
-@settings(deadline=None)
 @given(
-    st.sampled_from(["int8", "uint8"]), st.sampled_from(["int8", "uint8"]), WINDOWS, pairs(1, 7), pairs(1, 4),
-    pairs(1, 5), st.integers(0, 1 << 32),
+    st.sampled_from(["int8", "uint8"]), st.sampled_from(["int8", "uint8"]), WINDOWS | FAR_WINDOWS, pairs(1, 7),
+    pairs(1, 4), pairs(1, 5), st.integers(0, 1 << 32),
 )  # fmt: skip
 def test_both_convolutions_equal_the_direct_sum(
     ifm_dtype: str,
@@ -130,3 +134,44 @@ def test_float_convolutions_equal_the_integer_ones_on_integers() -> None:
     found = depthwise_convolve_float(ifm.astype(np.float32), taps.astype(np.float32), **window)
     assert found.dtype == np.float32
     assert np.array_equal(found, depthwise_convolve(ifm, taps, 0, 0, **window))
+
+
+@pytest.mark.parametrize("dilation", [8, 20_000, 1 << 31, 1 << 62])
+def test_taps_that_see_nothing_cost_nothing(dilation: int) -> None:
+    rng = np.random.default_rng(1)
+    ifm, weights = rng.integers(-128, 128, (8, 8, 2), np.int8), rng.integers(-128, 128, (3, 3, 3, 2), np.int8)
+    window: Window = {"dilations": (dilation, dilation), "pads": (dilation, dilation), "output_shape": (8, 8)}
+    tracemalloc.start()
+    found = convolve(ifm, weights, 3, 1, **window)
+    reals = convolve_float(ifm.astype(np.float32), weights.astype(np.float32), **window)
+    depthwise = depthwise_convolve(ifm, weights[0], 3, 1, **window)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert np.array_equal(found, convolve(ifm, weights[:, 1:2, 1:2], 3, 1, output_shape=(8, 8)))
+    assert np.array_equal(reals, (ifm.astype(np.float32) @ weights[:, 1, 1].T.astype(np.float32)))
+    assert np.array_equal(depthwise, depthwise_convolve(ifm, weights[0, 1:2, 1:2], 3, 1, output_shape=(8, 8)))
+
+
+def test_wide_rows_and_large_kernels_are_worked_on_in_parts() -> None:
+    rng = np.random.default_rng(2)
+    ifm = rng.integers(-128, 128, (40, 400, 4), np.int8)
+    weights, taps = (
+        rng.integers(-128, 128, (2, 40, 40, 4), np.int8),
+        rng.integers(-128, 128, (40, 40, 4), np.int8),
+    )
+    window: Window = {"pads": (0, 20), "output_shape": (1, 400)}
+    tracemalloc.start()
+    found, depthwise = convolve(ifm, weights, 3, 1, **window), depthwise_convolve(ifm, taps, 3, 1, **window)
+    assert (
+        tracemalloc.get_traced_memory()[1] < 8 << 20
+    )  # all windows at once take 10 MB, all taps in a row 10 MB
+    tracemalloc.stop()
+    for column in (0, 7, 380, 399):
+        inside = slice(max(column - 20, 0), min(column + 20, 400))
+        first = inside.start - (column - 20)
+        part = slice(first, first + inside.stop - inside.start)
+        values = ifm[:, inside].astype(np.int64) - 3
+        assert found[0, column].tolist() == [
+            int((values * (w[:, part] - np.int64(1))).sum()) for w in weights
+        ]
+        assert depthwise[0, column].tolist() == (values * (taps[:, part] - np.int64(1))).sum((0, 1)).tolist()

@@ -125,6 +125,94 @@ def test_occupancy_of_copies(copy: Copy, cycles: int, actions: dict[str, int]) -
     assert cost.dram == tuple(each for each in streams if each[0].space is Space.DRAM)
 
 
+# Blocks through the burst buffer: 8 bytes per beat into one half and out of the other.
+
+BLOCKS = change(CHIP, {"dma.burst_buffer_kib": 1})
+NHWC = {"count2": 63, "size": 1, "source_stride2": 1, "target_stride2": 3}
+"""64 pixels of three planes, side by side in the destination."""
+
+
+@pytest.mark.parametrize(
+    ("copy", "beats"),
+    [
+        # Three planes, 64 pixels of each at a time: in runs of 64 bytes, 3 x 8 beats; out of 192 bytes, 24 beats. One
+        # block has nobody beside it; of four, three pairs of fill and drain share their cycles.
+        (Copy(block=2, count1=2, source_stride1=5000, target_stride1=1, **NHWC), 24 + 24),
+        (Copy(block=3, count0=0, count1=2, source_stride1=5000, target_stride1=1, **NHWC), 24 + 24),
+        (
+            Copy(block=2, count0=3, source_stride0=64, target_stride0=192, count1=2, source_stride1=5000,
+                 target_stride1=1, **NHWC),
+            24 + 3 * 24 + 24,
+        ),
+        # One plane: 64 bytes in 8 beats; every third byte of the destination, three of them within 8 bytes: 22 beats.
+        (Copy(block=1, **NHWC), 8 + 22),
+        (Copy(block=1, count1=2, source_stride1=5000, target_stride1=1, **NHWC), 8 + 2 * 22 + 22),
+        # Straight through a beat for every byte.
+        (Copy(count1=2, source_stride1=5000, target_stride1=1, **NHWC), 192),
+        # Every second row of three bytes, and back.
+        (Copy(block=1, count2=9, size=3, source_stride2=6, target_stride2=3), 10 + 4),
+        (Copy(block=1, count2=9, size=3, source_stride2=3, target_stride2=5), 4 + 5),
+    ],
+)  # fmt: skip
+def test_occupancy_of_blocks(copy: Copy, beats: int) -> None:
+    size = copy.regions()[1][0].size_bytes
+    cost = copy.cost(BLOCKS)
+    assert cost.cycles == 20 + beats
+    buffered = {"burst_buffer_byte": size} if copy.block else {}
+    assert dict(cost.actions) == {READ: size, WRITE: size} | buffered
+    # Between the memories the same beats; the machine adds what the DRAM makes them wait.
+    for spaces in ({"source_space": 1}, {"target_space": 1}):
+        assert replace(copy, **spaces).cost(BLOCKS).cycles == 20 + beats  # type: ignore[arg-type]
+    assert replace(copy, source_space=1, target_space=1).cost(BLOCKS).cycles == 20
+
+
+def test_each_side_of_a_block_is_passed_in_its_own_order() -> None:
+    copy = Copy(
+        block=2, count0=3, source_stride0=64, target_stride0=192, count1=2, source_stride1=5000,
+        target_stride1=1, source_space=1, target_space=1, **NHWC,
+    )  # fmt: skip
+    assert copy.cost(BLOCKS).dram == (
+        # of each plane 64 bytes, four times
+        (Region(Space.DRAM, 0, (4, 3, 64), (64, 5000)), False),
+        # 768 bytes in a row
+        (dense(Space.DRAM, 0, 768), True),
+    )
+    # Straight through both go byte by byte.
+    assert replace(copy, block=0).cost(BLOCKS).dram[1] == (
+        Region(Space.DRAM, 0, (4, 3, 64, 1), (192, 1, 3)),
+        True,
+    )
+
+
+@pytest.mark.parametrize("block", [0, 1, 2, 3])
+def test_blocks_change_no_byte(block: int) -> None:
+    fields = {"count0": 1, "count1": 2, "count2": 3, "size": 2}
+    strides = {"source_stride0": 8, "source_stride1": 16, "source_stride2": 2, "target_stride0": 24,
+               "target_stride1": 2, "target_stride2": 6}  # fmt: skip
+    copy = Copy(source=0, target=200, block=block, **fields, **strides)
+    source = np.frombuffer(COUNTING[:48], np.uint8).reshape(3, 2, 4, 2)
+    assert content(after(copy), 200, 48) == source.transpose(1, 2, 0, 3).ravel().tolist()
+
+
+def test_a_block_fits_into_half_of_the_buffer() -> None:
+    half = Copy(block=1, count2=255, size=2, source_stride2=2, target_stride2=4)
+    assert half.misfits(BLOCKS) == []
+    more = replace(half, count2=256)
+    said = "a block has 514 bytes; half of the burst buffer of tiny holds 512, dma.burst_buffer_kib is 1"
+    assert more.misfits(BLOCKS) == [said]
+    with pytest.raises(ProgramError, match=f"^dma.copy: {said}$"):
+        more.cost(BLOCKS)
+    none = change(BLOCKS, {"dma.burst_buffer_kib": 0})
+    assert half.misfits(none) == [
+        "a block has 512 bytes; half of the burst buffer of tiny holds 0, dma.burst_buffer_kib is 0"
+    ]
+    assert replace(more, block=0).misfits(none) == []
+
+
+def test_a_fill_has_no_blocks() -> None:
+    assert Copy(fill=1, size=4, block=1).faults() == ["block is 1; a fill has no blocks, it may be 0"]
+
+
 # Packed weights. A block of 66 weights: header 2 (bytes of the unary stream), modes 0 and 8 (one byte), unary
 # stream of 64 Rice codes with k = 0, two plain bytes.
 

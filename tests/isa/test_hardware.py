@@ -86,7 +86,11 @@ def test_dictionary_and_toml_round_trip(name: str) -> None:
 def test_toml_round_trip_of_awkward_values() -> None:
     chip = change(
         hardware("edge-32"),
-        {"description": 'quote " back\\slash \x7f \t ü', "clock_mhz": 1e-05, "dram.latency_ns": 0.1},
+        {
+            "description": 'quote " back\\slash \x7f \t ü',
+            "dram.bandwidth_gb_per_s": 1e-05,
+            "dram.latency_ns": 0.1,
+        },
     )
     assert from_dict(tomllib.loads(to_toml(chip))) == chip
 
@@ -129,7 +133,7 @@ def test_five_faults_are_all_listed(tmp_path: Path) -> None:
     )
     assert message(file) == (
         "chip.toml: 5 faults: "
-        "clock_mhz: -5 is not a number above 0 to 10000; "
+        "clock_mhz: -5 is not a number from 0.001 to 10000; "
         "dram.row_bytes: 1000 is not a power of two, such as 512 or 1024; "
         "scratchpad.bank: unknown key, did you mean banks?; "
         'scratchpad.size_kib: "big" is not a whole number from 1 to 262144; '
@@ -139,14 +143,14 @@ def test_five_faults_are_all_listed(tmp_path: Path) -> None:
 
 FAULTS = (
     # key of the file, value, what is said after "chip.toml: 1 fault: "
-    ("clock_mhz", "0", "clock_mhz: 0 is not a number above 0 to 10000"),
-    ("clock_mhz", "nan", "clock_mhz: NaN is not a number above 0 to 10000"),
-    ("clock_mhz", "inf", "clock_mhz: Infinity is not a number above 0 to 10000"),
-    ("clock_mhz", '"fast"', 'clock_mhz: "fast" is not a number above 0 to 10000'),
+    ("clock_mhz", "0", "clock_mhz: 0 is not a number from 0.001 to 10000"),
+    ("clock_mhz", "nan", "clock_mhz: NaN is not a number from 0.001 to 10000"),
+    ("clock_mhz", "inf", "clock_mhz: Infinity is not a number from 0.001 to 10000"),
+    ("clock_mhz", '"fast"', 'clock_mhz: "fast" is not a number from 0.001 to 10000'),
     ("dma.channels", "2.5", "dma.channels: 2.5 is not a whole number from 1 to 4"),
     ("dma.channels", "true", "dma.channels: true is not a whole number from 1 to 4"),
     ("mac_array.shadow_weights", "1", "mac_array.shadow_weights: 1 is not true or false"),
-    ("host.clock_mhz", "-1", "host.clock_mhz: -1 is not a number above 0 to 1000000"),
+    ("host.clock_mhz", "-1", "host.clock_mhz: -1 is not a number from 0.001 to 10000"),
     ("dma", "3", "dma: 3 is not a table"),
     ("name", '""', 'name: "" is not text of 1 to 64 characters'),
     ("name", '"a\\nb"', "name: must be printable text on one line"),
@@ -202,7 +206,7 @@ def test_a_fault_is_named(tmp_path: Path, key: str, value: str, said: str) -> No
         ("extends = 3", "chip.toml: extends: 3 is not text"),
         ('extends = "chip.toml"', "chip.toml: extends: goes in a circle: chip.toml -> chip.toml"),
         ('extends = "edge-12"', 'chip.toml: extends: no hardware is named "edge-12", did you mean edge-128?'),
-        ('extends = "gone.toml"', "gone.toml: cannot be read: No such file or directory"),
+        ('extends = "gone.toml"', "gone.toml: no such file"),
         (
             "\n".join(f"k{i} = 1" for i in range(1000)),
             "chip.toml: 1000 faults: k0: unknown key, known here: ",
@@ -230,7 +234,7 @@ def test_circle_of_two_files(tmp_path: Path) -> None:
 def test_a_fault_of_the_base_names_the_base(tmp_path: Path) -> None:
     written(tmp_path, "clock_mhz = 0", "base.toml")
     top = written(tmp_path, 'extends = "base.toml"')
-    assert message(top) == "base.toml: 1 fault: clock_mhz: 0 is not a number above 0 to 10000"
+    assert message(top) == "base.toml: 1 fault: clock_mhz: 0 is not a number from 0.001 to 10000"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +243,7 @@ def test_a_fault_of_the_base_names_the_base(tmp_path: Path) -> None:
         ("edge-12", 'no hardware is named "edge-12", did you mean edge-128?; it may be edge-32, edge-64, '),
         ("mobil-4096", 'no hardware is named "mobil-4096", did you mean mobile-4096?; it may be '),
         ("x\ny", 'no hardware is named "x\\ny"; it may be '),
-        ("./edge-128", "edge-128: cannot be read: No such file or directory"),
+        ("./edge-128", "edge-128: no such file"),
     ],
 )
 def test_unknown_names_point_to_the_nearest_preset(name: str, said: str) -> None:

@@ -142,6 +142,11 @@ def _pad(to: _Export, node: Node) -> None:
     to.write(node, [*to.inputs(node), pairs], options="PadOptions")
 
 
+def _transpose(to: _Export, node: Node) -> None:
+    order = to.operand(*node.attributes["perm"])
+    to.write(node, [*to.inputs(node), order], options="TransposeOptions")
+
+
 def _reshape(to: _Export, node: Node) -> None:
     shape = to.type(node.outputs[0]).shape
     to.write(node, [*to.inputs(node), to.operand(*shape)], options="ReshapeOptions", NewShape=shape)
@@ -172,12 +177,19 @@ _NODES: dict[str, Callable[[_Export, Node], None]] = {
     "softmax": _softmax,
     "split": _split,
     "sub": _binary,
+    "transpose": _transpose,
 }
+
+
+def export(graph: Graph) -> tuple[ModelWriter, list[int]]:
+    """A writer that holds the graph, and its outputs there."""
+    found = _Export(graph)
+    for node in graph.nodes:
+        _NODES[node.op](found, node)
+    return found.writer, [found.at[index] for index in graph.outputs]
 
 
 def to_tflite(graph: Graph) -> bytes:
     """The graph as a TFLite file, with inputs and outputs in its order."""
-    export = _Export(graph)
-    for node in graph.nodes:
-        _NODES[node.op](export, node)
-    return export.writer.finish([export.at[index] for index in graph.outputs])
+    writer, outputs = export(graph)
+    return writer.finish(outputs)

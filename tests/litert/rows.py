@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from npusim.isa.tensor import Array
+from npusim.kernels import operator
 
 from . import elementwise, moves, weighted
 from .sample import Sample, values
@@ -18,18 +20,8 @@ MOVED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
 CLOSE = 1e-5
 """Floats that are sums or transcendental differ in their last bits: so much of the largest magnitude is allowed."""
 
-Outputs = list[Array]
-
-
-def all_of(outputs: Outputs) -> Outputs:
-    """Every value counts."""
-    return outputs
-
-
-def found_detections(outputs: Outputs) -> Outputs:
-    """The rows that hold a detection: LiteRT leaves in the others what was there."""
-    count = int(outputs[3][0])
-    return [*(np.ascontiguousarray(each[:, :count]) for each in outputs[:3]), outputs[3]]
+UNDEFINED = re.compile(r"breaks a rule: .*(: C leaves undefined | is less than 2\*\*31$| fit 32 bits$)")
+"""Why a model with scales that no network has may be refused: LiteRT's own kernels have no result there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +32,17 @@ class Row:
     draw:    adds one operator to the sample's model and returns the outputs.
     dtypes:  element types of its main operand.
     exact:   float32 results have LiteRT's bytes; otherwise they are close to LiteRT's. Integers always are exact.
-    defined: the part of the outputs that LiteRT defines.
     """
 
     op: str
     draw: Callable[[Sample], list[int]]
     dtypes: tuple[str, ...] = COMPUTED
     exact: bool = True
-    defined: Callable[[Outputs], Outputs] = all_of
+
+    def defined(self, outputs: list[Array]) -> list[Array]:
+        """What of the outputs the operator defines: LiteRT leaves in the rest what was there."""
+        part = operator(self.op).defined
+        return outputs if part is None else part(outputs)
 
 
 ROWS: dict[str, Row] = {
@@ -57,7 +52,7 @@ ROWS: dict[str, Row] = {
     "CONCATENATION": Row("concatenation", moves.concatenation, MOVED),
     "CONV_2D": Row("conv_2d", weighted.conv_2d, exact=False),
     "CUSTOM TFLite_Detection_PostProcess": Row(
-        "detection_post_process", weighted.detection, ("float32", "uint8"), False, found_detections
+        "detection_post_process", weighted.detection, ("float32", "uint8"), exact=False
     ),
     "DEPTHWISE_CONV_2D": Row("depthwise_conv_2d", weighted.depthwise_conv_2d, exact=False),
     "DEQUANTIZE": Row("dequantize", elementwise.dequantize, (*EIGHT_BIT, "int16", "float16")),

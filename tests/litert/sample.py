@@ -63,8 +63,9 @@ class Sample:
         return float(np.float32(10.0**exponent))
 
     def near(self, scale: float) -> float:
-        """A scale within a factor of eight of another, sometimes far away from it."""
-        factor = 2.0 ** self.rng.uniform(-10, 10) if self.chance(8) else 2.0 ** self.rng.uniform(-3, 3)
+        """A scale within a factor of eight of another, sometimes far away from it, as no model has it."""
+        reach = 3.0 if self.rng.random() < 0.85 else float(self.one((10.0, 40.0)))
+        factor = 2.0 ** self.rng.uniform(-reach, reach)
         return float(np.float32(scale * factor))
 
     def zero_point(self, dtype: str) -> int:
@@ -122,14 +123,18 @@ class Sample:
 
     # Weights
 
-    def weights(self, shape: Sequence[int], axis: int) -> int:
-        """Filters: int8 with a scale per channel or one for all, uint8 with one and a zero point, float32."""
+    def weights(self, shape: Sequence[int], axis: int, shifted: bool = False) -> int:
+        """Filters: int8 with a scale per channel or one for all, uint8 with one and a zero point, float32.
+
+        shifted: int8 ones with one scale have a zero point as well, which only some kernels take.
+        """
         if self.dtype == "float32":
             return self.constant(shape, None, "float32")
         if self.dtype == "uint8":
             return self.constant(shape, per_tensor(self.scale(), self.zero_point("uint8")), "uint8")
         if self.chance(3):
-            return self.constant(shape, per_tensor(self.scale(), 0), "int8")
+            zero_point = self.zero_point("int8") if shifted else 0
+            return self.constant(shape, per_tensor(self.scale(), zero_point), "int8")
         scales = self.scale() * 2.0 ** self.rng.uniform(-4, 4, shape[axis])
         return self.constant(shape, per_channel(scales, axis), "int8")
 
@@ -153,8 +158,8 @@ class Sample:
         scaling = self.writer.type(weights).quantization
         assert scaling is not None
         real = self.scale_of(ifm) * float(np.mean(scaling.scales)) * 5500.0 * terms**0.5 / 40
-        stretch = 2.0 ** self.rng.uniform(-6, 6) if self.chance(5) else 2.0 ** self.rng.uniform(-1, 1)
-        return float(np.float32(real * stretch))
+        reach = 1.0 if self.rng.random() < 0.75 else float(self.one((6.0, 6.0, 30.0)))
+        return float(np.float32(real * 2.0 ** self.rng.uniform(-reach, reach)))
 
 
 def values(rng: np.random.Generator, dtype: str, shape: Sequence[int]) -> Array:

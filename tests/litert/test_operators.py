@@ -8,6 +8,7 @@ scratchpad, where they are cut into tiles. NPUSIM_EXAMPLES=1000 tries that many 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cache
 
 import pytest
@@ -15,17 +16,18 @@ import pytest
 from npusim.api import host_functions
 from npusim.formats import tflite
 from npusim.formats.tflite_operators import OPERATORS as TFLITE_OPERATORS
-from npusim.isa.errors import CompileError
+from npusim.isa.errors import CompileError, GraphError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import change, hardware
 from npusim.isa.program import Program
 from npusim.kernels import OPERATORS
 from npusim.kernels.graph import Graph
+from npusim.litert_reference import LiteRTError
 from npusim.machine import execute
 from npusim.scheduler import compile_graph
 
 from .live import by_litert, difference, needs_litert
-from .rows import CLOSE, ROWS, inputs_of, model
+from .rows import CLOSE, ROWS, UNDEFINED, inputs_of, model
 
 SEEDS = int(os.environ.get("NPUSIM_EXAMPLES", "6"))
 """Models of each operator and type."""
@@ -33,8 +35,8 @@ SEEDS = int(os.environ.get("NPUSIM_EXAMPLES", "6"))
 
 def test_every_operator_has_a_row() -> None:
     known = {entry.name for entry in OPERATORS}
-    assert {row.op for row in ROWS.values()} == known
-    assert set(ROWS) == {code for code, row in TFLITE_OPERATORS.items() if row.op in known}
+    in_files = {code: row.op for code, row in TFLITE_OPERATORS.items() if row.op in known}
+    assert {code: row.op for code, row in ROWS.items()} == in_files
 
 
 def test_there_are_300_models() -> None:
@@ -51,21 +53,28 @@ def machines() -> tuple[Hardware, Hardware]:
     return preset, change(preset, {"scratchpad.size_kib": 4, "scratchpad.banks": 1})
 
 
-def compiled(graph: Graph, small: bool) -> Program:
-    """The graph for the small machine if wanted and if it fits there, otherwise for the preset."""
+MOST_REFUSED = 0.15
+"""How many of the models of an operator may be refused, by npusim or by LiteRT, for scales that no network has."""
+
+
+def compiled(graph: Graph, small: bool) -> Program | None:
+    """The graph for the small machine if wanted and if it fits there, otherwise for the preset; None if undefined."""
     preset, tight = machines()
-    if small:
-        try:
-            return compile_graph(graph, tight)
-        except CompileError:
-            pass
-    return compile_graph(graph, preset)
+    try:
+        if small:
+            with suppress(CompileError):
+                return compile_graph(graph, tight)
+        return compile_graph(graph, preset)
+    except GraphError as refusal:
+        if not UNDEFINED.search(str(refusal)):
+            raise
+        return None
 
 
 @needs_litert
 @pytest.mark.parametrize("code", ROWS)
 def test_machine_gives_the_bytes_of_litert(code: str) -> None:
-    row = ROWS[code]
+    row, refused = ROWS[code], 0
     for dtype in row.dtypes:
         for seed in range(SEEDS):
             where = f"model({code!r}, {dtype!r}, {seed})"
@@ -73,9 +82,16 @@ def test_machine_gives_the_bytes_of_litert(code: str) -> None:
             graph = tflite.parse(data, where)
             types = [graph.tensors[index].type for index in graph.inputs]
             inputs = inputs_of([(each.dtype, each.shape) for each in types], seed)
-            expected = row.defined(by_litert(data, inputs))
             program = compiled(graph, small=seed % 2 == 1)
+            try:
+                expected = row.defined(by_litert(data, inputs))
+            except LiteRTError:
+                expected = []
+            if program is None or not expected:
+                refused += 1
+                continue
             outputs = execute(program, inputs, host_functions=host_functions(program)).outputs
             assert outputs is not None
             wrong = difference(row.defined(list(outputs)), expected, 0.0 if row.exact else CLOSE)
             assert wrong is None, f"{where}: {wrong}"
+    assert refused <= MOST_REFUSED * SEEDS * len(row.dtypes)

@@ -46,6 +46,7 @@ GROWS = {
     "dma.channels": 4,
     "dma.port_bytes_per_cycle": 64,
     "dma.decoder_bytes_per_cycle": 16,
+    "dma.burst_buffer_kib": 8,
     "dram.bandwidth_gb_per_s": 4,
     "dram.outstanding_requests": 64,
     "front_end.queue_depth": 64,

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from hashlib import sha256
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -408,12 +409,51 @@ def test_a_damaged_cached_file_is_replaced(cache_folder: Path) -> None:
     assert stored.read_bytes() == b"content"
 
 
+def test_another_model_under_the_right_name_is_not_used(cache_folder: Path) -> None:
+    model_cache.cached("m", lambda: b"content")
+    model_cache.cached("other", lambda: b"another")
+    (stored,), (other,) = cache_folder.glob("m-*"), cache_folder.glob("other-*")
+    # Its content, under its own checksum, or under checksums of the content alone as 0.1.0 had them.
+    renamed = cache_folder / other.name.replace("other-", "m-")
+    stored.unlink()
+    other.rename(renamed)
+    old = cache_folder / f"m-00000000-{crc32(b'another'):08x}.tflite"
+    old.write_bytes(b"another")
+    (cache_folder / f"m-{sha256(b'another').hexdigest()}.tflite").write_bytes(b"another")
+    assert model_cache.cached("m", lambda: b"content") == b"content"
+    assert list(cache_folder.iterdir()) == [stored]
+
+
+def test_what_a_killed_process_left_goes(cache_folder: Path) -> None:
+    model_cache.cached("m", lambda: b"content")
+    (stored,) = cache_folder.iterdir()
+    stored.rename(cache_folder / f".{stored.name}.{99}.partial")
+    old = cache_folder / f"m-00000000-{1:08x}.tflite.7.partial"
+    old.write_bytes(b"half")
+    (cache_folder / "mine.7.partial").write_bytes(b"not ours")
+    assert model_cache.cached("m", lambda: b"content") == b"content"
+    assert sorted(path.name for path in cache_folder.iterdir()) == [stored.name, "mine.7.partial"]
+
+
+def test_a_cache_that_holds_pipes_and_links_is_done_without(cache_folder: Path, tmp_path: Path) -> None:
+    model_cache.cached("m", lambda: b"content")
+    (stored,) = cache_folder.iterdir()
+    stored.unlink()
+    os.mkfifo(stored)
+    assert model_cache.cached("m", lambda: b"content") == b"content"
+    stored.unlink(missing_ok=True)
+    (tmp_path / "mine").write_bytes(b"mine")
+    stored.symlink_to(tmp_path / "mine")
+    assert model_cache.cached("m", lambda: b"content") == b"content"
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
 def test_a_changed_generator_replaces_what_its_predecessor_left(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model_cache.cached("m", lambda: b"old")
     model_cache.cached("m_2", lambda: b"other model")
-    monkeypatch.setattr(model_cache, "_generator_checksum", lambda: 1)
+    monkeypatch.setattr(model_cache, "_generator", lambda: b"changed")
     assert model_cache.cached("m", lambda: b"new") == b"new"
     assert sorted(path.read_bytes() for path in cache_folder.iterdir()) == [b"new", b"other model"]
 
@@ -421,7 +461,7 @@ def test_a_changed_generator_replaces_what_its_predecessor_left(
 def test_without_sources_to_tell_versions_apart_nothing_is_kept(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_cache, "_generator_checksum", lambda: None)
+    monkeypatch.setattr(model_cache, "_generator", lambda: None)
     assert model_cache.cached("m", lambda: b"content") == b"content"
     assert not cache_folder.exists()
 

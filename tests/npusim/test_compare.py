@@ -53,6 +53,25 @@ def slower(values: Values) -> None:
         lost["stall_weights"] = lost.get("stall_weights", 0) + 20
 
 
+def test_area_and_tops_are_compared(base: Values) -> None:
+    other = changed(base, another_machine, lambda values: values["tops"].update(peak=0.256))
+    other["area_mm2"]["total"] *= 2
+    rows = {row.quantity.key: row for row in compare(base, other).headline}
+    assert rows["area_mm2.total"].change(1).percent == pytest.approx(100)
+    assert value("area_mm2", 5.4) == "5.4 mm2"
+    assert rows["tops.peak"].values == (0.128, 0.256)
+
+
+def test_peaks_of_the_first_version_are_not_compared(base: Values) -> None:
+    """0.1.0 wrote one peak, over 1 % of the run: a number of another kind."""
+    old = changed(base, lambda values: values["power_mw"].pop("peak_10us"), lambda values: values.pop("tops"))
+    rows = {row.quantity.key: row for row in compare(old, base).headline}
+    assert rows["power_mw.peak_10us"].values[0] is None
+    assert rows["power_mw.peak_10us"].change(1) is None
+    assert rows["tops.peak"].values == (None, 0.128)
+    assert "Peak power, 10 us" in terminal.render(compare(old, base))
+
+
 def another_machine(values: Values) -> None:
     values["hardware"]["name"] = "wide"
     values["hardware"]["mac_array"]["columns"] = 16
@@ -236,7 +255,6 @@ def test_faulty_conditions(base: Values, tmp_path: Path, expression: str) -> Non
 
 
 def test_the_command_and_its_files(base: Values, tmp_path: Path) -> None:
-    pytest.importorskip("jinja2")
     files = [tmp_path / "old.json", tmp_path / "new.json"]
     files[0].write_text(json.dumps(base))
     files[1].write_text(json.dumps(changed(base, slower, another_machine)))
@@ -295,7 +313,10 @@ def test_the_exit_status_for_continuous_integration(base: Values, tmp_path: Path
 NOT_RESULTS: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "not a result file: not valid JSON"),
     "text": (b"hello", "not a result file: not valid JSON at line 1"),
-    "binary": (b"\xff\xfe\x00", "not a result file; npusim run MODEL --json F writes one"),
+    "binary": (
+        b"\xff\xfe\x00",
+        "not a result file: byte 2 is 0, which no text has; npusim run MODEL --json F writes one",
+    ),
     "list": (b"[1, 2]", "it has no schema_version"),
     "other": (b'{"a": 1}', "it has no schema_version"),
     "newer": (b'{"schema_version": 2}', "schema_version 2, this npusim reads 1"),
@@ -348,7 +369,7 @@ def test_mistakes_of_the_command(base: Values, tmp_path: Path) -> None:
     for words, message in (
         ((file,), "compare: 1 runs given; it takes 2 to 26"),
         ((file, tmp_path / "none.json"), "none.json: no such file"),
-        ((file, tmp_path), "cannot be read: Is a directory"),
+        ((file, tmp_path), "is a folder, not a result file; it must be a regular file"),
         ((file, file, "--json", file), "give each a file of its own"),
         ((file, file, "--report", file), "is a file; give the name of a folder"),
         ((file, file, "--csv", tmp_path / "no" / "c.csv"), "there is no folder"),
@@ -385,7 +406,6 @@ def test_names_cannot_spoil_terminal_or_page(base: Values) -> None:
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
     assert comparison_csv.render(comparison)
-    pytest.importorskip("jinja2")
     from npusim.reports import comparison_page
 
     page = comparison_page.render(comparison, conditions.judge([conditions.parse("macs>1")], comparison))

@@ -132,6 +132,12 @@ def test_accumulator_update_by_hand() -> None:
     assert prices(hardware("edge-128"))["accumulator_update"] == pytest.approx(expected)
 
 
+def test_burst_buffer_byte_by_hand() -> None:
+    # Halves of 2 KiB, in and out: both at their floor.
+    assert prices(hardware("edge-128"))["burst_buffer_byte"] == pytest.approx(0.25 + 0.35)
+    assert prices(chip(dma__burst_buffer_kib=256))["burst_buffer_byte"] > 0.25 + 0.35
+
+
 def test_voltage_scales_on_chip_dynamic_energy_only() -> None:
     nominal, low = chip(), chip(technology__vdd_v=0.65)
     for name, pj in prices(low).items():
@@ -182,7 +188,8 @@ def test_a_run_is_its_actions_its_floor_and_its_host(name: str) -> None:
 def test_energy_of_a_tiny_run_by_hand() -> None:
     # 22 nm, 500 MHz, 1000 cycles = 2 us
     spent = energy({"mac_int8": 2_000_000, "dram_read_byte": 1000}, 1000, hardware("edge-128"))
-    leakage_mw = (2048 + 16) * 1e-3 + 128 * 1e-3 + (8 + 8) * 3e-3  # SRAM, multipliers, lanes
+    # SRAM with the two burst buffers of 4 KiB, multipliers, lanes
+    leakage_mw = (2048 + 16 + 2 * 4) * 1e-3 + 128 * 1e-3 + (8 + 8) * 3e-3
     assert spent == Energy(
         dynamic=pytest.approx(2 * 0.2315 + 39.99e-3),
         static=pytest.approx(leakage_mw * 2e-3),
@@ -195,6 +202,7 @@ def test_energy_of_a_tiny_run_by_hand() -> None:
             "output_stage": pytest.approx(24e-3 * 2e-3),
             "vector": pytest.approx(24e-3 * 2e-3),
             "scratchpad": pytest.approx(2048e-3 * 2e-3),
+            "interconnect": pytest.approx(8e-3 * 2e-3),
             "dram": pytest.approx(0.160 + 0.54 * 2e-3),
             "host": 0.0,
         },

@@ -138,7 +138,7 @@ BROKEN = [
         lambda path: np.savez(path, image=np.array([{}], object), state=GOOD_STATE),
         "not a readable npz file of plain arrays: Object arrays cannot be loaded",
     ),
-    ("folder", lambda path: path.mkdir(), "cannot be read: Is a directory"),
+    ("folder", lambda path: path.mkdir(), "is a folder, not an npz file of inputs"),
     ("one array", lambda path: np.save(path.open("wb"), GOOD_IMAGE), "is a single array; inputs are an npz"),
     (
         "names",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import random
 import struct
-import sys
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +16,8 @@ from flatbuffers import flexbuffers
 from npusim.formats import tflite
 from npusim.isa.errors import FormatError, NpusimError
 
-sys.path.insert(0, str(Path(__file__).parent))
-from tflite_builder import Builder, int32, small_model
+from ..damage import DAMAGES, Damage
+from .tflite_builder import Builder, int32, small_model
 
 LONGEST_SECONDS = 5.0  # a thousand times what the small ones take, for machines with other work to do
 LONGEST_MESSAGE = 1000
@@ -33,62 +31,6 @@ SMALL_FILES = [
     "tflm_micro_speech_int8",
     "mlperf_kws_int8",
 ]
-
-Damage = Callable[[bytearray, random.Random], None]
-
-
-def flip_bits(data: bytearray, rng: random.Random) -> None:
-    for _ in range(rng.choice((1, 4, 32, 256))):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-
-
-def truncate(data: bytearray, rng: random.Random) -> None:
-    del data[rng.randrange(len(data)) :]
-
-
-def zero_a_range(data: bytearray, rng: random.Random) -> None:
-    start, size = rng.randrange(len(data)), rng.randrange(1, len(data) // 4)
-    data[start : start + size] = bytes(len(data[start : start + size]))
-
-
-def overwrite_integers(data: bytearray, rng: random.Random) -> None:
-    """In the first KB, where the tables of many files are: random, in the file, and the extremes."""
-    for _ in range(rng.choice((1, 3, 10))):
-        value = rng.choice((rng.getrandbits(32), rng.randrange(len(data)), 0x7FFFFFFF, 0xFFFFFFFF))
-        struct.pack_into("<I", data, rng.randrange(min(1024, len(data) - 4)), value)
-
-
-def nudge_integers(data: bytearray, rng: random.Random) -> None:
-    """Slightly wrong offsets, lengths and indexes, which lead to something that looks nearly right."""
-    for _ in range(rng.choice((1, 3, 10))):
-        at = rng.randrange(len(data) - 4) & ~3
-        (value,) = struct.unpack_from("<I", data, at)
-        struct.pack_into("<I", data, at, (value + rng.choice((-8, -4, -1, 1, 4, 8, 1 << 16))) & 0xFFFFFFFF)
-
-
-def swap_blocks(data: bytearray, rng: random.Random) -> None:
-    size = rng.randrange(1, len(data) // 4)
-    first, second = rng.randrange(len(data) - size), rng.randrange(len(data) - size)
-    data[first : first + size], data[second : second + size] = (
-        data[second : second + size],
-        data[first : first + size],
-    )
-
-
-def drop_bytes(data: bytearray, rng: random.Random) -> None:
-    start = rng.randrange(len(data))
-    del data[start : start + rng.randrange(1, 64)]
-
-
-DAMAGES: tuple[Damage, ...] = (
-    flip_bits,
-    truncate,
-    zero_a_range,
-    overwrite_integers,
-    nudge_integers,
-    swap_blocks,
-    drop_bytes,
-)
 
 
 def outcome(data: bytes) -> str:

@@ -18,6 +18,7 @@ from npusim.formats import tflite
 from npusim.formats.tflite_operators import OPERATORS
 from npusim.isa.errors import FormatError, GraphError, NpusimError
 from npusim.isa.tensor import Quantization, TensorType
+from npusim.kernels.check import check
 from npusim.kernels.graph import Graph, Node
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -482,6 +483,8 @@ SAME_3X3 = options("Conv2DOptions", StrideH=1, StrideW=1)
          'layer "y" (SOFTMAX version 1, operator 0): Beta is nan, must be finite'),
         ("CONV_2D", SAME_3X3, [(1,)], GraphError,
          'layer "y" (CONV_2D version 1, operator 0): operand 1 has shape [1], must have 4 dimensions'),
+        ("ARG_MAX", options("ArgMaxOptions", OutputType=2), [(1,)], GraphError,
+         'layer "y" (ARG_MAX version 1, operator 0): the output is int8, its option OutputType says int32'),
         ("TRANSPOSE", None, [(0, 1, 1, 2)], GraphError,
          'layer "y" (TRANSPOSE version 1, operator 0): operand 1 (permutation) is [0, 1, 1, 2], '
          "must have each of 0..3 once"),
@@ -490,6 +493,18 @@ SAME_3X3 = options("Conv2DOptions", StrideH=1, StrideW=1)
         ("RESHAPE", None, [(16, 3)], GraphError,
          'layer "y" (RESHAPE version 1, operator 0): output shape [1, 4, 4, 2], '
          "the shape operand says [16, 3]"),
+        ("RESHAPE", options("ReshapeOptions", NewShape=int32(16, 3)), [], GraphError,
+         'layer "y" (RESHAPE version 1, operator 0): output shape [1, 4, 4, 2], '
+         "its option NewShape says [16, 3]"),
+        ("SQUEEZE", options("SqueezeOptions", SqueezeDims=int32(-4)), [], GraphError,
+         'layer "y" (SQUEEZE version 1, operator 0): output shape [1, 4, 4, 2], '
+         "must be [4, 4, 2] by its SqueezeDims [0]"),
+        ("SQUEEZE", options("SqueezeOptions", SqueezeDims=int32(1)), [], GraphError,
+         'layer "y" (SQUEEZE version 1, operator 0): SqueezeDims is [1], '
+         "which must be axes of one in the input shape [1, 4, 4, 2]"),
+        ("EXPAND_DIMS", None, [(-1,)], GraphError,
+         'layer "y" (EXPAND_DIMS version 1, operator 0): output shape [1, 4, 4, 2], '
+         "must be [1, 4, 4, 2, 1] by its axis 4"),
         ("RESIZE_BILINEAR", None, [(8, 8)], GraphError,
          'layer "y" (RESIZE_BILINEAR version 1, operator 0): output shape [1, 4, 4, 2], '
          "the size operand says [8, 8]"),
@@ -501,6 +516,35 @@ def test_faults_of_a_layer(
     with pytest.raises(error) as fault:
         one_layer(code, table_, *range(len(constants)), build=with_constants(*constants))
     assert str(fault.value) == text
+
+
+def test_an_offset_and_a_mask_of_one_end_must_agree() -> None:
+    def sliced(length: int, mask: int) -> Graph:
+        table_ = options("StridedSliceOptions", Offset=True, EndMask=mask)
+        ends = with_constants((1, 1), (length, 2), (1, 1))
+        return one_layer(
+            "STRIDED_SLICE", table_, 0, 1, 2, source=(4, 3), result=(length, 2), build=ends, version=4
+        )
+
+    assert dict(sliced(2, 2).nodes[0].attributes) == {"begin": [1, 1], "size": [2, 2], "strides": [1, 1]}
+    assert sliced(3, 1).nodes[0].attributes["size"] == [3, 2]
+    with pytest.raises(
+        GraphError, match=r"takes 2 elements by its option Offset and 3 by EndMask; may have one of"
+    ):
+        sliced(2, 1)
+
+
+def test_a_matrix_product_has_the_shape_that_its_kernel_gives() -> None:
+    for keep, shape in ((0, [16, 3]), (1, [1, 4, 4, 3])):
+        build = Builder()
+        weights = build.tensor("w", [3, 2], data=np.zeros((3, 2), np.int8))
+        table_ = options("FullyConnectedOptions", KeepNumDims=keep)
+        with pytest.raises(GraphError) as fault:
+            one_layer("FULLY_CONNECTED", table_, weights, result=(1, 16, 3), build=build)
+        assert str(fault.value) == (
+            f'layer "y" (FULLY_CONNECTED version 1, operator 0): output shape [1, 16, 3], must be {shape} by its '
+            f"weights and KeepNumDims ({'true' if keep else 'false'})"
+        )
 
 
 def test_operands_that_become_attributes_must_be_constant() -> None:
@@ -557,7 +601,7 @@ def relu(inputs: list[int], outputs: list[int], ends: tuple[list[int], list[int]
         build.tensor("k", [4], data=np.zeros(4, np.int8))
         build.operator("RELU", inputs, outputs)
         build.operator("RELU", [1], [2])
-        return tflite.parse(build.file(*ends), "wired")
+        return check(tflite.parse(build.file(*ends), "wired"))
 
     return read
 
@@ -566,7 +610,8 @@ def relu(inputs: list[int], outputs: list[int], ends: tuple[list[int], list[int]
     ("read", "text"),
     [
         (relu([2], [1], ([0], [2])),
-         'layer "b" (relu): reads tensor 2 "c", which has no data and nothing before it writes'),
+         'layer "b" (relu): reads tensor 2 "c", which has no data and nothing before it writes; '
+         'layer "c" writes it later'),
         (relu([0], [2], ([0, 1], [2])),
          'layer "c_1" (relu): writes tensor 2 "c", which is an input, has data or is written already'),
         (relu([0], [3], ([0, 1], [2])),

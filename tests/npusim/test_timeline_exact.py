@@ -73,6 +73,57 @@ def test_short_runs_take_a_beat_each() -> None:
     assert rows(result) == [Row("dma0", 43, 43, 43, 89 + 100)]
 
 
+PLANES = {"count2": 63, "size": 1}
+"""64 pixels; of three planes that are 1024 bytes apart, or side by side."""
+
+
+def test_straight_through_every_byte_is_a_beat_and_a_burst() -> None:
+    pixels = Copy(source_space=Space.DRAM, count1=63, count2=2, size=1, source_stride1=1, source_stride2=1024,
+                  target_stride1=3, target_stride2=1)  # fmt: skip
+    result = run([pixels], bench())
+    # 192 bytes in as many rows, each opened for one burst.
+    assert traffic(result)[1:] == [("dma0", 59, 59 + 192 * 14, 192 * 32)]
+    assert rows(result) == [Row("dma0", 43, 43, 43, 59 + 192 * 14 + 20)]
+
+
+def test_a_block_reads_each_burst_once() -> None:
+    pixels = Copy(source_space=Space.DRAM, count1=2, source_stride1=1024, source_stride2=1, target_stride1=1,
+                  target_stride2=3, block=2, **PLANES)  # fmt: skip
+    result = run([pixels], bench())
+    # Three rows, two bursts of each: 59 + 3 * (10 + 8) = 113. A burst may take 4 cycles at the port and is there so
+    # much before the end of the latency. The last one, 113 + 20 - 4 = 129, fills the buffer in 2 beats; 192 bytes leave
+    # it in 12.
+    assert traffic(result)[1:] == [("dma0", 59, 113, 192)]
+    assert rows(result) == [Row("dma0", 43, 43, 43, 129 + 2 + 12)]
+
+
+def test_a_block_is_filled_while_another_is_drained() -> None:
+    halves = Copy(source_space=Space.DRAM, count0=1, source_stride0=32, target_stride0=96, count1=2, count2=31, size=1,
+                  source_stride1=1024, source_stride2=1, target_stride1=1, target_stride2=3, block=2)  # fmt: skip
+    result = run([halves], bench())
+    # As above in blocks of 32 pixels: six rows, a burst of each, 59 + 6 * 14 = 143; the last one 143 + 16, 2 beats into
+    # the second block, and 96 bytes out in 6.
+    assert traffic(result)[1:] == [("dma0", 59, 143, 192)]
+    assert rows(result) == [Row("dma0", 43, 43, 43, 143 + 16 + 2 + 6)]
+
+
+def test_blocks_on_the_way_out() -> None:
+    pixels = Copy(count1=2, source_stride1=1024, source_stride2=1, target_space=Space.DRAM, target_stride1=1,
+                  target_stride2=3, block=2, **PLANES)  # fmt: skip
+    result = run([pixels], bench())
+    # The buffer is filled from cycle 43 + 16 - 4 on: three runs of 4 beats. 12 more beats take 192 bytes, the port
+    # opens the row beside them: the first burst at 55 + 12 + 2 = 69, six of 4 cycles.
+    assert traffic(result)[1:] == [("dma0", 59, 69 + 24, 192)]
+    assert rows(result) == [Row("dma0", 43, 43, 43, 93)]
+
+
+def test_blocks_inside_the_scratchpad() -> None:
+    pixels = Copy(count1=2, source_stride1=1024, source_stride2=1, target=4096, target_stride1=1, target_stride2=3,
+                  block=2, **PLANES)  # fmt: skip
+    result = run([pixels], bench())
+    assert rows(result) == [Row("dma0", 43, 43, 43, 43 + 16 + 12 + 12)]
+
+
 @pytest.mark.parametrize("copy", [Copy(size=250, target=512), Copy(size=250, target=512, fill=1, value=7)])
 def test_inside_the_scratchpad_no_dram_is_used(copy: Copy) -> None:
     result = run([copy], bench())

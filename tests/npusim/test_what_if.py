@@ -189,7 +189,8 @@ def test_the_table_fits(found: WhatIf, width: int) -> None:
 
 def test_as_a_table_and_a_value(found: WhatIf) -> None:
     assert pickle.loads(pickle.dumps(found)) == found
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     frame = found.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert len(frame) == len(found.variants)

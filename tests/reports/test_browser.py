@@ -19,7 +19,6 @@ from npusim.result import RunResult
 
 from ..npusim.fake_run import LAYERS, execution, program
 
-pytest.importorskip("jinja2", reason="reports need npusim[report]")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -60,7 +59,7 @@ class Opened:
     def __init__(self, browser: Any, path: Path, **options: Any) -> None:
         self.context = browser.new_context(**({"viewport": WIDE} | options))
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(120_000)
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
@@ -95,6 +94,18 @@ def _column(page: Page, title: str) -> list[str]:
         title,
     )
     return found
+
+
+def _heads(page: Page) -> list[str]:
+    """The heads of the layer table that are there."""
+    heads = page.locator("#layer-table thead th")
+    return [
+        text.strip()
+        for text, seen in zip(
+            heads.all_inner_texts(), [each.is_visible() for each in heads.all()], strict=True
+        )
+        if seen
+    ]
 
 
 def _range(page: Page, chart: str = "units") -> tuple[float, float]:
@@ -160,6 +171,42 @@ def test_lost_cycles_by_cause_are_columns_on_request(page: Page, result: RunResu
     assert _column(page, "edge tiles") == [
         str(layer.lost_cycles.get("edge_tiles", 0)) for layer in result.layers
     ]
+
+
+def test_what_layers_are_stands_before_what_they_cost_in_detail(page: Page, result: RunResult) -> None:
+    wanted = [
+        "#",
+        "Layer",
+        "Operator",
+        "Cycles",
+        "Time",
+        "Bound and losses",
+        "Input",
+        "Output",
+        "Kernel",
+        "Stride",
+        "Tile",
+        "Dataflow",
+    ]
+    assert _heads(page)[: len(wanted)] == wanted
+    at = next(at for at, layer in enumerate(result.layers) if layer.op == "depthwise_conv_2d")
+    assert [_column(page, title)[at] for title in ("Input", "Kernel", "Stride", "Dataflow")] == [
+        "112\u00d7112\u00d732", "3\u00d73", "1\u00d71", "DW",
+    ]  # fmt: skip
+    assert _column(page, "Time")[at] == str(result.layers[at].time_us)
+
+
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_a_table_that_goes_on_fades_at_the_edge(width: int, browser: Any, report: Path) -> None:
+    opened = Opened(browser, report, viewport={"width": width, "height": 900})
+    box = opened.page.locator(".scroll", has=opened.page.locator("#layer-table"))
+    faded = "box => getComputedStyle(box).maskImage.includes('gradient')"
+    assert box.evaluate("box => box.scrollWidth > box.clientWidth")
+    assert box.evaluate(faded)
+    box.evaluate("box => box.scrollTo(box.scrollWidth, 0)")
+    _settled(opened.page)
+    assert not box.evaluate(faded)
+    opened.context.close()
 
 
 def test_the_head_stays_in_sight(page: Page) -> None:
@@ -393,8 +440,12 @@ def test_a_phone_shows_it_without_scrolling_sideways(browser: Any, report: Path)
     page = opened.page
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     box = page.locator(".scroll", has=page.locator("#layer-table"))
-    assert box.evaluate("box => box.scrollWidth > box.clientWidth")
     assert box.bounding_box()["width"] <= PHONE["width"]
+    assert _heads(page) == ["#", "Layer", "Cycles", "Bound and losses"]
+    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+    page.get_by_label("All columns").check()
+    assert {"Operator", "Tile", "Energy"} <= set(_heads(page))
+    assert box.evaluate("box => box.scrollWidth > box.clientWidth")
     chart = page.locator('[data-chart="units"]')
     chart.scroll_into_view_if_needed()
     chart.tap(position={"x": 60, "y": 30})

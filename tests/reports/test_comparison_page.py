@@ -16,7 +16,6 @@ from npusim.comparison import compare
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The page of a comparison of three runs, open in headless Chromium; `page.faults` is what its console said."""
-    pytest.importorskip("jinja2")
     playwright = pytest.importorskip("playwright.sync_api")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:

@@ -14,8 +14,6 @@ from npusim.result import RunResult
 
 from ..npusim.fake_run import STEPS, Step, execution, program
 
-pytest.importorskip("matplotlib", reason="figures need npusim[report]")
-
 
 @pytest.fixture(scope="module")
 def result() -> RunResult:

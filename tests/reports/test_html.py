@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from npusim.isa.errors import NpusimError
 from npusim.losses import CAUSES
 from npusim.measure import measure
 from npusim.reports import html, html_data, names, page, series
 from npusim.result import RunResult
 
 from ..npusim.fake_run import BENCH, BUFFERS, LAYERS, execution, program
-
-pytest.importorskip("jinja2", reason="pages need npusim[report]")
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}\u2028\u202e"
@@ -244,10 +241,3 @@ TYPESET = {
 @pytest.mark.parametrize("text", TYPESET)
 def test_quantities_are_typeset(text: str) -> None:
     assert page.typeset(text) == TYPESET[text]
-
-
-def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "find_spec", lambda name: None if name == "pyarrow" else object())
-    with pytest.raises(NpusimError) as fault:
-        page.require_extra("--report")
-    assert str(fault.value) == "--report needs pyarrow: pip install 'npusim[report]'"

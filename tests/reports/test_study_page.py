@@ -17,7 +17,7 @@ import pytest
 
 from npusim.explore.evaluate import Record
 from npusim.explore.executors import executor
-from npusim.explore.folder import Folder, to_line
+from npusim.explore.folder import Folder
 from npusim.explore.page import write_page
 from npusim.explore.progress import progress
 from npusim.explore.samplers import random_points
@@ -27,8 +27,6 @@ from npusim.isa import hardware_file
 from npusim.reports import study_columns, study_data
 
 from ..explore.spaces import digits, sampling, space_file
-
-pytest.importorskip("jinja2", reason="reports need npusim[report]")
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=2>"
@@ -74,9 +72,7 @@ def made_study(folder: Path, points: int, kind: str = "random", names: tuple[str
             )
             values = dict(zip(space.keys, numbers, strict=True))
             record = Record(point, values, dict.fromkeys(names, values) if len(names) > 1 else {})
-            disk.append(
-                to_line(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record, space)
-            )
+            disk.append(Record(point, reason=f"{EVIL} does not fit") if point % 11 == 3 else record)
     return Study.open(folder)
 
 
@@ -93,6 +89,34 @@ def test_the_answer_is_in_the_text(study: Study) -> None:
     assert f"{len(study.front)} points of 24 are on the front" in text
     assert f"best latency {study.front[0].point} " in text
     assert "breaks area_mm2.total &lt;= 1.15" in text
+
+
+def test_page_terminal_and_notebook_tell_the_same_shares(study: Study) -> None:
+    from npusim.explore.terminal import summary
+    from npusim.reports import notebook
+    from npusim.reports.page import typeset
+    from npusim.reports.study_effects import basis, words_of_share
+
+    page, text, cell = written(study).read_text("utf-8"), summary(study), notebook.study(study)
+    shares = [words_of_share(each) for each in study.sensitivities]
+    assert len(shares) == 12
+    for share in (*shares, basis(study)):
+        assert typeset(share) in page
+        assert share in text
+        assert share in cell
+    for objective in study.objectives:
+        found = [each.share for each in study.sensitivities if each.objective == objective.key]
+        assert 0.5 < sum(found) <= 1
+
+
+def test_too_few_points_draw_no_effect(study: Study) -> None:
+    from npusim.reports import study_figures, study_page
+
+    few = replace(study, records=study.records[:4])
+    page = study_page.render(few)
+    assert "4 points with a result: too few to tell, it takes 10." in page.replace("\u00a0", " ")
+    assert "<svg" not in page
+    assert "sensitivity.svg" not in study_figures.writers(few)
 
 
 class Closed(HTMLParser):
@@ -157,6 +181,9 @@ def test_the_hardware_file_of_every_point_is_that_point(extends: str, base: dict
         for change in plain["changes"]:
             text = change["texts"][change["at"][at] if isinstance(change["at"], list) else change["at"]]
             changes[change["path"]] = tomllib.loads(f"x = {text}")["x"]
+        changes["name"] = f"{plain['name']} {record.point}"
+        said = [f"{path} = {hardware_file.toml_value(changes[path])}" for path in study.space.changed]
+        changes["description"] = plain["description"] + ", ".join(said)
         made = hardware_file.change(hardware_file.hardware(extends), changes)
         assert made == study.hardware(record.point)
 
@@ -174,8 +201,6 @@ def test_columns_take_the_unit_that_leaves_one_or_more(milliseconds: float, unit
 
 @pytest.mark.parametrize("kind", ["random", "nsga2"])
 def test_progress_follows_the_order_of_the_search(kind: str, tmp_path: Path) -> None:
-    if kind == "nsga2":
-        pytest.importorskip("optuna")
     seen: list[int] = []
     made = explore(
         [digits()], space_file().space, sampling(kind, points=12), tmp_path / "study",
@@ -241,7 +266,7 @@ def page(browser: Any, path: Path) -> Iterator[Any]:
 def opened(browser: Any, path: Path, **options: Any) -> Any:
     """A page; `faults` is what its console said and what it asked the network for."""
     page = browser.new_context(**({"viewport": WIDE} | options)).new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(120_000)
     page.faults = []
     page.on("console", lambda message: page.faults.append(message.text))
     page.on("pageerror", lambda error: page.faults.append(str(error)))
@@ -252,8 +277,9 @@ def opened(browser: Any, path: Path, **options: Any) -> Any:
 
 
 def settled(page: Any) -> None:
-    """Two frames, and the pause after which many points are drawn."""
-    page.wait_for_timeout(150)
+    """The pause after which many points are drawn, and two frames: by the clock of the page, which may be late."""
+    frames = "requestAnimationFrame(() => requestAnimationFrame(done))"
+    page.evaluate(f"() => new Promise((done) => setTimeout(() => {frames}, 150))")
 
 
 def column(page: Any, number: int) -> list[str]:

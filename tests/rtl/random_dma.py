@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from .system_referee import DMA_PORT
 
 CODE_ADDRESS = 192 * 1024
 """Above the data in DRAM."""
+
+BUFFER_KIB = 4
+"""Of each channel; `dma_engine` has as much."""
 
 _MOST_BYTES = 3000
 _SPACE_BYTES = {Space.SCRATCHPAD: 1 << 16, Space.DRAM: CODE_ADDRESS}
@@ -45,6 +49,7 @@ def draw_hardware(rng: np.random.Generator, array: MacArray) -> Hardware:
             channels=4,
             setup_cycles=int(rng.integers(1, 40)),
             port_bytes_per_cycle=int(rng.choice([1, 4, 8, 16, DMA_PORT])),
+            burst_buffer_kib=BUFFER_KIB,
         ),
         dram=Dram(
             bandwidth_gb_per_s=one_of(0.5, 1.0, 3.75, 8.0, 15.0),
@@ -59,17 +64,20 @@ def draw_hardware(rng: np.random.Generator, array: MacArray) -> Hardware:
     )
 
 
-def _strides(rng: np.random.Generator, counts: list[int], size: int, repeats: bool) -> list[int]:
-    """Distances of the three outer dimensions, outermost first: nested with gaps, often without."""
-    strides = []
+def _strides(
+    rng: np.random.Generator, counts: list[int], size: int, repeats: bool, order: list[int]
+) -> list[int]:
+    """Distances of the three outer dimensions: nested in an order, innermost first, with gaps, often without."""
+    strides = [0] * len(counts)
     span = size
-    for count in reversed(counts):
+    for place in order:
         gap = 0 if rng.random() < 0.5 else int(rng.integers(0, 70))
         stride = span + gap
-        if repeats and rng.random() < 0.2:
+        # The engine passes over as many runs in one burst as it has bytes; so many may repeat.
+        if repeats and prod(counts) <= 64 and rng.random() < 0.2:
             stride = 0
-        strides.insert(0, stride)
-        span = max(span, (count - 1) * stride + span)
+        strides[place] = stride
+        span = max(span, (counts[place] - 1) * stride + span)
     return strides
 
 
@@ -85,9 +93,15 @@ def draw_copies(rng: np.random.Generator, number: int) -> list[Copy]:
 
 def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
     """A copy between the n-th of m equal parts of the lower and of the upper halves of the memories."""
-    counts = [1 if rng.random() < 0.5 else int(rng.integers(1, 9)) for _ in range(3)]
-    size = int(rng.integers(1, 40)) if rng.random() < 0.5 else int(rng.integers(1, 900))
-    fill = rng.random() < 0.15
+    block, size = int(rng.choice([0, 0, 1, 2, 3])), int(rng.integers(1, 40))
+    if not block and rng.random() < 0.5:
+        size = int(rng.integers(1, 900))
+    elif block and rng.random() < 0.7:
+        size = int(rng.integers(1, 4))
+    counts = [
+        1 if rng.random() < 0.4 else int(rng.integers(1, 40 if block and size < 4 else 9)) for _ in range(3)
+    ]
+    fill = not block and rng.random() < 0.15
     source_space, target_space = (
         (Space.SCRATCHPAD, Space.SCRATCHPAD),
         (Space.DRAM, Space.SCRATCHPAD),
@@ -95,8 +109,13 @@ def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
     )[int(rng.choice([0, 1, 1, 2, 2]))]
     if fill:
         source_space = Space.SCRATCHPAD
-    sources = _strides(rng, counts, size, repeats=not fill)
-    targets = _strides(rng, counts, size, repeats=False)
+    inner_first = [2, 1, 0]
+    sources, targets = (
+        _strides(rng, counts, size, repeats, rng.permutation(3).tolist() if block else inner_first)
+        for repeats in (not fill, False)
+    )
+    if size * int(np.prod(counts[3 - block :])) > BUFFER_KIB * 1024 // 2:
+        return None
     part, parts = slot
     addresses = []
     for space, strides in ((source_space, sources), (target_space, targets)):
@@ -125,6 +144,7 @@ def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
         target_stride0=targets[0],
         target_stride1=targets[1],
         target_stride2=targets[2],
+        block=block,
     )
 
 

@@ -129,7 +129,7 @@ def _parameters(rng: np.random.Generator, channels: int, inner: int, per_channel
     shift = -int(np.log2(inner)) // 2 - 6 + rng.integers(-2, 3, scales)
     if rng.random() < 0.1:
         bias = rng.integers(-(1 << 31), 1 << 31, channels)
-        shift = rng.integers(-31, 31, scales)
+        shift = rng.integers(-31, 36, scales)
         multiplier[rng.random(scales) < 0.2] = 0
     return bias.astype("<i4").tobytes() + multiplier.astype("<i4").tobytes() + shift.astype(np.int8).tobytes()
 

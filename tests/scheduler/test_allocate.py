@@ -11,6 +11,7 @@ from npusim.isa.hardware_file import change
 from npusim.machine import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.allocate import Allocator, aligned
+from npusim.scheduler.busy import Busy
 
 from ..examples import examples
 
@@ -88,13 +89,12 @@ def test_a_capacity_that_is_no_multiple_of_the_alignment() -> None:
     assert memory.place(20, 0, 0, from_top=True) == 0
 
 
-def test_what_is_over_can_be_forgotten() -> None:
+def test_the_peak_is_the_highest_byte_ever_taken() -> None:
     memory = Allocator(64)
+    assert memory.peak_bytes == 0
     memory.take(0, 32, 0, 4)
     memory.take(32, 16, 0, 5)
-    memory.forget(5)
-    assert memory.find(32, 5, 9) == 0
-    assert memory.find(64, 5, 9) is None
+    memory.take(0, 16, 7, 9)
     assert memory.peak_bytes == 48
 
 
@@ -124,3 +124,23 @@ def test_no_byte_is_given_twice_and_no_hole_is_missed(wanted: list[tuple[int, in
         assert address == (None if not whole else max(whole) if from_top else min(whole))
         if address is not None:
             placed.append((address, address + size, first, last))
+
+
+spans = st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(-1, 300), st.integers(0, 300))
+
+
+@given(st.lists(st.tuples(spans, st.booleans()), max_size=60))
+@examples(200)
+def test_bytes_in_use_during_a_span_are_those_of_all_uses_that_touch_it(
+    wanted: list[tuple[tuple[int, int, int, int], bool]],
+) -> None:
+    busy = Busy()
+    uses: list[tuple[int, int, int, int]] = []
+    for (start, size, first, length), ask in wanted:
+        if ask:
+            found = {byte for low, high in busy.during(first, first + length) for byte in range(low, high)}
+            touching = [each for each in uses if each[2] <= first + length and each[3] >= first]
+            assert found == {byte for low, high, _, _ in touching for byte in range(low, high)}
+        else:
+            busy.add(start, start + size, first, first + length)
+            uses.append((start, start + size, first, first + length))

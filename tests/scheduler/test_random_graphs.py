@@ -64,6 +64,7 @@ def machines(draw: st.DrawFn, sizes_kib: tuple[int, ...]) -> Hardware:
             "setup_cycles": one(16, 0, 100),
             "port_bytes_per_cycle": one(8, 1, 16),
             "decoder_bytes_per_cycle": one(0, 1, 8),
+            "burst_buffer_kib": one(4, 0, 1),
         },
         "dram": {
             "bandwidth_gb_per_s": one(0.5, 0.1, 8.0),

@@ -28,7 +28,7 @@ from npusim.isa.vector import Lookup
 from npusim.kernels.graph import Graph
 from npusim.machine import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.synchronise import overlap, synchronise
+from npusim.scheduler.synchronise import Accesses, overlap, synchronise
 
 from ..graphs import Sketch, random_inputs, with_all_outputs
 from ..races import bytes_of, races, unwritten_reads
@@ -111,6 +111,27 @@ def random_region(rng: np.random.Generator) -> Region:
 
 
 # What is waited for: small programs, waits written out. DRAM on the left of the comments, scratchpad on the right.
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_latest_access_is_found_however_far_back_it_lies(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    accesses = Accesses()
+    before: list[tuple[Region, int]] = []
+    found = set()
+    for position in range(600):
+        region = random_region(rng)
+        far = region._replace(address=region.address + int(rng.integers(0, 4000)))
+        certain = int(rng.integers(-1, max(position // 2, 1)))
+        clashes = [at for other, at in before if at > certain and overlap(far, other)]
+        assert accesses.latest(far, certain) == (clashes[-1] if clashes else None)
+        found.add(position - clashes[-1] if clashes else 0)
+        region = region._replace(
+            address=region.address + int(rng.choice([0, 700, 3000, int(rng.integers(4000))]))
+        )
+        accesses.add(region, position)
+        before.append((region, position))
+    assert max(found) > 200  # far behind what is looked through one by one
 
 
 def copy(channel: int, source: int, target: int, size: int = 16, *, to_dram: bool = False) -> Copy:

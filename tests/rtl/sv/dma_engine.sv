@@ -5,6 +5,8 @@
 // DRAM port when all its beats have been read. The time that one burst may take through the port, `slack` cycles, is
 // part of what the engine waits anyway: reads of the scratchpad begin so much before the end of the setup, and a burst
 // from the DRAM is handed over so much before its latency ends.
+//
+// A copy in blocks has two walks of its own, one that fills a half of the burst buffer and one that drains the other.
 `timescale 1ns / 1ps
 
 module dma_engine
@@ -13,6 +15,7 @@ module dma_engine
 #(
     parameter int PORT = 16,
     parameter int LATENCY = 1024,  // longest
+    parameter int HALF = 2048,     // bytes of half the burst buffer
     parameter int SKIPS = 64       // runs within one burst that are passed over in a cycle
 ) (
     input  logic                           clk,
@@ -25,11 +28,12 @@ module dma_engine
     input  logic                           burst_done,
     output logic                           source_space,   // 1: DRAM
     output wide_address_t                  source_address,
+    output logic         [PORT-1:0]        read,           // bytes of the beat
+    input  code_t        [PORT-1:0]        read_data,
     output logic                           target_space,
     output wide_address_t                  target_address,
-    output logic         [PORT-1:0]        move,           // bytes of the beat
-    output logic                           fill,
-    output code_t                          value
+    output logic         [PORT-1:0]        write,
+    output code_t        [PORT-1:0]        write_data
 );
   // Nested loops over contiguous runs of `run` bytes; loop 0 is the outermost.
   typedef struct packed {
@@ -45,24 +49,69 @@ module dma_engine
     wide_address_t target;
   } position_t;
 
-  // The copy with its inner dimensions merged as long as they are contiguous on the sides that count.
-  function automatic loops_t merged(copy_t c, logic by_source, logic by_target);
+  function automatic loops_t written(copy_t c);
+    return '{
+        run: 32'(c.size),
+        count: '{32'(c.count2) + 1, 32'(c.count1) + 1, 32'(c.count0) + 1},
+        source_stride: '{c.source_stride2, c.source_stride1, c.source_stride0},
+        target_stride: '{c.target_stride2, c.target_stride1, c.target_stride0}
+    };
+  endfunction
+
+  // The loops with the inner ones merged as long as they are contiguous on the sides that count.
+  function automatic loops_t merged(loops_t loops, logic by_source, logic by_target);
     loops_t result;
-    logic [2:0][31:0] counts;
     logic open;
-    counts = '{32'(c.count2) + 1, 32'(c.count1) + 1, 32'(c.count0) + 1};
-    result.run = 32'(c.size);
-    result.source_stride = '{c.source_stride2, c.source_stride1, c.source_stride0};
-    result.target_stride = '{c.target_stride2, c.target_stride1, c.target_stride0};
+    result = loops;
     open = 1;
     for (int d = 2; d >= 0; d--) begin
-      result.count[d] = counts[d];
-      if (counts[d] != 1) begin
+      if (loops.count[d] != 1) begin
         if (open && (!by_source || result.source_stride[d] == result.run) &&
             (!by_target || result.target_stride[d] == result.run)) begin
-          result.run = result.run * counts[d];
+          result.run = result.run * loops.count[d];
           result.count[d] = 1;
         end else open = 0;
+      end
+    end
+    return result;
+  endfunction
+
+  // The source side of a copy in blocks: its loops, and where their bytes lie in the buffer.
+  function automatic nest_t filling(copy_t c);
+    nest_t result;
+    loops_t loops;
+    count_t place;
+    loops = written(c);
+    result.count = loops.count;
+    result.stride = loops.source_stride;
+    result.size = loops.run;
+    result.block = count_t'(c.block);
+    place = loops.run;
+    for (int d = 2; d >= 0; d--) begin
+      result.place[d] = count_t'(d) + result.block >= 3 ? place : 0;
+      place = place * loops.count[d];
+    end
+    return result;
+  endfunction
+
+  // The target side: the loops of a block by falling strides.
+  function automatic nest_t draining(copy_t c);
+    nest_t result;
+    loops_t loops;
+    loops = written(c);
+    result = filling(c);
+    result.stride = loops.target_stride;
+    for (int pass = 0; pass < 2; pass++) begin
+      for (int d = 0; d < 2; d++) begin
+        if (count_t'(d) + result.block >= 3 && result.stride[d] < result.stride[d+1]) begin
+          automatic nest_t other = result;
+          result.count[d] = other.count[d+1];
+          result.count[d+1] = other.count[d];
+          result.stride[d] = other.stride[d+1];
+          result.stride[d+1] = other.stride[d];
+          result.place[d] = other.place[d+1];
+          result.place[d+1] = other.place[d];
+        end
       end
     end
     return result;
@@ -92,19 +141,27 @@ module dma_engine
 
   copy_t c;
   logic reads_dram, writes_dram, uses_dram;
+  logic in_blocks;
   loops_t beat_loops, burst_loops;
+  nest_t fill_nest, drain_nest;
   always_ff @(posedge clk) if (start) c <= copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
   always_comb begin
     reads_dram = c.source_space && !c.fill;
     writes_dram = c.target_space;
     uses_dram = reads_dram || writes_dram;
-    beat_loops = merged(c, !c.fill, 1);
-    burst_loops = merged(c, reads_dram, writes_dram);
+    in_blocks = c.block != 0;
+    fill_nest = filling(c);
+    drain_nest = draining(c);
+    beat_loops = merged(written(c), !c.fill, 1);
+    burst_loops = written(c);
+    if (in_blocks && writes_dram) begin
+      burst_loops.count = drain_nest.count;
+      burst_loops.target_stride = drain_nest.stride;
+    end
+    burst_loops = merged(burst_loops, reads_dram, writes_dram);
   end
   assign source_space = c.source_space;
   assign target_space = c.target_space;
-  assign fill = c.fill;
-  assign value = c.value;
 
   // Time since the start.
   logic busy;
@@ -129,10 +186,81 @@ module dma_engine
                               : dram_byte + 36'(beat_bytes)) >> straps.burst_shift;
     touched_number = burst_number + 32'(burst_of_last - burst_of_first);
     if (burst_number == 0 || burst_of_first != burst_touched) touched_number = touched_number + 1;
-    beat_goes = busy && beats_left && clock_count >= beats_from && (!reads_dram || arrived >= touched_number);
-    source_address = beat_at.source + 36'(beat_offset);
-    target_address = beat_at.target + 36'(beat_offset);
-    for (int p = 0; p < PORT; p++) move[p] = beat_goes && count_t'(p) < beat_bytes;
+    beat_goes = busy && !in_blocks && beats_left && clock_count >= beats_from &&
+        (!reads_dram || arrived >= touched_number);
+  end
+
+  // Blocks: one half of the buffer is filled while the other one is drained.
+  copy_t incoming;
+  assign incoming = copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
+  code_t buffer[2*HALF];
+  logic [1:0] full;
+  logic fill_half, drain_half, fill_left, fill_goes, fill_block_ends, fill_ends;
+  logic drain_goes, drain_block_ends, drain_ends;
+  wide_address_t fill_address, drain_address;
+  logic [PORT-1:0] fill_lanes, drain_lanes;
+  count_t [PORT-1:0] fill_places, drain_places;
+  count_t fill_touched, fill_finished, drain_touched, drain_finished;
+  assign fill_goes = busy && in_blocks && fill_left && clock_count >= beats_from && !full[fill_half] &&
+      (!reads_dram || arrived >= fill_touched);
+  assign drain_goes = busy && in_blocks && full[drain_half];
+  block_walk #(
+      .PORT(PORT)
+  ) fill_walk (
+      .clk,
+      .start,
+      .first(incoming.source),
+      .nest(fill_nest),
+      .active(busy && in_blocks),
+      .port(straps.port),
+      .burst_shift(straps.burst_shift),
+      .goes(fill_goes),
+      .address(fill_address),
+      .lanes(fill_lanes),
+      .places(fill_places),
+      .block_ends(fill_block_ends),
+      .copy_ends(fill_ends),
+      .touched(fill_touched),
+      .finished(fill_finished)
+  );
+  block_walk #(
+      .PORT(PORT)
+  ) drain_walk (
+      .clk,
+      .start,
+      .first(incoming.target),
+      .nest(drain_nest),
+      .active(busy && in_blocks),
+      .port(straps.port),
+      .burst_shift(straps.burst_shift),
+      .goes(drain_goes),
+      .address(drain_address),
+      .lanes(drain_lanes),
+      .places(drain_places),
+      .block_ends(drain_block_ends),
+      .copy_ends(drain_ends),
+      .touched(drain_touched),
+      .finished(drain_finished)
+  );
+
+  // The bytes of this cycle.
+  always_comb begin
+    source_address = in_blocks ? fill_address : beat_at.source + 36'(beat_offset);
+    target_address = in_blocks ? drain_address : beat_at.target + 36'(beat_offset);
+    for (int p = 0; p < PORT; p++) begin
+      automatic logic straight = beat_goes && count_t'(p) < beat_bytes;
+      read[p] = (straight && !c.fill) || (fill_goes && fill_lanes[p]);
+      write[p] = straight || (drain_goes && drain_lanes[p]);
+      write_data[p] = !in_blocks ? (c.fill ? c.value : read_data[p])
+          : buffer[$clog2(2*HALF)'(drain_places[p]+(drain_half?HALF:0))];
+    end
+  end
+  always_ff @(posedge clk) begin
+    for (int p = 0; p < PORT; p++) begin
+      if (fill_goes && fill_lanes[p]) begin
+        buffer[$clog2(2*HALF)'(fill_places[p]+(fill_half?HALF:0))] <= read_data[p];
+      end
+    end
   end
 
   // Bursts asked for: the next run that does not end in the burst of the one before.
@@ -180,7 +308,9 @@ module dma_engine
   assign ended_now = straps.latency_cycles == 0 || writes_dram ? burst_done && request.last
                                                                : ending[straps.latency_cycles-1];
 
-  assign done = busy && (!beats_left || (beat_goes && run_ends && last_run)) && (!uses_dram || ended || ended_now);
+  logic last_beat;
+  assign last_beat = in_blocks ? drain_goes && drain_ends : beat_goes && run_ends && last_run;
+  assign done = busy && (!beats_left || last_beat) && (!uses_dram || ended || ended_now);
 
   always_ff @(posedge clk) begin
     coming <= {coming[LATENCY-1:0], burst_done && reads_dram};
@@ -190,8 +320,11 @@ module dma_engine
       coming <= '0;
       ending <= '0;
     end else if (start) begin
-      automatic copy_t incoming = copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
       busy <= 1;
+      full <= '0;
+      fill_half <= 0;
+      drain_half <= 0;
+      fill_left <= 1;
       clock_count <= 0;
       beats_left <= 1;
       bursts_left <= 1;
@@ -216,9 +349,21 @@ module dma_engine
         else begin
           beat_offset <= 0;
           beat_at <= beat_next;
-          if (last_run) beats_left <= 0;
         end
       end
+      if (fill_goes && fill_block_ends) begin
+        full[fill_half] <= 1;
+        fill_half <= !fill_half;
+        if (fill_ends) fill_left <= 0;
+      end
+      if (drain_goes) begin
+        complete <= drain_finished;
+        if (drain_block_ends) begin
+          full[drain_half] <= 0;
+          drain_half <= !drain_half;
+        end
+      end
+      if (last_beat) beats_left <= 0;
       if (burst_done) begin
         transferred <= transferred + 1;
         burst_now <= burst_next;

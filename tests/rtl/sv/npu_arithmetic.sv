@@ -23,12 +23,16 @@ package npu_arithmetic;
     return (high_word >>> right) + (remainder > threshold ? 1 : 0);
   endfunction
 
+  // A result that 32 bits cannot hold, of either sign, is the smallest number.
   function automatic sum_t round_once(sum_t value, sum_t factor, logic signed [7:0] left);
+    localparam logic signed [63:0] Limit = 64'sd1 <<< 31;
     logic signed [63:0] product;
     int right;
-    right   = 31 - (left > 30 ? 30 : int'(left));
-    product = 64'(value) * 64'(factor) + (64'sd1 <<< (right - 1));
-    return 32'(product >>> right);
+    right   = 31 - int'(left);
+    product = 64'(value) * 64'(factor);
+    if (right > 0) product = (product + (64'sd1 <<< (right - 1))) >>> right;
+    else if (product <= Limit && product >= -Limit) product = product <<< (right < -31 ? 31 : -right);
+    return product >= Limit || product < -Limit ? 32'h8000_0000 : 32'(product);
   endfunction
 
   function automatic code_t clamped(sum_t value, operand_t low, operand_t high);

@@ -173,10 +173,10 @@ module npu_system
   );
 
   // DMA.
-  logic [CHANNELS-1:0] source_space, target_space, fill;
+  logic [CHANNELS-1:0] source_space, target_space;
   wide_address_t [CHANNELS-1:0] source_address, target_address;
-  logic [CHANNELS-1:0][DMA_PORT-1:0] move;
-  code_t [CHANNELS-1:0] value;
+  logic [CHANNELS-1:0][DMA_PORT-1:0] dma_read, dma_write;
+  code_t [CHANNELS-1:0][DMA_PORT-1:0] dma_read_data, dma_write_data;
   for (genvar u = 0; u < CHANNELS; u++) begin : g_channel
     dma_engine #(
         .PORT(DMA_PORT)
@@ -191,11 +191,12 @@ module npu_system
         .burst_done(burst_done[u+1]),
         .source_space(source_space[u]),
         .source_address(source_address[u]),
+        .read(dma_read[u]),
+        .read_data(dma_read_data[u]),
         .target_space(target_space[u]),
         .target_address(target_address[u]),
-        .move(move[u]),
-        .fill(fill[u]),
-        .value(value[u])
+        .write(dma_write[u]),
+        .write_data(dma_write_data[u])
     );
   end
 
@@ -254,6 +255,13 @@ module npu_system
   );
 
   always_comb begin
+    for (int u = 0; u < CHANNELS; u++) begin
+      for (int p = 0; p < DMA_PORT; p++) begin
+        dma_read_data[u][p] = !dma_read[u][p] ? 0
+            : source_space[u] ? dram[DRAM_BITS'(source_address[u]+36'(p))]
+            : scratchpad[SCRATCHPAD_BITS'(source_address[u]+36'(p))];
+      end
+    end
     for (int lane = 0; lane < VECTOR_LANES; lane++) begin
       a_data[lane] = a_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(a_address[lane])] : 0;
       b_data[lane] = b_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(b_address[lane])] : 0;
@@ -280,12 +288,9 @@ module npu_system
     end
     for (int u = 0; u < CHANNELS; u++) begin
       for (int p = 0; p < DMA_PORT; p++) begin
-        if (move[u][p]) begin
-          automatic code_t moved = fill[u] ? value[u]
-              : source_space[u] ? dram[DRAM_BITS'(source_address[u]+36'(p))]
-              : scratchpad[SCRATCHPAD_BITS'(source_address[u]+36'(p))];
-          if (target_space[u]) dram[DRAM_BITS'(target_address[u]+36'(p))] <= moved;
-          else scratchpad[SCRATCHPAD_BITS'(target_address[u]+36'(p))] <= moved;
+        if (dma_write[u][p]) begin
+          if (target_space[u]) dram[DRAM_BITS'(target_address[u]+36'(p))] <= dma_write_data[u][p];
+          else scratchpad[SCRATCHPAD_BITS'(target_address[u]+36'(p))] <= dma_write_data[u][p];
         end
       end
     end

@@ -123,6 +123,15 @@ package npu_types;
     count_t grant_shift;
   } dma_straps_t;
 
+  // The loops of one side of a copy, in its order, around `size` contiguous bytes; loop 0 is the outermost.
+  typedef struct packed {
+    logic [2:0][31:0] count;
+    logic [2:0][31:0] stride;
+    logic [2:0][31:0] place;   // strides in the burst buffer
+    count_t           size;
+    count_t           block;   // inner loops that make a block
+  } nest_t;
+
   typedef struct packed {
     count_t queue_depth;
     count_t fetch_instructions;

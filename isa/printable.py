@@ -1,0 +1,36 @@
+"""Text from outside as people may safely see it: nothing in it moves the cursor, colours, hides or turns round."""
+
+from __future__ import annotations
+
+import re
+
+_INVISIBLE = re.compile(
+    # What Python calls printable and Unicode calls default-ignorable: fillers, joiners, variation selectors.
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""DerivedCoreProperties.txt of Unicode, Default_Ignorable_Code_Point, those of the categories Lo and Mn."""
+
+_NOT_PLAIN = re.compile("[^\n -~]")
+
+
+def visible(text: str) -> bool:
+    """Whether all of a text can be seen for what it is; line ends and other controls cannot."""
+    return text.isprintable() and (text.isascii() or not _INVISIBLE.search(text))
+
+
+def printable(text: str) -> str:
+    """A text on one line, whatever is not visible as its escape: \\n, \\x1b, \\u202e."""
+    if visible(text):
+        return text
+    return "".join(mark if visible(mark) else mark.encode("unicode_escape").decode() for mark in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same line by line: the ends of lines stay."""
+    return "\n".join(map(printable, text.split("\n"))) if _NOT_PLAIN.search(text) else text
+
+
+def replaced(text: str, most: int) -> str:
+    """At most so many characters of a text on one line, each that is not visible as a question mark."""
+    shown = "".join(mark if visible(mark) else "?" for mark in text[:most])
+    return shown if len(text) <= most else f"{shown}..."

@@ -1,0 +1,323 @@
+"""A model of objectives over the whole space, fitted to the computed points, and its variance, parted exactly.
+
+An objective (its logarithm, where that exists) is a mean, plus a function of every parameter, plus a function of
+every pair of parameters. All these functions have mean zero over the values of each of their parameters, every value
+of the grid counted alike, so their variances add up to that of the model (functional analysis of variance: Hoeffding
+1948, Sobol' 1993), and the Shapley effect of a parameter is its own variance and half of that of each of its pairs
+(Owen 2014, "Sobol' indices and Shapley value", equation 2.7 for terms of one and two parameters).
+
+Functions are sums of cosines over the places of the values, orthogonal on the grid; those of numbers are damped
+with their frequency, as a Brownian path has them, so neighbours are alike; those of words are not. The coefficients
+minimise squared error plus a penalty, whose size, and what a pair and what each parameter may cost, are chosen by
+tenfold cross-validation. Points that a search preferred thus pull nothing to their side: a mean is over the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+FOLDS = 10
+MOST_FEATURES = 240
+MOST_WAVES = 12
+ROUNDS = 3
+CHUNK = 4096
+PENALTIES = tuple(10.0**power for power in range(-8, 1))
+PAIR_WEIGHTS = (0.1, 0.3, 1.0)
+LEAST_WEIGHT = 0.05
+LEAST_ROOM = 0.5
+"""Features per pair from which on pairs are looked at: above it there are at most three times `MOST_FEATURES`."""
+
+FREE = 100.0
+"""Weight of the mean among the features: so large that the penalty does not touch it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A parameter, as the model sees it: how many values it has, and whether neighbours are alike.
+
+    groups: values, by index, whose means are taken together; each by itself if there are none.
+    """
+
+    levels: int
+    ordered: bool
+    groups: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What the model says of one objective.
+
+    explained:  part of the variance of points that it has not seen that the model predicts, 0 to 1 (cross-validated).
+    shares:     Shapley effect of every parameter as a part of all variance; they add up to `explained`.
+    alone:      the part of it that the parameter has by itself, without its pairs.
+    share_errors: standard errors of the shares, by the jackknife over ten groups of points.
+    means:      for every parameter the mean over the grid for each of its values, or groups of them; of a logarithm the
+                geometric mean.
+    lows, highs: means less and more two standard errors.
+    """
+
+    explained: float
+    shares: Floats
+    alone: Floats
+    share_errors: Floats
+    means: list[Floats]
+    lows: list[Floats]
+    highs: list[Floats]
+
+
+class _Parts(NamedTuple):
+    """A fitted model, taken apart: Shapley effects, variances of parameters alone, effects by value."""
+
+    shapley: Floats
+    alone: Floats
+    mean: float
+    effects: list[Floats]
+
+
+def responses(axes: Sequence[Axis], places: Whole, objectives: Floats) -> list[Response]:
+    """The model of every objective.
+
+    axes:       the parameters.
+    places:     points x parameters: the index of the value that a point has.
+    objectives: points x objectives.
+    """
+    basis = _Basis(axes)
+    positive: NDArray[np.bool_] = np.all(objectives > 0, axis=0)
+    heights = np.where(positive, np.log(np.where(positive, objectives, 1.0)), objectives)
+    middle, scale = heights.mean(axis=0), heights.std(axis=0)
+    # Equal values differ by rounding only; there is nothing to explain.
+    flat = scale <= 1e-12 * np.maximum(np.abs(middle), 1.0)
+    scale = np.where(flat, 1.0, scale)
+    with threadpool_limits(1, "blas"):  # small matrices: threads would cost more than they gain
+        sums = _sums(basis, places, np.where(flat, 0.0, (heights - middle) / scale))
+        fitted = [_fitted(basis, sums, at, bool(flat[at])) for at in range(objectives.shape[1])]
+    return [
+        _response(fits, explained, float(middle[at]), float(scale[at]), bool(positive[at]))
+        for at, (explained, fits) in enumerate(fitted)
+    ]
+
+
+def _fitted(basis: _Basis, sums: _Sums, at: int, flat: bool) -> tuple[float, list[_Parts]]:
+    """What a model explains, and that model: of all points, then without each group of them."""
+    explained, weights, penalty = (0.0, basis.weights(), 1.0) if flat else _chosen(basis, sums, at)
+    groups = (None, *range(sums.folds))
+    return explained, [basis.parts(_solved(sums.without(each), at, weights, penalty)) for each in groups]
+
+
+class _Basis:
+    """The features: a constant, waves along every parameter, products of the first waves of every pair."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self.axes = axes
+        count = len(axes)
+        self.pairs = list(combinations(range(count), 2))
+        most = min(MOST_WAVES, max(1, MOST_FEATURES // max(count, 1)))
+        waves = [min(axis.levels - 1, most) for axis in axes]
+        self.waves = [_waves(axis, each) for axis, each in zip(axes, waves, strict=True)]
+        room = max(0.0, MOST_FEATURES - sum(waves)) / max(len(self.pairs), 1)
+        most = int(room**0.5) or int(room >= LEAST_ROOM)
+        self.paired = [min(each, most) for each in waves] if most else []
+        widths = [self.paired[i] * self.paired[j] for i, j in self.pairs] if most else []
+        self.ends = np.cumsum([1, *waves, *widths]).tolist()
+        self.told = [_grouped(axis, each) for axis, each in zip(axes, self.waves, strict=True)]
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return int(self.ends[-1])
+
+    def _spans(self) -> list[slice]:
+        """Where the features of every parameter, then of every pair, stand."""
+        return [slice(begin, end) for begin, end in pairwise(self.ends)]
+
+    def features(self, places: Whole) -> Floats:
+        """Points x features."""
+        along = [waves[places[:, at]] for at, waves in enumerate(self.waves)]
+        blocks = [np.ones((len(places), 1)), *along]
+        if self.paired:
+            for i, j in self.pairs:
+                product = along[i][:, : self.paired[i], None] * along[j][:, None, : self.paired[j]]
+                blocks.append(product.reshape(len(places), -1))
+        return np.concatenate(blocks, axis=1)
+
+    def weights(self, relevance: Floats | None = None, pair: float = 1.0) -> Floats:
+        """How freely each feature may be used: the inverse root of its penalty."""
+        of = np.ones(len(self.axes)) if relevance is None else relevance
+        damping = [_damping(axis, waves.shape[1]) for axis, waves in zip(self.axes, self.waves, strict=True)]
+        blocks = [np.array([FREE]), *(weight * each for weight, each in zip(of, damping, strict=True))]
+        if self.paired:
+            for i, j in self.pairs:
+                product = damping[i][: self.paired[i], None] * damping[j][None, : self.paired[j]]
+                blocks.append(pair * of[i] * of[j] * product.ravel())
+        return np.concatenate(blocks)
+
+    def parts(self, coefficients: Floats) -> _Parts:
+        """A model, taken apart. The mean square of every feature on the grid is 1, of two products 0."""
+        count = len(self.axes)
+        spans = self._spans()
+        alone = np.array([(coefficients[span] ** 2).sum() for span in spans[:count]])
+        shapley = alone.copy()
+        for (i, j), span in zip(self.pairs, spans[count:], strict=False):
+            half = (coefficients[span] ** 2).sum() / 2
+            shapley[i] += half
+            shapley[j] += half
+        effects = [told @ coefficients[span] for told, span in zip(self.told, spans, strict=False)]
+        return _Parts(shapley, alone, float(coefficients[0]), effects)
+
+
+def _waves(axis: Axis, count: int) -> Floats:
+    """Values x waves: cosines of the discrete cosine transform; mean 0, mean square 1, products of two 0."""
+    places = (np.arange(axis.levels) + 0.5) / max(axis.levels, 1)
+    found: Floats = np.sqrt(2.0) * np.cos(np.pi * places[:, None] * np.arange(1, count + 1)[None, :])
+    return found
+
+
+def _grouped(axis: Axis, waves: Floats) -> Floats:
+    """Groups of values x waves: the means of the waves over each group."""
+    if not axis.groups:
+        return waves
+    return np.array([waves[list(group)].mean(axis=0) for group in axis.groups])
+
+
+def _damping(axis: Axis, count: int) -> Floats:
+    """A Brownian path has waves with amplitudes as one over their number."""
+    return 1.0 / np.arange(1, count + 1) if axis.ordered else np.ones(count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """All that least squares need of the points, by group: products of features, with objectives, of objectives."""
+
+    gram: Floats
+    cross: Floats
+    square: Floats
+    counts: Floats
+
+    @property
+    def folds(self) -> int:
+        return len(self.counts)
+
+    def without(self, fold: int | None) -> _Sums:
+        """The sums over all points, or all but those of a group."""
+        parts = (self.gram, self.cross, self.square, self.counts)
+        return _Sums(*(each.sum(axis=0) - (0 if fold is None else each[fold]) for each in parts))
+
+
+def _sums(basis: _Basis, places: Whole, heights: Floats) -> _Sums:
+    """Sums over every group of points; which point is in which group is drawn once and for all."""
+    folds = min(FOLDS, len(places))
+    group = np.random.default_rng(0).permutation(np.arange(len(places)) % folds)
+    size, columns = basis.size, heights.shape[1]
+    gram, cross = np.zeros((folds, size, size)), np.zeros((folds, size, columns))
+    square, counts = np.zeros((folds, columns)), np.zeros(folds)
+    for fold in range(folds):
+        for chunk in _chunks(np.flatnonzero(group == fold)):
+            features = basis.features(places[chunk])
+            gram[fold] += features.T @ features
+            cross[fold] += features.T @ heights[chunk]
+            square[fold] += (heights[chunk] ** 2).sum(axis=0)
+            counts[fold] += len(chunk)
+    return _Sums(gram, cross, square, counts)
+
+
+def _chunks(points: Whole) -> Iterator[Whole]:
+    return (points[at : at + CHUNK] for at in range(0, len(points), CHUNK))
+
+
+def _solved(sums: _Sums, at: int, weights: Floats, penalty: float) -> Floats:
+    """Coefficients of the features: least squares with a penalty on their size over their weight."""
+    scaled = sums.gram * weights[:, None] * weights[None, :]
+    scaled[np.diag_indices_from(scaled)] += penalty * float(sums.counts)
+    solved: Floats = np.linalg.solve(scaled, weights * sums.cross[:, at]) * weights
+    return solved
+
+
+def _chosen(basis: _Basis, sums: _Sums, at: int) -> tuple[float, Floats, float]:
+    """The best explained part of unseen points, with the weights and the penalty that reach it.
+
+    Parameters that turn out to matter may bend more in the next round (automatic relevance).
+    """
+    relevance = np.ones(len(basis.axes))
+    best: _Choice | None = None
+    for _ in range(ROUNDS):
+        pairs = PAIR_WEIGHTS if best is None else (best.pair,)
+        tried = max((_validated(basis, sums, at, relevance, pair) for pair in pairs), key=_explained)
+        if best is not None and tried.explained <= best.explained:
+            break
+        best = tried
+        shapley = basis.parts(_solved(sums.without(None), at, best.weights, best.penalty)).shapley
+        relevance = np.sqrt(shapley / max(shapley.max(), 1e-300)).clip(LEAST_WEIGHT)
+    assert best is not None
+    return max(0.0, best.explained), best.weights, best.penalty
+
+
+class _Choice(NamedTuple):
+    """How features are weighed, and what part of the variance of unseen points a model explains with that."""
+
+    explained: float
+    pair: float
+    weights: Floats
+    penalty: float
+
+
+def _explained(choice: _Choice) -> float:
+    return choice.explained
+
+
+def _validated(basis: _Basis, sums: _Sums, at: int, relevance: Floats, pair: float) -> _Choice:
+    """The weights with the best penalty for them."""
+    weights = basis.weights(relevance, pair)
+    errors = np.zeros(len(PENALTIES))
+    for fold in range(sums.folds):
+        rest = sums.without(fold)
+        values, vectors = np.linalg.eigh(rest.gram * weights[:, None] * weights[None, :])
+        turned = vectors.T @ (weights * rest.cross[:, at])
+        inverse = 1.0 / (np.maximum(values, 0.0) + np.array(PENALTIES)[:, None] * float(rest.counts))
+        solved = (turned * inverse) @ vectors.T * weights  # penalties x features
+        missed = sums.square[fold, at] - 2 * solved @ sums.cross[fold, :, at]
+        missed += ((solved @ sums.gram[fold]) * solved).sum(axis=1)
+        errors += np.maximum(missed, 0.0)
+    least = int(errors.argmin())
+    # Heights have mean 0: their square is their variance.
+    explained = 1.0 - float(errors[least]) / float(sums.square[:, at].sum())
+    return _Choice(explained, pair, weights, PENALTIES[least])
+
+
+def _response(fits: list[_Parts], explained: float, middle: float, scale: float, logarithm: bool) -> Response:
+    """The model of all points, and its errors from those that lack a tenth each."""
+
+    def turn(height: Floats) -> Floats:
+        return np.exp(height) if logarithm else height
+
+    shares = [fit.shapley * explained / (fit.shapley.sum() or 1.0) for fit in fits]
+    whole = fits[0]
+    heights = [[middle + scale * (fit.mean + effect) for effect in fit.effects] for fit in fits]
+    errors = [_jackknife(list(each)) for each in zip(*heights[1:], strict=True)]
+    means = heights[0]
+    return Response(
+        explained,
+        shares[0],
+        whole.alone * explained / (whole.shapley.sum() or 1.0),
+        _jackknife(shares[1:]),
+        [turn(mean) for mean in means],
+        [turn(mean - 2 * error) for mean, error in zip(means, errors, strict=True)],
+        [turn(mean + 2 * error) for mean, error in zip(means, errors, strict=True)],
+    )
+
+
+def _jackknife(left_out: Sequence[Floats]) -> Floats:
+    """Standard error from estimates without one of g groups each: sqrt((g - 1) / g * sum (x - mean)^2)."""
+    groups = np.array(left_out)
+    deviations = groups - groups.mean(axis=0)
+    found: Floats = np.sqrt((len(groups) - 1) / len(groups) * (deviations**2).sum(axis=0))
+    return found

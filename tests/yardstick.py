@@ -1,0 +1,42 @@
+"""How costly something is beside a fixed piece of work that is measured in the same moment.
+
+Seconds of a processor are not the same on a busy computer: cores share caches, clocks fall, hypervisors steal.
+Both sides of the ratio suffer alike, so a limit on it does not depend on who else is computing.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+_ROUNDS = 7
+
+
+def cost(work: Callable[[], object]) -> float:
+    """Processor time of `work` over that of a yardstick, about 10 ms of plain Python: the least of some rounds."""
+    return min(_seconds(work) / _seconds(_yardstick) for _ in range(_ROUNDS))
+
+
+def process_cost(*words: str) -> float:
+    """Processor time of `python WORDS` over that of a Python that does nothing: the least of some rounds."""
+    return min(_child_seconds(*words) / _child_seconds("-c", "pass") for _ in range(_ROUNDS))
+
+
+def _yardstick() -> int:
+    return sum(i * i % 7 for i in range(150_000))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def _child_seconds(*words: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
