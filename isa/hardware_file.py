@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
         base = _locate(extends, path.parent)
     except HardwareError as error:
         raise HardwareError(f"{where}: {error}") from None
-    if any(base.resolve() == file.resolve() for file in chain):
+    if any(realpath(base) == realpath(file) for file in chain):
         circle = " -> ".join(_shown(file) for file in (*chain, base))
         raise HardwareError(f"{where}: goes in a circle: {circle}")
     return to_dict(_load(base, chain))

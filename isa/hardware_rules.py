@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from npusim.isa.cpu import core_fault
 from npusim.isa.hardware import Hardware
+from npusim.isa.printable import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ def _power_of_two(section: str, field: str) -> Rule:
 
 
 def _name(hardware: Hardware) -> str | None:
-    return None if hardware.name.isprintable() else "must be printable text on one line"
+    return None if visible(hardware.name) else "must be printable text on one line"
 
 
 def _row_holds_burst(hardware: Hardware) -> str | None:

@@ -23,9 +23,9 @@ def _workload(call: Call) -> Workload:
 
 
 def _axis(call: Call) -> bool:
-    """axis counts from the front and is an axis of the input"""
-    axis = call.attributes.get("axis")
-    return isinstance(axis, int) and 0 <= axis < len(input_type(call).shape)
+    """axis counts from the front and is an axis of the input, with at least one element"""
+    axis, shape = call.attributes.get("axis"), input_type(call).shape
+    return isinstance(axis, int) and 0 <= axis < len(shape) and shape[axis] > 0
 
 
 def _positions(call: Call) -> bool:

@@ -109,7 +109,7 @@ def _lower(call: Call, hardware: Hardware) -> Lowering:
         entries, row_bytes = table(call, position), prod(input_type(call, position).shape[axis:])
         if entries is None:
             parts.append(join(call, position, offset))
-        else:
+        elif row_bytes:
             pitch, inner = prod(call.outputs[0].shape[axis:]), dense_row_bytes(row_bytes)
             for piece in range(prod(call.outputs[0].shape[:axis])):
                 source = Rows(("in", position), row_bytes // inner, inner, piece * row_bytes)

@@ -17,9 +17,9 @@ def positions(size: int, kernel: int, stride: int, dilation: int, padding: Seque
 
 
 def image_ranks(call: Call) -> bool:
-    """input and output have four dimensions: batch, height, width, channels, and none is empty"""
+    """input and output have four dimensions: batch, height, width, channels, and only the batch may be empty"""
     shapes = (input_type(call).shape, call.outputs[0].shape)
-    return all(len(shape) == 4 and min(shape) > 0 for shape in shapes)
+    return all(len(shape) == 4 and min(shape[1:]) > 0 for shape in shapes)
 
 
 def window_attributes(call: Call) -> bool:

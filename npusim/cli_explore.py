@@ -13,6 +13,7 @@ import typer
 
 from npusim.cli_base import SetOption, hardware_inputs
 from npusim.isa.errors import NpusimError
+from npusim.isa.printable import printable
 from npusim.terminal import say
 
 if TYPE_CHECKING:
@@ -197,8 +198,8 @@ def _keep(path: Path) -> None:
     if study is None or not study.records:
         return
     say(
-        f"npusim: {len(study.records)} points are in {path}, and the same command goes on from there; drawing them, "
-        "Ctrl-C again leaves that to npusim study",
+        f"npusim: {len(study.records)} points are in {printable(str(path))}, and the same command goes on from "
+        "there; drawing them, Ctrl-C again leaves that to npusim study",
         err=True,
     )
     _finish(study)
@@ -249,4 +250,4 @@ def _files(study: Study, written: list[Path]) -> str:
     names += [path.name for path in page]
     fronts = len(written) - len([path for path in written if path.parent == study.path])
     hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
-    return f"{study.path}: {', '.join(names)}{hardware}"
+    return f"{printable(str(study.path))}: {', '.join(names)}{hardware}"

@@ -79,9 +79,9 @@ def lines(found: Verification) -> list[str]:
     ]
     body = [
         f"  layers   {show.plural(len(found.tensors), 'tensor')}: {', '.join(counts)}; "
-        f"{show.whole(found.compared_bytes)} bytes compared with LiteRT",
-        f"  machine  {show.plural(found.outputs, 'output')}: {show.whole(found.output_bytes)} bytes compared with "
-        "the layers",
+        f"{show.plural(found.compared_bytes, 'byte')} compared with LiteRT",
+        f"  machine  {show.plural(found.outputs, 'output')}: {show.plural(found.output_bytes, 'byte')} compared "
+        "with the layers",
     ]
     if found.first is None:
         return [head, *body, "equal"]

@@ -35,10 +35,15 @@ def write(path: Path, writer: Writer, *, follow: bool = True) -> None:
             with _opened_stream(path) as file:
                 writer(file)
             return
-        with _partial(path.resolve()) as file:
+        with _partial(_resolved(path)) as file:
             writer(file)
     except OSError as fault:
         raise NpusimError(f"{path}: cannot be written: {fault.strerror or fault}") from fault
+
+
+def _resolved(path: Path) -> Path:
+    """Where a path leads; Path.resolve is at a loss with links that lead in a circle."""
+    return Path(os.path.realpath(path))
 
 
 def _is_stream(path: Path) -> bool:
@@ -190,13 +195,13 @@ def _identity(path: Path) -> object:
     try:
         status = path.stat()
     except OSError:
-        return path.resolve()
+        return _resolved(path)
     return status.st_dev, status.st_ino
 
 
 def require_writable(path: Path) -> None:
     """Raise NpusimError if `path` surely cannot be written: known before the work, not after it."""
-    folder = path.resolve().parent
+    folder = _resolved(path).parent
     if path.is_dir():
         raise NpusimError(f"{path}: is a folder; give the name of a file")
     if not folder.is_dir():
@@ -217,7 +222,7 @@ def require_folder(path: Path, names: Iterable[str] = ()) -> None:
         return
     if path.exists() or path.is_symlink():
         raise NpusimError(f"{path}: is a file; give the name of a folder")
-    parent = path.resolve().parent
+    parent = _resolved(path).parent
     while not parent.exists():
         parent = parent.parent
     if not parent.is_dir():

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from mmap import mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,8 @@ from npusim.isa.tensor import Array
 
 PACKAGE = "ai-edge-litert==2.3.0"
 """The version that npusim's arithmetic was checked against."""
+
+_LONGEST = 300
 
 WHEELS = "Python 3.11 to 3.14 on Linux (x86-64, aarch64), Windows (x86-64) and macOS (arm64)"
 
@@ -128,7 +131,7 @@ _MODEL, _INPUTS, _TENSORS, _DONE = "model.tflite", "inputs.npz", "tensors.npz", 
 
 
 @contextmanager
-def apart(data: bytes, tensors: int) -> Iterator[Apart]:
+def apart(data: bytes | mmap, tensors: int) -> Iterator[Apart]:
     """A file's bytes, a model of so many tensors, in LiteRT in a process of its own, which ends with the block."""
     require()
     with TemporaryDirectory(prefix="npusim-litert-") as name:
@@ -159,8 +162,9 @@ def serve(folder: Path, tensors: int) -> Iterator[str]:
 
 
 def one_line(fault: BaseException) -> str:
-    """A fault's text on one line."""
-    return " ".join(str(fault).split()) or type(fault).__name__
+    """A fault's text on one line; LiteRT may list a fault for every tensor."""
+    text = " ".join(str(fault).split()) or type(fault).__name__
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 if __name__ == "__main__":

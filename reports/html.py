@@ -170,6 +170,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "regions": regions(result),
         "parameters": _parameters(result.hardware),
         "methods": METHODS,
+        "made": result.provenance.to_dict(result.hardware),
     }
 
 

@@ -121,12 +121,14 @@ def comparison(found: Comparison) -> str:
     names = short_names([row.name for row in changed[:MOST_LAYERS]], LONGEST_NAME)
     layers = [(name, row.cost) for name, row in zip(names, changed, strict=False)]
     hardware = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.hardware]
+    made = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.provenance]
     return _block(
         "Comparison",
         _table((), legend, left=(0, 1, 2)),
         *(_text(note) for note in found.notes),
         _changes(found, [(row.quantity.label, row) for row in headline]),
         _section("Hardware", _table(("", *found.letters), hardware) if hardware else _text("the same")),
+        *([_section("Made", _table(("", *found.letters), made))] if made else []),
         _section(
             "Where the cycles went" if found.same_clock else "Where the time went", _changes(found, losses)
         ),

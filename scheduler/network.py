@@ -10,10 +10,12 @@ from npusim.isa.errors import GraphError
 from npusim.isa.hardware import Hardware
 from npusim.isa.program import Piece
 from npusim.kernels import call_of, operator, simplify
+from npusim.kernels.check import check
 from npusim.kernels.graph import Graph
 from npusim.kernels.operator import Alias, Call, Operator
 from npusim.kernels.work import Constants, Move, Work
 from npusim.scheduler.moves import pieces
+from npusim.scheduler.states import check_states
 from npusim.scheduler.storage import Aliases, HostStep, Item, join_aliases
 from npusim.scheduler.tiling import Depth, Residency, TileCosts, TileSearch
 
@@ -51,12 +53,13 @@ class Network:
 
 
 def prepare(graph: Graph, hardware: Hardware) -> Network:
-    """Simplify a graph, check the rules of its operators and lower them.
+    """Check a graph, simplify it, check the rules of its operators and lower them.
 
-    Raises GraphError for operators that are malformed or unknown.
+    Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown.
     """
-    graph = simplify(graph)
+    graph = simplify(_well_formed(graph))
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
+    check_states(graph, uses)
     aliases, free = join_aliases(graph, _aliases(uses))
     items = tuple(
         Item(node, body)
@@ -65,6 +68,13 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
         for body in _lower(each, call, hardware)
     )
     return Network(graph, hardware, uses, items, aliases)
+
+
+def _well_formed(graph: Graph) -> Graph:
+    try:
+        return check(graph)
+    except GraphError as error:
+        raise GraphError(f"{graph.name}: {error}") from None
 
 
 def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
@@ -86,6 +96,8 @@ def _text(docstring: str | None) -> str:
 
 
 def _lower(each: Operator, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
+    if not any(output.elements for output in call.outputs):
+        return ()  # no element to compute: there is nothing to do, on whatever unit
     reason = host_reason(each, call)
     if reason is None and each.lower is not None:
         bodies = each.lower(call, hardware)

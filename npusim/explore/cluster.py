@@ -36,12 +36,16 @@ class Tls:
     cert: Path
     key: Path
 
-    def security(self) -> Any:
-        """The `Security` of Dask, which accepts no other connection. Raises NpusimError for a file that is none."""
+    def require_sound(self) -> None:
+        """Raise NpusimError for a file that cannot be what it should."""
         for option, file in (("ca", self.ca), ("cert", self.cert), ("key", self.key)):
             text = user_file.text(file, user_file.PEM)
             if "-----BEGIN " not in text:
                 raise NpusimError(f"--dask-tls-{option} {file}: not {user_file.PEM.noun}")
+
+    def security(self) -> Any:
+        """The `Security` of Dask, which accepts no other connection. Raises NpusimError for a file that is none."""
+        self.require_sound()
         return _distributed().Security(
             tls_ca_file=str(self.ca),
             tls_client_cert=str(self.cert),
@@ -58,7 +62,9 @@ def tls(address: str, ca: Path | None, cert: Path | None, key: Path | None) -> T
         raise NpusimError("--dask-tls-ca, --dask-tls-cert and --dask-tls-key: give all three, or none")
     if not address.startswith("tls://"):
         raise NpusimError(f"--dask {address}: with --dask-tls-ca the address must begin with tls://")
-    return Tls(ca, cert, key)
+    found = Tls(ca, cert, key)
+    found.require_sound()
+    return found
 
 
 _COMPUTING = threading.Lock()

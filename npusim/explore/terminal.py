@@ -17,7 +17,7 @@ from npusim.explore.sensitivity import ranked
 from npusim.explore.space import Space
 from npusim.explore.study import Study
 from npusim.reports.columns import columns
-from npusim.reports.quantities import digits
+from npusim.reports.quantities import digits, printable
 from npusim.terminal import console
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def summary(study: Study) -> str:
 
 def _head(study: Study) -> str:
     names = ", ".join(
-        model.name if len(study.models) == 1 else f"{model.name} x {model.weight:g}" for model in study.models
+        printable(model.name) if len(study.models) == 1 else f"{printable(model.name)} x {model.weight:g}"
+        for model in study.models
     )
     counts = f"{len(study.records)} points, {len(study.feasible)} feasible, {len(study.front)} on the front"
     lines = [f"{names} on {study.space.base.name}: {counts} of a space of {study.space.size}"]
@@ -111,7 +112,7 @@ def _failed(study: Study) -> str:
     reasons = Counter(filter(None, map(study.reason, study.records)))
     if not reasons:
         return ""
-    lines = [f"  {count} x {reason}" for reason, count in reasons.most_common(MOST_REASONS)]
+    lines = [f"  {count} x {printable(reason)}" for reason, count in reasons.most_common(MOST_REASONS)]
     more = len(reasons) - MOST_REASONS
     title = f"{sum(reasons.values())} points are not feasible:"
     return "\n".join([title, *lines, *([f"  and {more} other reasons in points.csv"] if more > 0 else [])])

@@ -9,6 +9,7 @@ from pathlib import Path
 from npusim.formats import tflite
 from npusim.isa import user_file
 from npusim.isa.errors import FormatError, NpusimError
+from npusim.kernels.check import check
 from npusim.kernels.graph import Graph
 
 _HEAD_BYTES = 64
@@ -19,7 +20,8 @@ class Format:
     """A model file format.
 
     recognises: (path, first bytes of the file, empty for a folder) -> True if it is surely of this format.
-    read:       path -> graph; raises FormatError or GraphError with a text that does not repeat the path.
+    read:       path -> graph, which is checked as a whole afterwards; raises FormatError or GraphError with a text that
+                does not repeat the path.
     """
 
     name: str
@@ -41,7 +43,7 @@ def read(path: str | Path) -> Graph:
     """
     path = Path(path)
     try:
-        return _format_of(path).read(path)
+        return check(_format_of(path).read(path))
     except OSError as fault:
         raise FormatError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:

@@ -30,6 +30,7 @@ from npusim.formats.tflite_records import (
 from npusim.isa import user_file
 from npusim.isa.errors import FormatError, GraphError
 from npusim.isa.tensor import Array, Quantization, TensorType
+from npusim.kernels.check import quoted
 from npusim.kernels.graph import Graph, Node, Tensor
 
 _DTYPES = {
@@ -41,7 +42,6 @@ _DTYPES = {
 }
 _QUANTIZABLE = ("int8", "uint8", "int16", "uint16", "int32", "int64")
 _CODES = ("int8", "uint8", "int16", "uint16")
-_LONGEST_SHOWN = 60
 _LARGEST_TENSOR_BYTES = 2**31 - 1
 
 
@@ -51,20 +51,19 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path) -> Graph:
-    """The graph of a TFLite file, named after the file; raises FormatError or GraphError."""
+    """The graph of a TFLite file, named after the file, as a whole not checked; raises FormatError or GraphError."""
     return parse(user_file.mapped(path, user_file.MODEL, FormatError, ""), path.stem)
 
 
 def parse(data: bytes | mmap, name: str) -> Graph:
-    """The graph of the bytes of a TFLite file; raises FormatError or GraphError."""
+    """The graph of the bytes of a TFLite file, as a whole not checked; raises FormatError or GraphError."""
     model = decode(data)
     tensors = [_tensor(model, number) for number in range(len(model.tensors))]
+    _fill_empty(model, tensors)
     inputs = _numbers(model.inputs, tensors, "model inputs")
     outputs = _numbers(model.outputs, tensors, "model outputs")
     variables = tuple(number for number, record in enumerate(model.tensors) if record.variable)
-    _check_ends(inputs, outputs, tensors)
     nodes = _nodes(model, tensors)
-    _check_order(nodes, tensors, inputs, variables, outputs)
     return Graph(name, tuple(tensors), nodes, inputs, outputs, variables)
 
 
@@ -74,7 +73,7 @@ def parse(data: bytes | mmap, name: str) -> Graph:
 def _tensor(model: ModelRecord, number: int) -> Tensor:
     record = model.tensors[number]
     name = record.name or f"tensor_{number}"
-    where = f"tensor {number} {_quoted(record.name)}"
+    where = f"tensor {number} {quoted(record.name)}"
     if record.kind not in _DTYPES:
         raise FormatError(f"{where}: element type {record.kind}, may be {', '.join(_DTYPES)}")
     if record.sparse:
@@ -88,6 +87,14 @@ def _tensor(model: ModelRecord, number: int) -> Tensor:
     _check_size(type_, where)
     data = model.buffers[record.buffer] if record.buffer < len(model.buffers) else None
     return Tensor(name, type_, None if record.variable else _constant(type_, data, where))
+
+
+def _fill_empty(model: ModelRecord, tensors: list[Tensor]) -> None:
+    """Gives tensors without elements that nothing writes their data, which is nothing: they are constants."""
+    written = {*model.inputs, *(output for record in model.operators for output in record.outputs)}
+    for number, tensor in enumerate(tensors):
+        if 0 in tensor.type.shape and number not in written and not model.tensors[number].variable:
+            tensors[number] = replace(tensor, data=np.empty(tensor.type.shape, tensor.type.numpy_dtype))
 
 
 def _check_size(type_: TensorType, where: str) -> None:
@@ -165,7 +172,7 @@ def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
             raise GraphError(f"{where}: has no output")
         # Converters join the names of all that they fused with ";": the first one tells the layer.
         name = _unique(tensors[outputs[0]].name.split(";")[0], names)
-        where = f"layer {_quoted(name)} ({record.kind} version {record.version}, operator {number})"
+        where = f"layer {quoted(name)} ({record.kind} version {record.version}, operator {number})"
         node = _node(name, where, record, tensors, options_class)
         nodes.append(node)
         if (shapes := OPERATORS[record.kind].shapes) is not None:
@@ -278,52 +285,3 @@ def _unique(name: str, uses: dict[str, int]) -> str:
         candidate = f"{name}_{uses[name]}"
     uses[candidate] = 0
     return candidate
-
-
-# The graph as a whole
-
-
-def _check_ends(inputs: Sequence[int], outputs: Sequence[int], tensors: Sequence[Tensor]) -> None:
-    if not outputs:
-        raise GraphError("the model has no output")
-    if len(set(inputs)) != len(inputs):
-        raise GraphError(f"model inputs {list(inputs)}: a tensor is named twice")
-    for number in inputs:
-        if tensors[number].data is not None:
-            raise GraphError(f"model input {_quoted(tensors[number].name)} is a constant")
-
-
-def _check_order(
-    nodes: Sequence[Node],
-    tensors: Sequence[Tensor],
-    inputs: Sequence[int],
-    variables: Sequence[int],
-    outputs: Sequence[int],
-) -> None:
-    """Every tensor is written once, and before it is read."""
-    constants = (number for number, tensor in enumerate(tensors) if tensor.data is not None)
-    ready = {*inputs, *variables, *constants}
-    for node in nodes:
-        where = f"layer {_quoted(node.name)} ({node.op})"
-        for operand in node.inputs:
-            if operand is not None and operand not in ready:
-                what = f"tensor {operand} {_quoted(tensors[operand].name)}"
-                raise GraphError(f"{where}: reads {what}, which has no data and nothing before it writes")
-        for output in node.outputs:
-            if output in ready:
-                what = f"tensor {output} {_quoted(tensors[output].name)}"
-                raise GraphError(f"{where}: writes {what}, which is an input, has data or is written already")
-            ready.add(output)
-    for number in outputs:
-        if number not in ready:
-            raise GraphError(f"model output {_quoted(tensors[number].name)}: no operator writes it")
-
-
-def _quoted(name: str) -> str:
-    """A name for a message; the middle of those that converters paste together is left out."""
-    shown = (
-        name
-        if len(name) <= _LONGEST_SHOWN
-        else f"{name[: _LONGEST_SHOWN // 2]}...{name[-_LONGEST_SHOWN // 2 :]}"
-    )
-    return f'"{shown}"'

@@ -177,9 +177,15 @@ def _pooling(layer: Layer) -> Attributes:
 
 
 def _fully_connected(layer: Layer) -> Attributes:
+    """The shape is that of the input with another last axis where that is kept, otherwise vectors in two dimensions."""
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
     _weights(layer, 1)
-    return {**_activation(layer), "keep_num_dims": layer.flag("KeepNumDims")}
+    ifm, weights = layer.input(0), layer.input(1, rank=2).shape
+    keep = layer.flag("KeepNumDims")
+    if weights[1]:
+        rows = ifm.shape[:-1] if keep else (ifm.elements // weights[1],)
+        _require_shape(layer, [*rows, weights[0]], f"weights and KeepNumDims ({str(keep).lower()})")
+    return {**_activation(layer), "keep_num_dims": keep}
 
 
 def _matrix_product(layer: Layer) -> Attributes:
@@ -401,14 +407,16 @@ def _strided_slice(layer: Layer) -> Attributes:
         if i is None:
             first, count, step = 0, length, 1
         else:
-            end = begins[i] + ends[i] if layer.flag("Offset") else ends[i]
             first, count, step = _range_of_slice(
                 layer,
                 length,
                 steps[i],
                 None if _bit(masks["BeginMask"], i) else begins[i],
-                None if _bit(masks["EndMask"], i) else end,
+                None if _bit(masks["EndMask"], i) and not layer.flag("Offset") else ends[i],
                 _bit(masks["ShrinkAxisMask"], i),
+            )
+            _require_one_end(
+                layer, _bit(masks["EndMask"], i), range(first, length if step > 0 else -1, step), count
             )
         begin.append(first)
         size.append(count)
@@ -419,6 +427,8 @@ def _strided_slice(layer: Layer) -> Attributes:
 def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | None]:
     """For each input dimension the entry of begin, end and strides that speaks of it, None for "all"."""
     ellipsis, new_axis = int(layer.option("EllipsisMask")), int(layer.option("NewAxisMask"))
+    if layer.flag("Offset") and (ellipsis or new_axis):
+        layer.fail("ends are offsets beside an ellipsis or a new axis, whose result LiteRT does not define")
     spoken = [i for i in range(entries) if not _bit(new_axis, i) or _bit(ellipsis, i)]
     dots = [i for i in spoken if _bit(ellipsis, i)]
     left_over = rank - len(spoken) + len(dots)
@@ -433,7 +443,11 @@ def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | No
 def _range_of_slice(
     layer: Layer, length: int, step: int, begin: int | None, end: int | None, single: bool
 ) -> tuple[int, int, int]:
-    """First element, count and step along one axis of `length` elements; None means "as far as it goes"."""
+    """First element, count and step along one axis of `length` elements; None means "as far as it goes".
+
+    With the option Offset an end counts from the first element. LiteRT does not bring one from outside into the axis
+    then, and where that matters its result has bytes that nobody wrote.
+    """
     if step == 0 or (single and step < 0):
         layer.fail(f"operand 3 (strides) has {step}, may not be 0, nor negative where one element is taken")
     if single:
@@ -441,8 +455,22 @@ def _range_of_slice(
         if not -length <= first < length:
             layer.fail(f"takes element {first} of {length}")
         return first % length, 1, 1
-    first, last, step = slice(begin, end, step).indices(length)
+    first = slice(begin, None, step).indices(length)[0]
+    if end is not None and layer.flag("Offset"):
+        taken = range(first, first + end, step)
+        if taken and (taken[-1] not in range(length) or first + end < 0):
+            layer.fail(f"counted from element {first}, end {end} lies outside the axis of {length}")
+        return first, len(taken), step
+    last = slice(None, end, step).indices(length)[1]
     return first, len(range(first, last, step)), step
+
+
+def _require_one_end(layer: Layer, masked: bool, to_the_end: range, count: int) -> None:
+    """With Offset, LiteRT finds the shape without the mask of the end and copies with it: more than has room."""
+    if masked and layer.flag("Offset") and len(to_the_end) != count:
+        layer.fail(
+            f"takes {count} elements by its option Offset and {len(to_the_end)} by EndMask; may have one of them"
+        )
 
 
 # Networks in one operator

@@ -270,7 +270,7 @@ def with_input(position: int, operand: TensorType | None) -> Call:
         ),
         (
             with_input(0, codes((8, 8, 3))),
-            "input and output have four dimensions: batch, height, width, channels, and none is empty",
+            "input and output have four dimensions: batch, height, width, channels, and only the batch may be empty",
         ),
         (
             with_input(1, codes((4, 3, 3, 2))),

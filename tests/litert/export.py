@@ -142,6 +142,11 @@ def _pad(to: _Export, node: Node) -> None:
     to.write(node, [*to.inputs(node), pairs], options="PadOptions")
 
 
+def _transpose(to: _Export, node: Node) -> None:
+    order = to.operand(*node.attributes["perm"])
+    to.write(node, [*to.inputs(node), order], options="TransposeOptions")
+
+
 def _reshape(to: _Export, node: Node) -> None:
     shape = to.type(node.outputs[0]).shape
     to.write(node, [*to.inputs(node), to.operand(*shape)], options="ReshapeOptions", NewShape=shape)
@@ -172,6 +177,7 @@ _NODES: dict[str, Callable[[_Export, Node], None]] = {
     "softmax": _softmax,
     "split": _split,
     "sub": _binary,
+    "transpose": _transpose,
 }
 
 

@@ -18,6 +18,7 @@ from npusim.formats import tflite
 from npusim.formats.tflite_operators import OPERATORS
 from npusim.isa.errors import FormatError, GraphError, NpusimError
 from npusim.isa.tensor import Quantization, TensorType
+from npusim.kernels.check import check
 from npusim.kernels.graph import Graph, Node
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -517,6 +518,35 @@ def test_faults_of_a_layer(
     assert str(fault.value) == text
 
 
+def test_an_offset_and_a_mask_of_one_end_must_agree() -> None:
+    def sliced(length: int, mask: int) -> Graph:
+        table_ = options("StridedSliceOptions", Offset=True, EndMask=mask)
+        ends = with_constants((1, 1), (length, 2), (1, 1))
+        return one_layer(
+            "STRIDED_SLICE", table_, 0, 1, 2, source=(4, 3), result=(length, 2), build=ends, version=4
+        )
+
+    assert dict(sliced(2, 2).nodes[0].attributes) == {"begin": [1, 1], "size": [2, 2], "strides": [1, 1]}
+    assert sliced(3, 1).nodes[0].attributes["size"] == [3, 2]
+    with pytest.raises(
+        GraphError, match=r"takes 2 elements by its option Offset and 3 by EndMask; may have one of"
+    ):
+        sliced(2, 1)
+
+
+def test_a_matrix_product_has_the_shape_that_its_kernel_gives() -> None:
+    for keep, shape in ((0, [16, 3]), (1, [1, 4, 4, 3])):
+        build = Builder()
+        weights = build.tensor("w", [3, 2], data=np.zeros((3, 2), np.int8))
+        table_ = options("FullyConnectedOptions", KeepNumDims=keep)
+        with pytest.raises(GraphError) as fault:
+            one_layer("FULLY_CONNECTED", table_, weights, result=(1, 16, 3), build=build)
+        assert str(fault.value) == (
+            f'layer "y" (FULLY_CONNECTED version 1, operator 0): output shape [1, 16, 3], must be {shape} by its '
+            f"weights and KeepNumDims ({'true' if keep else 'false'})"
+        )
+
+
 def test_operands_that_become_attributes_must_be_constant() -> None:
     build = Builder()
     axes = build.tensor("axes", [1], "INT32", scales=None)
@@ -571,7 +601,7 @@ def relu(inputs: list[int], outputs: list[int], ends: tuple[list[int], list[int]
         build.tensor("k", [4], data=np.zeros(4, np.int8))
         build.operator("RELU", inputs, outputs)
         build.operator("RELU", [1], [2])
-        return tflite.parse(build.file(*ends), "wired")
+        return check(tflite.parse(build.file(*ends), "wired"))
 
     return read
 
@@ -580,7 +610,8 @@ def relu(inputs: list[int], outputs: list[int], ends: tuple[list[int], list[int]
     ("read", "text"),
     [
         (relu([2], [1], ([0], [2])),
-         'layer "b" (relu): reads tensor 2 "c", which has no data and nothing before it writes'),
+         'layer "b" (relu): reads tensor 2 "c", which has no data and nothing before it writes; '
+         'layer "c" writes it later'),
         (relu([0], [2], ([0, 1], [2])),
          'layer "c_1" (relu): writes tensor 2 "c", which is an input, has data or is written already'),
         (relu([0], [3], ([0, 1], [2])),

@@ -1,0 +1,84 @@
+"""The check of a graph as a whole, as every door and the compiler make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npusim
+from npusim.isa.errors import GraphError
+from npusim.isa.tensor import Quantization, TensorType
+from npusim.kernels.check import check
+from npusim.kernels.graph import Graph, Node, Tensor
+
+EIGHT = TensorType("int8", (1, 4), Quantization((0.5,), (0,)))
+
+
+def graph(**changes: Any) -> Graph:
+    """x -> first -> y -> second -> z, and a constant k."""
+    tensors = (*(Tensor(name, EIGHT) for name in "xyz"), Tensor("k", EIGHT, np.zeros((1, 4), np.int8)))
+    nodes = (Node("first", "relu", (0,), (1,)), Node("second", "relu", (1,), (2,)))
+    return replace(Graph("net", tensors, nodes, (0,), (2,)), **changes)
+
+
+def with_type(number: int, type_: TensorType, data: Any = None) -> Graph:
+    tensors = list(graph().tensors)
+    tensors[number] = replace(tensors[number], type=type_, data=data)
+    return graph(tensors=tuple(tensors))
+
+
+FIRST, SECOND = graph().nodes
+FAULTS: list[tuple[Graph, str]] = [
+    (graph(nodes=(SECOND, FIRST)),
+     'layer "second" (relu): reads tensor 1 "y", which has no data and nothing before it writes; '
+     'layer "first" writes it later'),
+    (graph(nodes=(SECOND,)),
+     'layer "second" (relu): reads tensor 1 "y", which has no data and nothing before it writes'),
+    (graph(nodes=(FIRST, replace(SECOND, outputs=(1,)))),
+     'layer "second" (relu): writes tensor 1 "y", which is an input, has data or is written already'),
+    (graph(nodes=(replace(FIRST, outputs=(0,)),)),
+     'layer "first" (relu): writes tensor 0 "x", which is an input, has data or is written already'),
+    (graph(nodes=(replace(FIRST, outputs=(3,)),)),
+     'layer "first" (relu): writes tensor 3 "k", which is an input, has data or is written already'),
+    (graph(nodes=(replace(FIRST, outputs=(2, 2)),)),
+     'layer "first" (relu): writes tensor 2 "z", which is an input, has data or is written already'),
+    (graph(nodes=(FIRST,)), 'model output "z": no operator writes it'),
+    (graph(nodes=(replace(FIRST, inputs=(9,)),)), 'layer "first" (relu): tensor 9, the model has 4'),
+    (graph(nodes=(replace(FIRST, inputs=(-1,)),)), 'layer "first" (relu): tensor -1, the model has 4'),
+    (graph(nodes=(replace(FIRST, outputs=()),)), 'layer "first" (relu): has no output'),
+    (graph(inputs=(0, 0)), "model inputs [0, 0]: a tensor is named twice"),
+    (graph(inputs=(4,)), "model inputs: tensor 4, the model has 4"),
+    (graph(inputs=(3,)), 'model input "k" is a constant'),
+    (graph(variables=(3,)), 'model state "k" is a constant'),
+    (graph(variables=(0,)), 'model input "x" is a state too'),
+    (graph(outputs=()), "the model has no output"),
+    (graph(outputs=(-2,)), "model outputs: tensor -2, the model has 4"),
+    (with_type(0, replace(EIGHT, shape=(-1, 4))),
+     'tensor 0 "x": shape [-1, 4] has an unknown size; give every size, from 0 on, or convert the model with a '
+     "fixed shape"),
+    (with_type(0, replace(EIGHT, shape=(1.5, 4))), 'tensor 0 "x": shape [1.5, 4], sizes must be whole numbers'),  # type: ignore[arg-type]
+    (with_type(1, replace(EIGHT, dtype="int4")),
+     "tensor 1 \"y\": element type 'int4', may be a numpy name of a number such as int8"),
+    (with_type(3, EIGHT, np.zeros(4, np.int8)), 'tensor 3 "k": is int8[1, 4], its data int8[4]'),
+    (with_type(3, EIGHT, np.zeros((1, 4), np.uint8)), 'tensor 3 "k": is int8[1, 4], its data uint8[1, 4]'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "text"), FAULTS, ids=range(len(FAULTS)))
+@pytest.mark.parametrize("effort", ["fast", 3])
+def test_compile_refuses_what_is_not_well_formed(made: Graph, text: str, effort: str | int) -> None:
+    with pytest.raises(GraphError) as fault:
+        npusim.compile(made, effort=effort)
+    assert str(fault.value) == f"net: {text}"
+
+
+@pytest.mark.parametrize(
+    "made", [graph, lambda: graph(outputs=(2, 2, 1, 0, 3)), lambda: graph(variables=(1,), nodes=(SECOND,))]
+)
+def test_what_is_well_formed_passes_as_it_is(made: Callable[[], Graph]) -> None:
+    given = made()
+    assert check(given) is given
