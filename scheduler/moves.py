@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from math import gcd, prod
+from math import gcd, inf, prod
 from typing import NamedTuple
 
 from npusim.isa.dma import Copy
@@ -85,6 +85,9 @@ _LEAST_GAIN = 0.1
 _LEAST_GAIN_CYCLES = 32
 """Share of the estimated cycles, and cycles, that make it worth to pass the burst buffer: estimates are not better."""
 
+_SMALLEST_BLOCK = 64
+"""Repetitions in a block that are worth its fill and its drain."""
+
 _MOST_COPIES = 64
 """Copies that one move may become: each waits in the queue of the channel and is fetched."""
 
@@ -112,15 +115,21 @@ def plan_copy(
     direct = Piece((0, 0), counts, strides)
     best = Plan((direct,), _cycles(direct, fill, spaces, hardware))
     loops, size = _merged(counts, *strides)
-    if fill or not loops or size >= max(hardware.dma.port_bytes_per_cycle, hardware.dram.burst_bytes):
+    long_runs = size >= max(hardware.dma.port_bytes_per_cycle, hardware.dram.burst_bytes)
+    if fill or long_runs or prod([loop.times for loop in loops]) < _SMALLEST_BLOCK:
         return best
     limit = min(best.cycles * (1 - _LEAST_GAIN), best.cycles - _LEAST_GAIN_CYCLES)
     for block in _blocks(loops, size, hardware):
         found = _in_blocks(loops, size, block, spaces)
-        if found and len(found) <= _MOST_COPIES:
-            cycles = sum([_cycles(each, fill, spaces, hardware) for each in found])
-            if cycles < limit:
-                best, limit = Plan(tuple(found), cycles), cycles
+        if not found or len(found) > _MOST_COPIES:
+            continue
+        cycles = 0.0
+        for piece in found:
+            cycles += _cycles(piece, fill, spaces, hardware)
+            if cycles >= limit:
+                break
+        else:
+            best, limit = Plan(tuple(found), cycles), cycles
     return best
 
 
@@ -143,23 +152,25 @@ def _merged(counts: Sequence[int], sources: Sequence[int], targets: Sequence[int
 
 def _blocks(loops: Sequence[_Loop], size: int, hardware: Hardware) -> Iterator[tuple[int, ...]]:
     """Counts of blocks that fit into half of the burst buffer: runs of one side as long as one likes, those of the
-    other side as long as they can be.
+    other side as long as they can be, there or in half as much room: what a smaller buffer takes, a larger one does.
     """
-    most = hardware.dma.block_bytes // size
     places = range(len(loops))
     by_source, by_target = (sorted(places, key=lambda place: loops[place][side]) for side in (1, 2))
     words = {-(-each // size) for each in (hardware.dram.burst_bytes, hardware.dma.port_bytes_per_cycle)}
     seen = set()
-    for given, other in ((by_source, by_target), (by_target, by_source)):
-        for length in _lengths(loops, given, most):
-            first = _run(loops, given, length)
-            rest = most // prod(first)
-            for step in {1, *words}:
-                second = _run(loops, other, rest // step * step)
-                block = tuple(map(max, first, second))
-                if block not in seen and 1 < prod(block) <= most:
-                    seen.add(block)
-                    yield block
+    most = hardware.dma.block_bytes // size
+    while most >= _SMALLEST_BLOCK:
+        for given, other in ((by_source, by_target), (by_target, by_source)):
+            for length in _lengths(loops, given, most):
+                first = _run(loops, given, length)
+                rest = most // prod(first)
+                for step in {1, *words}:
+                    second = _run(loops, other, rest // step * step)
+                    block = tuple(map(max, first, second))
+                    if block not in seen and 1 < prod(block) <= most:
+                        seen.add(block)
+                        yield block
+        most //= 2
 
 
 def _lengths(loops: Sequence[_Loop], order: Sequence[int], most: int) -> set[int]:
@@ -225,46 +236,41 @@ def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Har
 
     The traffic waits for the first block on its way out, and the last block for the traffic on its way in.
     """
-    cost = replace(piece.copy(0, spaces, (0, 0)), fill=int(fill)).cost(hardware)
+    copy = piece.copy(0, spaces, (0, 0))
+    cost = (replace(copy, fill=1) if fill else copy).cost(hardware)
     fetch = WORD_BYTES / hardware.dram_bytes_per_cycle + hardware.front_end.decode_cycles
     traffic = sum([_dram_cycles(region, hardware) for region, _ in cost.dram])
     if cost.dram and not cost.dram[0][1]:
-        traffic += hardware.cycles_of_ns(hardware.dram.latency_ns) + (cost.beats.drain if cost.beats else 0)
+        traffic += hardware.dram_latency_cycles + (cost.beats.drain if cost.beats else 0)
     elif cost.beats:
         traffic += cost.beats.fill
     return fetch + max(cost.cycles, cost.setup_cycles + traffic)
 
 
 def _dram_cycles(region: Region, hardware: Hardware) -> float:
-    """Cycles at the DRAM port: whole bursts, shared by runs side by side, and rows missed.
-
-    Runs of n bytes that begin at multiples of g = gcd(strides, burst) in their bursts, evenly, touch
-    (n + burst - g) / burst of them.
-    """
+    """Cycles at the DRAM port: whole bursts, and rows missed."""
     dram = hardware.dram
-    (*lines, runs), span, strides = _within(region, dram.burst_bytes)
-    size = runs * (span + dram.burst_bytes - gcd(*strides, dram.burst_bytes))
-    if strides and strides[-1] >= span:
-        size = min(size, runs * strides[-1] + dram.burst_bytes)
-    counts, span, strides = _within(region, dram.row_bytes)
-    stride = strides[-1] if strides else 0
-    rows = 1 + span / dram.row_bytes if stride >= dram.row_bytes else max(span, stride) / dram.row_bytes
-    misses = prod(counts) * rows
-    return prod(lines) * size / hardware.dram_bytes_per_cycle + misses * hardware.cycles_of_ns(
-        dram.row_miss_ns
-    )
+    bursts, rows = _visits(region, dram.burst_bytes), _visits(region, dram.row_bytes)
+    return bursts * hardware.dram_burst_cycles + rows * hardware.cycles_of_ns(dram.row_miss_ns)
 
 
-def _within(region: Region, limit_bytes: int) -> tuple[list[int], int, list[int]]:
-    """A region seen from a distance: its inner dimensions as one span while they stay within so many bytes.
+def _visits(region: Region, unit_bytes: int) -> float:
+    """How often a walk over a region comes into another unit (a burst, a row), on average over where the region begins.
 
-    Returns the counts of spans, at least one, the bytes of a span, and the strides between them.
+    n bytes in a row, from a multiple of g = gcd(strides, unit) on, touch (n + unit - g) / unit units. Runs in rising
+    order share the units at their ends. Sweeps that lie in each other share what lies in one unit; across a border
+    each of them comes into both.
     """
-    counts, strides = [1, *region.counts[:-1]], list(region.strides)
-    span = region.counts[-1]
-    while strides and max(strides[-1], span) <= limit_bytes:
-        wider = span + (counts[-1] - 1) * strides[-1]
-        if wider > limit_bytes and strides[-1] < span:
-            break  # sweeps that lie in each other, each longer than that
-        span, _, _ = wider, counts.pop(), strides.pop()
-    return counts, span, strides
+    span, step = region.counts[-1], gcd(*region.strides, unit_bytes)
+    found, rises = (span + unit_bytes - step) / unit_bytes, True
+    for count, stride in zip(reversed(region.counts[:-1]), reversed(region.strides), strict=True):
+        wider = span + (count - 1) * stride
+        if stride >= span:
+            together = (wider + unit_bytes - step) / unit_bytes if rises else inf
+            found = min(count * found, together)
+        else:
+            crosses = min(max(wider - step, 0) / unit_bytes, 1.0)
+            found = 1 - crosses + crosses * count * max(found, 2.0)
+            rises = False
+        span = wider
+    return found

@@ -415,6 +415,9 @@ def _strided_slice(layer: Layer) -> Attributes:
                 None if _bit(masks["EndMask"], i) and not layer.flag("Offset") else ends[i],
                 _bit(masks["ShrinkAxisMask"], i),
             )
+            _require_one_end(
+                layer, _bit(masks["EndMask"], i), range(first, length if step > 0 else -1, step), count
+            )
         begin.append(first)
         size.append(count)
         strides.append(step)
@@ -442,8 +445,8 @@ def _range_of_slice(
 ) -> tuple[int, int, int]:
     """First element, count and step along one axis of `length` elements; None means "as far as it goes".
 
-    With the option Offset an end counts from the first element. LiteRT does not look at its mask then, nor does it
-    bring one from outside into the axis, and where that matters its result has bytes that nobody wrote.
+    With the option Offset an end counts from the first element. LiteRT does not bring one from outside into the axis
+    then, and where that matters its result has bytes that nobody wrote.
     """
     if step == 0 or (single and step < 0):
         layer.fail(f"operand 3 (strides) has {step}, may not be 0, nor negative where one element is taken")
@@ -460,6 +463,14 @@ def _range_of_slice(
         return first, len(taken), step
     last = slice(None, end, step).indices(length)[1]
     return first, len(range(first, last, step)), step
+
+
+def _require_one_end(layer: Layer, masked: bool, to_the_end: range, count: int) -> None:
+    """With Offset, LiteRT finds the shape without the mask of the end and copies with it: more than has room."""
+    if masked and layer.flag("Offset") and len(to_the_end) != count:
+        layer.fail(
+            f"takes {count} elements by its option Offset and {len(to_the_end)} by EndMask; may have one of them"
+        )
 
 
 # Networks in one operator

@@ -199,14 +199,16 @@ def _slice_of_axis(sample: Sample, slices: _Slices, length: int, offset: bool) -
         begin = first - length if sample.chance(2) else first
         slices.add(first, begin, begin + 1, 1, "ShrinkAxis")
         return
-    step = 1 if offset or sample.chance(2) else int(sample.one((2, 3, -1, -2)))
+    step = 1 if sample.chance(2) else int(sample.one((2, 3) if offset else (2, 3, -1, -2)))
     begin, end = (first, last + 1) if step > 0 else (last, first - 1)
     open_begin, open_end = sample.chance(4), end < 0 or sample.chance(4)
     written = begin - length if sample.chance(4) else begin
-    if offset:  # the end is so far from where the begin was found to be, and its mask is not looked at
+    if (
+        offset
+    ):  # the end is so far from where the begin was found to be; LiteRT takes no mask that says otherwise
         first = 0 if open_begin else begin
-        last_written = sample.pick(1, length - first)
-        index = slice(first, first + last_written)
+        last_written = length - first if open_end else sample.pick(1, length - first)
+        index = slice(first, first + last_written, step)
     else:
         last_written = end - length if 0 <= end < length and sample.chance(4) else end
         index = slice(None if open_begin else begin, None if open_end else end, step)

@@ -244,9 +244,10 @@ places = st.integers(0, AREA - 1)
 def copies(draw: st.DrawFn) -> Copy:
     size, count = draw(st.integers(1, 60)), draw(st.integers(0, 3))
     source_stride, target_stride = draw(st.integers(0, 90)), draw(st.integers(size, 90))
+    fill = draw(st.integers(0, 4)) // 4
     return Copy(
         channel=draw(st.integers(0, 3)),
-        fill=draw(st.integers(0, 4)) // 4,
+        fill=fill,
         value=draw(st.integers(0, 255)),
         source_space=draw(st.sampled_from(Space)),
         source=draw(st.integers(0, AREA - size - count * source_stride - 1)),
@@ -256,6 +257,29 @@ def copies(draw: st.DrawFn) -> Copy:
         size=size,
         source_stride2=source_stride,
         target_stride2=target_stride,
+        block=0 if fill else draw(st.integers(0, 1)),
+    )
+
+
+@st.composite
+def transposes(draw: st.DrawFn) -> Copy:
+    """Rows and columns of bytes change places, in blocks or straight through."""
+    rows, columns = draw(st.integers(1, 20)), draw(st.integers(1, 20))
+    places = st.integers(0, AREA - rows * columns)
+    return Copy(
+        channel=draw(st.integers(0, 3)),
+        source_space=draw(st.sampled_from(Space)),
+        source=draw(places),
+        target_space=draw(st.sampled_from(Space)),
+        target=draw(places),
+        count1=rows - 1,
+        count2=columns - 1,
+        size=1,
+        source_stride1=columns,
+        source_stride2=1,
+        target_stride1=1,
+        target_stride2=rows,
+        block=draw(st.integers(0, 3)),
     )
 
 
@@ -300,7 +324,11 @@ def same(first: Execution, second: Execution) -> bool:
     )
 
 
-@given(st.lists(st.one_of(copies(), lookups()), min_size=1, max_size=25), hardwares, st.integers(0, 99))
+@given(
+    st.lists(st.one_of(copies(), transposes(), lookups()), min_size=1, max_size=25),
+    hardwares,
+    st.integers(0, 99),
+)
 @examples(120)
 def test_machine_and_interpreter_agree(instructions: list[Instruction], hardware: Any, seed: int) -> None:
     made = scrambled([replace(each) for each in instructions], hardware)

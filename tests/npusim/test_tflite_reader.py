@@ -518,6 +518,22 @@ def test_faults_of_a_layer(
     assert str(fault.value) == text
 
 
+def test_an_offset_and_a_mask_of_one_end_must_agree() -> None:
+    def sliced(length: int, mask: int) -> Graph:
+        table_ = options("StridedSliceOptions", Offset=True, EndMask=mask)
+        ends = with_constants((1, 1), (length, 2), (1, 1))
+        return one_layer(
+            "STRIDED_SLICE", table_, 0, 1, 2, source=(4, 3), result=(length, 2), build=ends, version=4
+        )
+
+    assert dict(sliced(2, 2).nodes[0].attributes) == {"begin": [1, 1], "size": [2, 2], "strides": [1, 1]}
+    assert sliced(3, 1).nodes[0].attributes["size"] == [3, 2]
+    with pytest.raises(
+        GraphError, match=r"takes 2 elements by its option Offset and 3 by EndMask; may have one of"
+    ):
+        sliced(2, 1)
+
+
 def test_a_matrix_product_has_the_shape_that_its_kernel_gives() -> None:
     for keep, shape in ((0, [16, 3]), (1, [1, 4, 4, 3])):
         build = Builder()
