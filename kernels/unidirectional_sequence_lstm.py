@@ -39,6 +39,10 @@ _OPERATIONS_PER_CELL = 9  # three logistic functions, two tanh, three products, 
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    return _advance(call, values)[:1]
+
+
+def _advance(call: Call, values: Sequence[Array | None]) -> list[Array]:
     if input_type(call).dtype == "float32":
         return lstm_float.reference(call, values)
     return lstm_integer.reference(call, values)
@@ -196,4 +200,6 @@ OPERATOR = Operator(
     npu_rules=(rules.host_only("the NPU has no 16-bit gates and cell states"),),
     reference=_reference,
     workload=_workload,
+    states=(int(Operand.OUTPUT_STATE), int(Operand.CELL_STATE)),
+    advance=_advance,
 )

@@ -207,6 +207,7 @@ class RunResult:
 
     outputs:    one array per model output, by position; empty when no data was executed (timing only). Outputs that
                 are the same bytes, such as a tensor named twice, share them and are read-only.
+    states:     what the model's state tensors hold afterwards, by name; empty when no data was executed.
     latency_ms: cycles / clock.
     macs:       multiply-accumulates of the network, whoever computes them.
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
@@ -232,6 +233,7 @@ class RunResult:
     execution: Execution
     source: str | None = None
     variants: WhatIf | None = None
+    states: Mapping[str, Array] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
 
     @property
