@@ -25,12 +25,12 @@ class Call(Instruction):
     index: int = bits(20, "row of the host-operator table")
 
     def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
-        """The operands of the call, in DRAM."""
+        """The operands of the call, in DRAM; states are read and written."""
         call = host_calls[self.index]
         reads = [place for place in call.inputs if place is not None]
         return (
             tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in reads),
-            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.outputs),
+            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.results),
         )
 
     def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:

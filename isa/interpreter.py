@@ -12,16 +12,22 @@ from npusim.isa.validate import validate
 
 
 def interpret(
-    program: Program, inputs: Sequence[Array], host_functions: Mapping[str, HostFunction] | None = None
+    program: Program,
+    inputs: Sequence[Array],
+    host_functions: Mapping[str, HostFunction] | None = None,
+    states: Sequence[Array | None] | None = None,
 ) -> tuple[Array, ...]:
     """The outputs of a program executed in program order, waits ignored.
 
-    `inputs` are one array per `program.inputs`. Raises ProgramError and SimulationError as the machine does.
+    `inputs` are one array per `program.inputs`, `states` one per `program.states`, or None for all that begin anew.
+    Raises ProgramError and SimulationError as the machine does.
     """
     instructions = decode_all(program.code)
     validate(program, instructions)
     memory = Memory(program, host_functions or {})
     memory.store_inputs(inputs)
+    if states is not None:
+        memory.store_states(states)
     for instruction in instructions:
         commit(instruction.execute(memory))
     return memory.load_each(program.outputs)

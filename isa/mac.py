@@ -24,6 +24,7 @@ from npusim.isa.mac_timing import (
     Split,
     Window,
     array_shape,
+    corner,
     depthwise,
     depthwise_split,
     output_stationary,
@@ -41,6 +42,13 @@ CODES = ((0, 255), (-128, 127))
 """Smallest and largest code of each of `SIGNS`."""
 ADDRESS_BITS = 28
 ADDRESSABLE = 1 << ADDRESS_BITS
+
+
+HALVINGS_BITS = 4
+
+
+def _halvings(what: str) -> Any:
+    return bits(HALVINGS_BITS, f"times that the {what} in use are halved; 0: all of the array")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +97,24 @@ class _Window(Instruction):
 
     def _weight_count(self) -> int:
         raise NotImplementedError
+
+    def _corner(self, hardware: Hardware) -> ArrayShape:
+        """The part of the array that the instruction uses."""
+        halvings = (self.row_halvings, self.column_halvings, self.accumulator_halvings)  # type: ignore[attr-defined]
+        return corner(array_shape(hardware.mac_array), *halvings)
+
+    def _corner_faults(self, hardware: Hardware) -> list[str]:
+        """A corner has at least one row, column and accumulator."""
+        found, whole = self._corner(hardware), array_shape(hardware.mac_array)
+        return [
+            f"{name}_halvings {getattr(self, f'{name}_halvings')}; the array has {getattr(whole, part)} {what}"
+            for name, part, what in (
+                ("row", "rows", "rows"),
+                ("column", "columns", "columns"),
+                ("accumulator", "half_accumulators", "accumulators in half a column"),
+            )
+            if not getattr(found, part)
+        ]
 
     def _parameter_bytes(self) -> int:
         return 9 * self.ofm_depth if self.per_channel else 4 * self.ofm_depth + 5
@@ -179,13 +205,13 @@ class _Window(Instruction):
         return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, dtype), values)]
 
     def _actions(
-        self, shape: ArrayShape, work: Occupancy, macs: int, updates: int, reads: int
+        self, multipliers: int, work: Occupancy, macs: int, updates: int, reads: int
     ) -> dict[str, int]:
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
         return {
             "mac_int8": macs,
             "pe_register": macs,
-            "pe_idle": max(work.array * shape.rows * shape.columns - macs, 0),
+            "pe_idle": max(work.array * multipliers - macs, 0),
             "accumulator_update": updates,
             "requantise": outputs,
             "scratchpad_read_byte": reads + self._parameter_bytes(),
@@ -220,6 +246,9 @@ class Convolve(_Window):
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     output_stationary: int = bits(1, "dataflow", choices=DATAFLOWS)
+    row_halvings: int = _halvings("rows")
+    column_halvings: int = _halvings("columns")
+    accumulator_halvings: int = _halvings("accumulators")
 
     @property
     def dataflow(self) -> str:
@@ -227,11 +256,12 @@ class Convolve(_Window):
         return DATAFLOWS[self.output_stationary]
 
     def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
-        """The array must support the dataflow."""
+        """The array must support the dataflow and have the corner."""
         supported, chosen = hardware.mac_array.dataflow, self.dataflow
-        if supported in (chosen, "both"):
-            return []
-        return [f"dataflow {chosen}; the array of the hardware supports {supported}"]
+        found = self._corner_faults(hardware)
+        if supported not in (chosen, "both"):
+            found.append(f"dataflow {chosen}; the array of the hardware supports {supported}")
+        return found
 
     def _weight_count(self) -> int:
         return self.ofm_depth * self.kernel_height * self.kernel_width * self.ifm_depth
@@ -249,8 +279,8 @@ class Convolve(_Window):
         return self._finish(memory, accumulators)
 
     def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
-        """`mac_timing.weight_stationary` or `output_stationary` of the tile."""
-        shape = array_shape(hardware.mac_array)
+        """`mac_timing.weight_stationary` or `output_stationary` of the tile on its corner of the array."""
+        shape = self._corner(hardware)
         pixels = self.ofm_height * self.ofm_width
         inner = self.kernel_height * self.kernel_width * self.ifm_depth
         macs = pixels * inner * self.ofm_depth
@@ -261,16 +291,16 @@ class Convolve(_Window):
             work = weight_stationary(shape, pixels, inner, self.ofm_depth)
             updates = pixels * self.ofm_depth * -(-inner // shape.rows)
         reads = work.fetched + self._weight_count() * work.pixel_blocks
-        return Cost(work.total, self._actions(shape, work, macs, updates, reads), array_cycles=work.array)
+        actions = self._actions(hardware.macs_per_cycle, work, macs, updates, reads)
+        return Cost(work.total, actions, array_cycles=work.array)
 
     def split(self, hardware: Hardware) -> Split:
         """Where the cycles of `cost` go."""
-        shape = array_shape(hardware.mac_array)
+        shape = self._corner(hardware)
         pixels = self.ofm_height * self.ofm_width
         inner = self.kernel_height * self.kernel_width * self.ifm_depth
-        if self.output_stationary:
-            return output_stationary_split(shape, pixels, inner, self.ofm_depth)
-        return weight_stationary_split(shape, pixels, inner, self.ofm_depth)
+        split = output_stationary_split if self.output_stationary else weight_stationary_split
+        return split(shape, pixels, inner, self.ofm_depth, hardware.macs_per_cycle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +314,14 @@ class Depthwise(_Window):
     opcode: ClassVar[int] = 0x21
     _by_channel: ClassVar[bool] = True
     specs: ClassVar[tuple[FieldSpec, ...]]
+
+    row_halvings: int = _halvings("rows")
+    column_halvings: int = _halvings("columns")
+    accumulator_halvings: int = _halvings("accumulators")
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The array must have the corner."""
+        return self._corner_faults(hardware)
 
     @property
     def dataflow(self) -> str:
@@ -310,18 +348,19 @@ class Depthwise(_Window):
 
     def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
         """`mac_timing.depthwise` of the tile: weight stationary with kernel taps as rows, channels as columns."""
-        shape = array_shape(hardware.mac_array)
+        shape = self._corner(hardware)
         work = depthwise(shape, self._timing_window(), self.ofm_depth)
         taps = self.kernel_height * self.kernel_width
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
         reads = work.fetched + self._weight_count() * work.pixel_blocks
         updates = outputs * -(-taps // shape.rows)
-        actions = self._actions(shape, work, outputs * taps, updates, reads)
+        actions = self._actions(hardware.macs_per_cycle, work, outputs * taps, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
 
     def split(self, hardware: Hardware) -> Split:
         """Where the cycles of `cost` go."""
-        return depthwise_split(array_shape(hardware.mac_array), self._timing_window(), self.ofm_depth)
+        shape = self._corner(hardware)
+        return depthwise_split(shape, self._timing_window(), self.ofm_depth, hardware.macs_per_cycle)
 
     def _timing_window(self) -> Window:
         return Window(

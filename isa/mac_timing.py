@@ -19,6 +19,10 @@ one of the last fold: the published systolic formulas (SCALE-Sim 2, checked in t
 a fold begins as soon as the one before has been streamed and its own weights have been loaded meanwhile;
 output stationary, R cycles after the one before at the soonest, since a column sends its R sums over one bus.
 The first load and one pipeline latency R + C - 2 remain.
+
+An instruction may use a corner of the array only: R, C and A halved so many times (`corner`). Operands and weights
+enter where they always do; sums leave a column at its last row in use, over the bus that output-stationary sums of
+all rows take. A corner is in all respects an array of its size: a short layer fills and drains a small one sooner.
 """
 
 from __future__ import annotations
@@ -128,6 +132,17 @@ def array_shape(array: MacArray) -> ArrayShape:
         array.ifm_bytes_per_cycle,
         array.weight_bytes_per_cycle,
         array.output_lanes,
+    )
+
+
+def corner(shape: ArrayShape, rows: int, columns: int, accumulators: int) -> ArrayShape:
+    """The part of an array that is left when its rows, columns and accumulators are halved so many times."""
+    if not (rows or columns or accumulators):
+        return shape
+    return shape._replace(
+        rows=shape.rows >> rows,
+        columns=shape.columns >> columns,
+        half_accumulators=shape.half_accumulators >> accumulators,
     )
 
 
@@ -373,42 +388,47 @@ def depthwise(shape: ArrayShape, window: Window, channels: int) -> Occupancy:
 
 
 @lru_cache(maxsize=65536)
-def weight_stationary_split(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Split:
-    """The parts of `weight_stationary` with the same arguments."""
+def weight_stationary_split(
+    shape: ArrayShape, pixels: int, inner: int, channels: int, multipliers: int = 0
+) -> Split:
+    """The parts of `weight_stationary`; `multipliers` of the array where `shape` is a corner of it."""
     wide = shape._replace(ifm_port=shape.rows, weight_port=shape.columns)
     unhindered = weight_stationary(wide, pixels, inner, channels)
     work = weight_stationary(shape, pixels, inner, channels)
-    return _split(
-        shape, pixels * inner * channels, work.folds * pixels // work.pixel_blocks, unhindered, work
-    )
+    vectors = work.folds * pixels // work.pixel_blocks
+    return _split(shape, multipliers, pixels * inner * channels, vectors, unhindered, work)
 
 
 @lru_cache(maxsize=65536)
-def output_stationary_split(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Split:
-    """The parts of `output_stationary` with the same arguments."""
+def output_stationary_split(
+    shape: ArrayShape, pixels: int, inner: int, channels: int, multipliers: int = 0
+) -> Split:
+    """The parts of `output_stationary`; `multipliers` of the array where `shape` is a corner of it."""
     wide = shape._replace(ifm_port=shape.rows, weight_port=shape.columns)
     unhindered = output_stationary(wide, pixels, inner, channels)
     work = output_stationary(shape, pixels, inner, channels)
-    return _split(shape, pixels * inner * channels, work.folds * inner, unhindered, work)
+    return _split(shape, multipliers, pixels * inner * channels, work.folds * inner, unhindered, work)
 
 
 @lru_cache(maxsize=65536)
-def depthwise_split(shape: ArrayShape, window: Window, channels: int) -> Split:
-    """The parts of `depthwise` with the same arguments."""
+def depthwise_split(shape: ArrayShape, window: Window, channels: int, multipliers: int = 0) -> Split:
+    """The parts of `depthwise`; `multipliers` of the array where `shape` is a corner of it."""
     wide = shape._replace(ifm_port=shape.rows * shape.columns, weight_port=shape.columns)
     unhindered = depthwise(wide, window, channels)
     work = depthwise(shape, window, channels)
     pixels = window.ofm_height * window.ofm_width
     macs = pixels * window.kernel_height * window.kernel_width * channels
-    return _split(shape, macs, work.folds * pixels // work.pixel_blocks, unhindered, work)
+    return _split(shape, multipliers, macs, work.folds * pixels // work.pixel_blocks, unhindered, work)
 
 
-def _split(shape: ArrayShape, macs: int, vectors: int, unhindered: Occupancy, work: Occupancy) -> Split:
+def _split(
+    shape: ArrayShape, multipliers: int, macs: int, vectors: int, unhindered: Occupancy, work: Occupancy
+) -> Split:
     """One hindrance after the other: full array, whole vectors, fill and drain, real ports, output stage.
 
     Each adds what the closed form grows by. Without shadow registers the published formulas leave out one
     cycle, so the array of a single multiplier could be one faster than its own stream: never below it here.
     """
-    full = -(-macs // (shape.rows * shape.columns))
+    full = -(-macs // (multipliers or shape.rows * shape.columns))
     steps = list(accumulate((full, vectors, unhindered.array, work.array, work.total), max))
     return Split(full, *(after - before for before, after in pairwise(steps)))

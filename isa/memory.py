@@ -41,6 +41,7 @@ class Memory:
         self.host_calls = program.host_calls
         self.host_functions = host_functions
         self.places = program.inputs
+        self.states = program.states
 
     def view(
         self, space: Space, address: int, shape: Sequence[int], strides: Sequence[int], dtype: Any
@@ -89,6 +90,23 @@ class Memory:
                 )
             self.store(place, value)
 
+    def store_states(self, states: Sequence[Array | None]) -> None:
+        """Put values of the program's states into DRAM; those that are None begin as the program has them.
+
+        Raises SimulationError on a wrong number, dtype or shape.
+        """
+        if len(states) != len(self.states):
+            raise SimulationError(f"{len(states)} states given, the program has {len(self.states)}")
+        for place, value in zip(self.states, states, strict=True):
+            if value is None:
+                continue
+            if value.dtype != place.type.numpy_dtype or value.shape != place.type.shape:
+                raise SimulationError(
+                    f'state "{place.name}": is {value.dtype}{list(value.shape)}, '
+                    f"must be {place.type.dtype}{list(place.type.shape)}"
+                )
+            self.store(place, value)
+
     def call_host(self, index: int) -> list[Write]:
         """Run one operator on the host with operands from DRAM."""
         call: HostCall = self.host_calls[index]
@@ -102,7 +120,8 @@ class Memory:
         types = [None if place is None else place.type for place in call.inputs]
         results = function(call.attributes, types, [place.type for place in call.outputs], values)
         writes: list[Write] = []
-        for place, value in zip(call.outputs, results, strict=True):
+        # A function also gives the states of a call that updates none.
+        for place, value in zip(call.results, results[: len(call.results)], strict=True):
             if value.shape != place.type.shape or value.dtype != place.type.numpy_dtype:
                 raise SimulationError(
                     f'host call "{call.name}": {call.op} gave {value.dtype}{list(value.shape)}, '

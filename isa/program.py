@@ -27,7 +27,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """One operator that the host runs: operands in DRAM, and its amount of work."""
+    """One operator that the host runs: operands in DRAM, and its amount of work.
+
+    updates: positions of inputs that the call replaces by their next values: states.
+    """
 
     name: str
     op: str
@@ -36,6 +39,13 @@ class HostCall:
     outputs: tuple[Placement, ...]
     workload: Workload
     reason: str = ""
+    updates: tuple[int, ...] = ()
+
+    @property
+    def results(self) -> tuple[Placement, ...]:
+        """What the call writes: its outputs, then the states that it updates."""
+        states = (self.inputs[position] for position in self.updates)
+        return (*self.outputs, *(place for place in states if place is not None))
 
 
 LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
@@ -140,6 +150,7 @@ class Program:
     constants:     weights and parameters, at `constants_address` in DRAM.
     layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
+    states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
     """
 
     name: str
@@ -155,6 +166,7 @@ class Program:
     host_calls: tuple[HostCall, ...] = ()
     buffers: tuple[Buffer, ...] = field(default=())
     constants_address: int = 0
+    states: tuple[Placement, ...] = ()
 
     @property
     def instructions(self) -> int:

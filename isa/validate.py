@@ -89,6 +89,10 @@ def _table_faults(program: Program) -> Iterator[str]:
     if count and int(program.layer_of.max()) >= layers:
         yield f"layer {int(program.layer_of.max())} does not exist; there are {layers}"
     yield from _memory_faults(program)
+    for call in program.host_calls:
+        for position in call.updates:
+            if not 0 <= position < len(call.inputs) or call.inputs[position] is None:
+                yield f'host call "{printable(call.name)}" updates input {position}, which it does not have'
     for buffer in program.buffers:
         if buffer.address + buffer.size_bytes > program.hardware.scratchpad_bytes:
             yield (
@@ -111,7 +115,7 @@ def _memory_faults(program: Program) -> Iterator[str]:
         yield f"{len(program.constants)} bytes of constants in {size} bytes of DRAM"
     if program.code_address + program.code_size_bytes > size:
         yield f"the code ends outside the {size} bytes of DRAM"
-    places: list[Placement | None] = [*program.inputs, *program.outputs]
+    places: list[Placement | None] = [*program.inputs, *program.outputs, *program.states]
     for call in program.host_calls:
         places += [*call.inputs, *call.outputs]
     for place in places:

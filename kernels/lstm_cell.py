@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -94,8 +94,8 @@ Step = Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers]]
 
 def walk(
     call: Call, values: Sequence[Array | None], output_state: Numbers, cell_state: Numbers, step: Step
-) -> Array:
-    """Take the cell through the sequence; returns the outputs of all steps in the layout of the input."""
+) -> list[Array]:
+    """Take the cell through the sequence: the outputs of all its steps, in the layout of the input; then its states."""
     x: Numbers = input_value(values, Operand.INPUT)
     sequence = x if call.attributes["time_major"] else x.swapaxes(0, 1)
     outputs = []
@@ -103,4 +103,14 @@ def walk(
         output_state, cell_state = step(each, output_state, cell_state)
         outputs.append(output_state)
     stacked = np.stack(outputs).astype(call.outputs[0].numpy_dtype)
-    return stacked if call.attributes["time_major"] else np.ascontiguousarray(stacked.swapaxes(0, 1))
+    if not call.attributes["time_major"]:
+        stacked = np.ascontiguousarray(stacked.swapaxes(0, 1))
+    return [stacked, *_as_stored(call, output_state, cell_state)]
+
+
+def _as_stored(call: Call, *states: Numbers) -> Iterator[Array]:
+    """States in the type and shape of their tensors."""
+    for position, state in zip((Operand.OUTPUT_STATE, Operand.CELL_STATE), states, strict=True):
+        tensor = operand(call, position)
+        if tensor is not None:
+            yield state.astype(tensor.numpy_dtype).reshape(tensor.shape)

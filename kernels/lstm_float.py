@@ -24,7 +24,7 @@ from npusim.kernels.operator import Call
 
 
 def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    """All outputs of the sequence."""
+    """All outputs of the sequence, then the states at its end."""
     sizes = sizes_of(call)
     output_state = initial_state(values, Operand.OUTPUT_STATE, (sizes.batch, sizes.outputs), 0)
     cell_state = initial_state(values, Operand.CELL_STATE, (sizes.batch, sizes.cells), 0)
@@ -33,7 +33,7 @@ def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     def step(x: Numbers, output_state: Numbers, cell_state: Numbers) -> tuple[Numbers, Numbers]:
         return _step(call, values, x, output_state, cell_state)
 
-    return [walk(call, values, *states, step)]
+    return walk(call, values, *states, step)
 
 
 def _step(

@@ -74,12 +74,12 @@ class Gate(NamedTuple):
 
 
 def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    """All outputs of the sequence."""
+    """All outputs of the sequence, then the states at its end."""
     cell = _Cell(call, values)
     sizes, zero = sizes_of(call), quantization(input_type(call, Operand.OUTPUT_STATE)).zero_point
     output_state = initial_state(values, Operand.OUTPUT_STATE, (sizes.batch, sizes.outputs), zero)
     cell_state = initial_state(values, Operand.CELL_STATE, (sizes.batch, sizes.cells), 0)
-    return [walk(call, values, output_state, cell_state.astype(np.int64), cell.step)]
+    return walk(call, values, output_state, cell_state.astype(np.int64), cell.step)
 
 
 class _Cell:

@@ -14,14 +14,18 @@ from npusim.isa.arithmetic import Rounding
 from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import Instruction
 from npusim.isa.mac import Convolve, Depthwise
-from npusim.isa.mac_timing import array_shape, output_stationary, weight_stationary
+from npusim.isa.mac_timing import Window, array_shape
 from npusim.isa.tensor import Array, TensorType
+from npusim.kernels import mac_mapping
 from npusim.kernels.activation import act_range
 from npusim.kernels.operands import input_type, quantization
 from npusim.kernels.operator import Call
 from npusim.kernels.rescale import convolution_multipliers, fully_connected_multipliers
 from npusim.kernels.weighted_sum import weight_zero
 from npusim.kernels.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
+
+_FINE_CHANNELS = 32
+"""Cuts by channels need be no coarser, however wide the array is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +174,21 @@ def _images(call: Call, window: _Window, make: Callable[[Rows, Rows], Work]) -> 
     return tuple(works)
 
 
-def _dataflow(hardware: Hardware, pixels: int, inner: int, channels: int) -> int:
-    """1 for output stationary where the array can do it and it is faster."""
+def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
+    """The fields of the fastest dataflow and corner of the array."""
     array = hardware.mac_array
-    if array.dataflow != "both":
-        return int(array.dataflow == "output_stationary")
-    shape = array_shape(array)
-    resting_outputs = output_stationary(shape, pixels, inner, channels)
-    resting_weights = weight_stationary(shape, pixels, inner, channels)
-    return int(resting_outputs.total < resting_weights.total)
+    resting_outputs, part = mac_mapping.convolution(
+        array_shape(array), array.dataflow, pixels, inner, channels
+    )
+    return {"output_stationary": int(resting_outputs), **part._asdict()}
+
+
+def _channel_step(hardware: Hardware) -> int:
+    """The granularity of cuts by channels: the columns of the array, or of a corner of a wide one."""
+    columns = hardware.mac_array.columns
+    while columns > _FINE_CHANNELS:
+        columns //= 2
+    return columns
 
 
 def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
@@ -198,7 +208,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
-            output_stationary=_dataflow(hardware, pixels, inner, tile.channels),
+            **_mapping(hardware, pixels, inner, tile.channels),
             **common,
             **window.fields(tile),
         )
@@ -236,7 +246,7 @@ def _weighted_work(
     return Work(
         rows=window.ofm_height,
         channels=window.ofm_depth,
-        channel_step=hardware.mac_array.columns,
+        channel_step=_channel_step(hardware),
         inputs=((ifm, window.rows_needed),),
         output=ofm,
         constants=constants,
@@ -254,6 +264,12 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
     common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        fields = window.fields(tile)
+        part = mac_mapping.depthwise(
+            array_shape(hardware.mac_array),
+            Window(tile.rows, window.ofm_width, *window.kernel, window.strides[1], window.dilations[1]),
+            tile.channels,
+        )
         return Depthwise(
             ifm=at.inputs[0],
             parameters=at.constants,
@@ -261,8 +277,9 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
+            **part._asdict(),
             **common,
-            **window.fields(tile),
+            **fields,
         )
 
     def constants(first: int, last: int) -> Constants:
@@ -316,14 +333,14 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
             ofm_pixel_stride=at.output_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            output_stationary=_dataflow(hardware, tile.rows, inner, tile.channels),
+            **_mapping(hardware, tile.rows, inner, tile.channels),
             **common,
         )
 
     work = Work(
         rows=rows,
         channels=units,
-        channel_step=hardware.mac_array.columns,
+        channel_step=_channel_step(hardware),
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
         output=Rows(("out", 0), rows, units),
         constants=partial(_output_major, weights, weight_zero(call), stage),

@@ -32,9 +32,9 @@ def fold_padding(
         if not found or pad.outputs[0] in outputs:
             continue
         folded = {
-            reader: _with_padding(graph, pad, node, operator, call_of, value)
+            reader: _with_padding(graph, pad, window, operator, call_of, value)
             for reader in found
-            if (node := nodes[reader]) is not None
+            if (window := nodes[reader]) is not None
         }
         if None not in folded.values():
             nodes[index] = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from npusim.api import compile, hardware, load, load_program, run, save_program, simulate
     from npusim.comparison import Comparison, compare
+    from npusim.held_states import reset_states, states
     from npusim.isa.errors import NpusimError
     from npusim.isa.hardware import Hardware
     from npusim.isa.program import Program
@@ -45,9 +46,11 @@ __all__ = [
     "hardware",
     "load",
     "load_program",
+    "reset_states",
     "run",
     "save_program",
     "simulate",
+    "states",
     "verify",
     "what_if",
 ]
@@ -66,9 +69,11 @@ _HOMES = {
     "hardware": "npusim.api",
     "load": "npusim.api",
     "load_program": "npusim.api",
+    "reset_states": "npusim.held_states",
     "run": "npusim.api",
     "save_program": "npusim.api",
     "simulate": "npusim.api",
+    "states": "npusim.held_states",
     "verify": "npusim.verification",
     "what_if": "npusim.variants",
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from npusim.isa import user_file
 from npusim.isa.errors import CompileError, FormatError, NpusimError, ProgramError
@@ -21,6 +21,8 @@ from npusim.isa.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike
 
     from npusim.inputs import Inputs
     from npusim.isa.memory import HostFunction
@@ -134,38 +136,62 @@ def simulate(
     timing_only: bool = False,
     seed: int = 0,
     hardware: Hardware | None = None,
+    states: Mapping[str, ArrayLike] | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
     """Run a program on the simulated machine.
 
+    State tensors of the model (an LSTM's) hold in the next inference of the same program object what they held at the
+    end of this one, as in TFLite; `npusim.reset_states` lets them begin anew. A program without states gives the same
+    result every time.
+
     inputs:      values by position, or by tensor name (or "in0", ...); drawn at random from `seed` if None.
     timing_only: execute no data: the same cycles and energy, no outputs.
     hardware:    another machine than the one that the program was compiled for: what it would do there as it is.
+    states:      values of states by tensor name, those not named as they begin. The run depends on nothing before it
+                 then, and leaves what the program object holds alone. What comes of them is `result.states`.
 
-    Raises NpusimError for inputs that do not fit, for a program that cannot finish, and for hardware that lacks
-    what the program uses.
+    Raises NpusimError for inputs or states that do not fit, for a program that cannot finish, and for hardware that
+    lacks what the program uses.
     """
+    from npusim import held_states
     from npusim import inputs as values
     from npusim.machine import execute
     from npusim.measure import measure
+    from npusim.provenance import Provenance
     from npusim.result import WallTimes
 
+    kind = kind_of_inputs(inputs, timing_only)
     begin = time.perf_counter()
+    whose = program
     if hardware is not None:
         program = replace(program, hardware=hardware)
     arrays: list[Array] | None = None
     if not timing_only:
         arrays = values.draw(program.inputs, seed) if inputs is None else values.bind(program.inputs, inputs)
+    before = None if timing_only else held_states.bound(whose, states)
     with _one_blas_thread() if arrays is not None else nullcontext():
         execution = execute(
             program,
             arrays,
+            states=before,
             host_functions=host_functions(program),
             data=not timing_only,
             progress=progress,
         )
+    if states is None and execution.states:
+        held_states.hold(whose, execution.states)
     result = measure(program, execution)
-    return replace(result, wall_s=WallTimes(simulate=time.perf_counter() - begin))
+    return replace(
+        result,
+        wall_s=WallTimes(simulate=time.perf_counter() - begin),
+        provenance=Provenance(seed=seed if kind == "random" else None, inputs=kind),
+    )
+
+
+def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "given", "none"]:
+    """What a run executes: random data, data that was given, or none."""
+    return "none" if timing_only else "random" if inputs is None else "given"
 
 
 def _one_blas_thread() -> AbstractContextManager[object]:
@@ -196,7 +222,22 @@ def run(
     """
     program, wall = prepare(path, hw, effort=effort)
     result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
-    return replace(result, source=_source(path), wall_s=replace(result.wall_s, **wall))
+    from npusim.provenance import of_run
+
+    made = of_run(
+        path,
+        hw,
+        effort=effort,
+        seed=seed,
+        inputs=kind_of_inputs(inputs, timing_only),
+        compiled=is_program(path),
+    )
+    return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
+
+
+def is_program(path: str | Path) -> bool:
+    """Whether a path is that of a compiled program."""
+    return Path(path).is_file() and _is_program(Path(path))
 
 
 def _source(path: str | Path) -> str:
@@ -289,6 +330,11 @@ def _check_host_call(program: Program, call: HostCall) -> None:
     from npusim.kernels.operator import Call
 
     entry = operator(call.op)
+    if call.updates and call.updates != entry.states:
+        raise ProgramError(
+            f'{program.name}: host call "{call.name}" ({call.op}) updates inputs {list(call.updates)}, '
+            f"may update {list(entry.states) or 'none'}"
+        )
     inputs = tuple(None if place is None else place.type for place in call.inputs)
     use = Call(call.attributes, inputs, tuple(place.type for place in call.outputs), {})
     where = f'{program.name}: host call "{call.name}" ({call.op})'
@@ -311,9 +357,8 @@ def _host_function(entry: Any) -> HostFunction:
         values: Sequence[Array | None],
     ) -> Sequence[Array]:
         known = {i: value for i, value in enumerate(values) if value is not None}
-        results: Sequence[Array] = entry.reference(
-            Call(attributes, tuple(inputs), tuple(outputs), known), values
-        )
+        compute = entry.advance or entry.reference
+        results: Sequence[Array] = compute(Call(attributes, tuple(inputs), tuple(outputs), known), values)
         return results
 
     return call

@@ -135,6 +135,19 @@ def run(
     with Progress(f"simulating {program.name}") as progress:
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
+    if json or report:  # who looks at the summary alone does not wait for digests
+        from npusim.provenance import of_run
+
+        made = of_run(
+            model,
+            machines[0] if hw else None,
+            effort=effort,
+            seed=seed,
+            inputs=api.kind_of_inputs(input, timing_only),
+            settings=set_ or (),
+            compiled=api.is_program(model),
+        )
+        result = replace(result, provenance=made)
     if what_if:
         from npusim.variants import what_if as try_all
 

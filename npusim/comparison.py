@@ -147,7 +147,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class HardwareRow:
-    """A parameter that is not the same in all runs; None where it is unset or unknown."""
+    """A parameter, or a key of the provenance, that is not the same in all runs; None where it is unset or unknown."""
 
     path: str
     values: tuple[object, ...]
@@ -249,13 +249,22 @@ class Comparison:
     @cached_property
     def hardware(self) -> tuple[HardwareRow, ...]:
         """The parameters that differ, by dotted path; names and descriptions do not count."""
-        tables = [dict(result_file.flat(run.values["hardware"])) for run in self.runs]
-        paths = dict.fromkeys(path for table in tables for path in table)
-        rows = (
-            HardwareRow(path, tuple(table.get(path) for table in tables))
-            for path in paths
-            if path not in ("name", "description")
-        )
+        return self._differing("hardware", ("name", "description"))
+
+    @cached_property
+    def provenance(self) -> tuple[HardwareRow, ...]:
+        """What differs in how the runs came about: versions, effort, seed, inputs, digest of the model.
+
+        The command and the digest of the hardware say nothing that is not told elsewhere. None for all of a run that
+        was written before there was a provenance.
+        """
+        return self._differing("provenance", ("command", "hardware_sha256"))
+
+    def _differing(self, table: str, left_out: Sequence[str]) -> tuple[HardwareRow, ...]:
+        """The keys of a table of the JSON that are not the same in all runs."""
+        tables = [dict(result_file.flat(run.values.get(table, {}))) for run in self.runs]
+        paths = dict.fromkeys(path for each in tables for path in each if path not in left_out)
+        rows = (HardwareRow(path, tuple(each.get(path) for each in tables)) for path in paths)
         return tuple(row for row in rows if any(value != row.values[0] for value in row.values))
 
     @cached_property
@@ -359,6 +368,7 @@ class Comparison:
             "notes": list(self.notes),
             "headline": [row.to_dict() for row in self.headline],
             "hardware": [asdict(row) for row in self.hardware],
+            "provenance": [asdict(row) for row in self.provenance],
             "cost_unit": "cycles" if self.same_clock else "us",
             "losses": [row.to_dict() for row in self.losses],
             "energy_uj": [row.to_dict() for row in self.energy],

@@ -44,6 +44,7 @@ def execute(
     program: Program,
     inputs: Sequence[Array] | None = None,
     *,
+    states: Sequence[Array | None] | None = None,
     host_functions: Mapping[str, HostFunction] | None = None,
     hardware: Hardware | None = None,
     data: bool = True,
@@ -52,6 +53,7 @@ def execute(
     """Run a program on the simulated machine.
 
     inputs:   one array per `program.inputs`, same dtype and shape; not needed without data.
+    states:   one array or None per `program.states`; None begins as the program has it.
     hardware: another machine than the one compiled for (same capacities; only time changes).
     data:     False executes no data: same cycles, no outputs.
     progress: called now and then with (instructions completed, all instructions).
@@ -65,10 +67,13 @@ def execute(
     if data:
         memory = Memory(program, host_functions or {})
         memory.store_inputs(inputs)
+        if states is not None:
+            memory.store_states(states)
     machine = _Machine(program, instructions, hardware or program.hardware, memory, progress)
     machine.run()
     outputs = None if memory is None else memory.load_each(program.outputs)
-    return machine.result(outputs)
+    after = () if memory is None else tuple(memory.load(place) for place in program.states)
+    return machine.result(outputs, after)
 
 
 class _Machine:
@@ -290,7 +295,7 @@ class _Machine:
         left = len(self.instructions) - self.completed
         return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(found)
 
-    def result(self, outputs: tuple[Array, ...] | None) -> Execution:
+    def result(self, outputs: tuple[Array, ...] | None, states: tuple[Array, ...]) -> Execution:
         """The timeline and the counts."""
         port = self.port
         trace = Trace(
@@ -313,6 +318,7 @@ class _Machine:
             sum(account.get("dram_read_byte", 0) for account in data),
             sum(account.get("dram_write_byte", 0) for account in data),
             self.accounts[-1].get("dram_read_byte", 0),
+            states,
         )
 
     def _layer_actions(self) -> tuple[dict[str, int], ...]:

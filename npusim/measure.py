@@ -10,6 +10,7 @@ import numpy as np
 
 from npusim import timeline
 from npusim.energy import energy, floor_mw
+from npusim.held_states import names as state_names
 from npusim.isa.instruction import UNIT_NAMES
 from npusim.isa.program import Program
 from npusim.isa.table import decode_all
@@ -43,6 +44,7 @@ def measure(program: Program, execution: Execution, wall_s: WallTimes | None = N
     on_array = sum(layer.workload.macs for layer in program.layers if layer.unit == "mac")
     return RunResult(
         outputs=list(execution.outputs or ()),
+        states=dict(zip(state_names(program), execution.states, strict=False)),
         cycles=RunCycles.of(timeline.busy_cycles(execution.trace, total)),
         latency_ms=latency_us * 1e-3,
         energy_uj=RunEnergy.of(spent),

@@ -28,9 +28,17 @@ def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: D
     """
     slack = slack_cycles(beats.walk.port_bytes, timing)
     waits = setup_cycles if write else timing.latency_cycles
-    # With runs at least as long as a burst no more than two of them meet in one, and it has `slack` beats at most.
-    long_runs = not beats.buffered and beats.walk.run_bytes >= min(timing.burst_bytes, region.size_bytes)
-    if long_runs and waits >= slack and floor(timing.burst_cycles) >= slack:
+    # With runs at least as long as a burst no more than two of them meet in one, and it has `slack` beats at most;
+    # but for a source that repeats, of which any number may.
+    long_runs = beats.walk.run_bytes >= min(timing.burst_bytes, region.size_bytes)
+    repeats = min(region.strides, default=region.counts[-1]) < region.counts[-1]
+    if (
+        long_runs
+        and not repeats
+        and not beats.buffered
+        and waits >= slack
+        and floor(timing.burst_cycles) >= slack
+    ):
         return UNPACED
     early = max(waits - slack, 0)
     begun, ended, grants = _beats_of_bursts(region, beats, timing)

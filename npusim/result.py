@@ -6,7 +6,7 @@ Numbers are defined where they are held, below; `npusim.measure` computes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from npusim.frame import frame
 from npusim.isa.hardware import Hardware
 from npusim.isa.program import Program
 from npusim.isa.tensor import Array
+from npusim.provenance import Provenance
 from npusim.timeline import BusyCycles
 from npusim.trace import Execution
 
@@ -206,12 +207,14 @@ class RunResult:
 
     outputs:    one array per model output, by position; empty when no data was executed (timing only). Outputs that
                 are the same bytes, such as a tensor named twice, share them and are read-only.
+    states:     what the model's state tensors hold afterwards, by name; empty when no data was executed.
     latency_ms: cycles / clock.
     macs:       multiply-accumulates of the network, whoever computes them.
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
     scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
     program, execution: what ran and its timeline, for reports.
     source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
+    provenance:  how it came about: command, effort, seed, digest of the model.
     variants:    what a change of each hardware parameter would bring, where somebody asked.
     """
 
@@ -230,6 +233,8 @@ class RunResult:
     execution: Execution
     source: str | None = None
     variants: WhatIf | None = None
+    states: Mapping[str, Array] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
 
     @property
     def model(self) -> str:
@@ -305,6 +310,7 @@ class RunResult:
             "performance_info": asdict(self.performance_info),
             "layers": [layer.to_dict() for layer in self.layers],
             **({"what_if": self.variants.to_list()} if self.variants else {}),
+            "provenance": self.provenance.to_dict(self.hardware),
             "wall_s": asdict(self.wall_s),
         }
 

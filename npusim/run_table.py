@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from npusim import api
 from npusim.isa.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
 from npusim.isa.hardware import Hardware
 from npusim.isa.program import Program
+from npusim.provenance import of_run
 
 SCHEMA_VERSION = 1
 
@@ -89,6 +90,10 @@ def _run(path: str | Path, name: str, model: Any, machine: Hardware, called: str
         else:
             program = api.compile(model, machine, effort=effort)
         result = api.simulate(program, timing_only=True)
+        made = of_run(
+            path, machine, effort=effort, seed=0, inputs="none", compiled=isinstance(model, Program)
+        )
+        result = replace(result, provenance=made)
     except _NO_RUN as fault:
         return Run(name, called, None, str(fault))
     return Run(name, called, result.to_dict())

@@ -58,6 +58,7 @@ class Execution:
     cycles:  total, from the first fetch to the last completion.
     layer_actions: action counts per layer of the program; the last entry is the front end's own work.
     dram_read_bytes, dram_write_bytes: data traffic in whole bursts; instruction_bytes: fetched code.
+    states: what the program's states hold afterwards, one array per state; none when no data was executed.
     """
 
     outputs: tuple[Array, ...] | None
@@ -67,3 +68,4 @@ class Execution:
     dram_read_bytes: int
     dram_write_bytes: int
     instruction_bytes: int
+    states: tuple[Array, ...] = ()

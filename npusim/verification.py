@@ -236,7 +236,7 @@ class _Walk:
         """Compare layers with LiteRT and the machine with the layers."""
         ours = self._constants() | dict(zip(self.graph.inputs, inputs, strict=True))
         for node in self.graph.nodes:
-            ours |= zip(node.outputs, _reference(self.graph, node, ours), strict=True)
+            ours |= _results(self.graph, node, ours)
             self._judge(sample, node, ours, litert)
         self._machine(sample, inputs, ours)
 
@@ -286,7 +286,7 @@ class _Walk:
             return {}
         # Constants and states are ours: LiteRT's states are those after the run.
         known |= self._constants()
-        return dict(zip(node.outputs, _reference(self.graph, node, known), strict=True))
+        return _results(self.graph, node, known)
 
     def _note(self, node: Node, index: int, verdict: Verdict) -> None:
         tensor = self.graph.tensors[index]
@@ -305,7 +305,7 @@ class _Walk:
 
     def _machine(self, sample: int, inputs: Sequence[Array], ours: Values) -> None:
         """The outputs of the compiled program against the references."""
-        outputs = simulate(self.program, list(inputs)).outputs
+        outputs = simulate(self.program, list(inputs), states={}).outputs
         wrong = [
             (index, found)
             for index, found in zip(self.graph.outputs, outputs, strict=True)
@@ -329,13 +329,20 @@ class _Walk:
             program = compile(replace(self.graph, outputs=computed), self.program.hardware)
         except CompileError:
             return None
-        found = zip(computed, simulate(program, list(inputs)).outputs, strict=True)
+        found = zip(computed, simulate(program, list(inputs), states={}).outputs, strict=True)
         return next(((index, value) for index, value in found if not _same(value, ours[index])), None)
 
 
-def _reference(graph: Graph, node: Node, known: Values) -> list[Array]:
+def _results(graph: Graph, node: Node, known: Values) -> dict[int, Array]:
+    """What a layer computes, by tensor: its outputs, and the states that it updates."""
+    each, call = operator(node.op), call_of(graph, node)
     operands = [None if index is None else known[index] for index in node.inputs]
-    return operator(node.op).reference(call_of(graph, node), operands)
+    if each.advance is None:
+        return dict(zip(node.outputs, each.reference(call, operands), strict=True))
+    found = each.advance(call, operands)
+    states = [node.inputs[position] for position in each.states]
+    pairs = zip((*node.outputs, *states), found, strict=True)
+    return {index: value for index, value in pairs if index is not None}
 
 
 def _same(a: Array, b: Array) -> bool:

@@ -19,7 +19,7 @@ from npusim.reports.terminal import WIDEST
 from npusim.terminal import console
 
 if TYPE_CHECKING:
-    from npusim.comparison import Comparison, LayerRow, Row
+    from npusim.comparison import Comparison, HardwareRow, LayerRow, Row
     from npusim.conditions import Verdict
 
 NARROWEST = 40
@@ -47,7 +47,8 @@ def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> 
     return Group(
         *_heading(comparison, width),
         *_headline(comparison, width),
-        *_hardware(comparison, width),
+        *_differences("Hardware", comparison.hardware, comparison, width),
+        *(_differences("Made", made, comparison, width) if (made := comparison.provenance) else ()),
         *_losses(comparison, width),
         *_rows("Energy, by component", comparison, _components(comparison), width),
         *_layers(comparison, width),
@@ -155,13 +156,14 @@ def _chunks(runs: Sequence[int], most: int) -> Iterable[Sequence[int]]:
     return (runs[at : at + step] for at in range(0, len(runs), step))
 
 
-def _hardware(comparison: Comparison, width: int) -> Iterable[RenderableType]:
-    rows = comparison.hardware
+def _differences(
+    title: str, rows: Sequence[HardwareRow], comparison: Comparison, width: int
+) -> Iterable[RenderableType]:
     yield Text("")
     if not rows:
-        yield Text("Hardware: the same", style="bold")
+        yield Text(f"{title}: the same", style="bold")
         return
-    yield Text(f"Hardware, {show.plural(len(rows), 'difference')}", style="bold")
+    yield Text(f"{title}, {show.plural(len(rows), 'difference')}", style="bold")
     texts = {
         row.path: [show.shortened(cells.plain(value), 20) for value in row.values]
         for row in rows[:MOST_HARDWARE_ROWS]

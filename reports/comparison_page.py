@@ -91,6 +91,7 @@ def render(comparison: Comparison, verdicts: Sequence[Verdict] = ()) -> str:
         energy_bars=_bars(comparison, energy, comparison.value("energy_uj.total")),
         layers=_layers(comparison),
         hardware=[(row.path, [cells.plain(value) for value in row.values]) for row in comparison.hardware],
+        made=[(row.path, [cells.plain(value) for value in row.values]) for row in comparison.provenance],
         verdicts=[(verdict, sentence(verdict)) for verdict in verdicts],
     )
 

@@ -6,6 +6,7 @@ pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
@@ -319,3 +320,9 @@ def _unit_colour(unit: Unit) -> str:
     if unit in DMA_UNITS:
         return RESOURCE_COLOURS["dma"]
     return RESOURCE_COLOURS[unit.name.lower()]
+
+
+def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
+    """What a file of a figure says of itself, in its format ("svg" or "png"): how what it shows came about, as JSON."""
+    text = json.dumps(made, ensure_ascii=True)
+    return {"Description": text} | ({"Date": None} if kind == "svg" else {})

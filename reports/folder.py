@@ -89,7 +89,8 @@ class _Drawn:
                 if self._figure is None or self._figure[0] is not result:
                     self._figure = result, self._draw(result)
                 figure = self._figure[1]
-                figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
+                made = result.provenance.to_dict(result.hardware)
+                figure.savefig(file, format=kind, metadata=figures.metadata(kind, made))
                 figure.set_layout_engine("none")
 
         return write

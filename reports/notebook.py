@@ -14,7 +14,7 @@ from npusim.reports import quantities as show
 from npusim.reports.layer_names import short_names
 from npusim.reports.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES
 from npusim.reports.reason import ending
-from npusim.reports.what_if import how, matters, percent, value
+from npusim.reports.what_if import GROUPS, advice, felt, how, per_mm2, percent, value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,12 +121,14 @@ def comparison(found: Comparison) -> str:
     names = short_names([row.name for row in changed[:MOST_LAYERS]], LONGEST_NAME)
     layers = [(name, row.cost) for name, row in zip(names, changed, strict=False)]
     hardware = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.hardware]
+    made = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.provenance]
     return _block(
         "Comparison",
         _table((), legend, left=(0, 1, 2)),
         *(_text(note) for note in found.notes),
         _changes(found, [(row.quantity.label, row) for row in headline]),
         _section("Hardware", _table(("", *found.letters), hardware) if hardware else _text("the same")),
+        *([_section("Made", _table(("", *found.letters), made))] if made else []),
         _section(
             "Where the cycles went" if found.same_clock else "Where the time went", _changes(found, losses)
         ),
@@ -145,12 +147,15 @@ def what_if(found: WhatIf) -> str:
             value(each.before),
             value(each.after),
             *map(percent, (each.latency_percent, each.energy_percent, each.area_percent)),
+            per_mm2(each),
         )
-        for each in found.variants
-        if not each.reason and matters(each)
+        for chosen in GROUPS
+        for group in felt(found, chosen)
+        for each in group.ran
     ]
-    head = ("parameter", "now", "then", "latency", "energy", "area")
-    return _block(f"{found.model} on {found.hardware.name}: what if", _table(head, rows), _text(how(found)))
+    head = ("parameter", "now", "then", "latency", "energy", "area", "% per mm2")
+    title = f"{found.model} on {found.hardware.name}: what if"
+    return _block(title, _text(advice(found)), _table(head, rows), _text(how(found)))
 
 
 def study(found: Study) -> str:

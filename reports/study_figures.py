@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import combinations
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from npusim.explore.sensitivity import ranked
 from npusim.files import Writer
+from npusim.provenance import of_study
 from npusim.reports import quantities as show
 from npusim.reports import study_columns
-from npusim.reports.figures import FAINT, GRID, INK, WIDTH_INCHES, styled
+from npusim.reports.figures import FAINT, GRID, INK, WIDTH_INCHES, metadata, styled
 from npusim.reports.study_columns import Parameter, Value, level
 from npusim.reports.study_effects import words_of_share
 
@@ -126,20 +127,21 @@ def writers(study: Study) -> dict[str, Writer]:
     if len(study.feasible) < 2 or len(study.objectives) < 2 or not study_columns.parameters(study):
         return {}
     found: dict[str, Writer] = {}
+    made = of_study(study)
     for name, draw in FIGURES.items():
         if draw is sensitivity and not study.sensitivities:
             continue
         drawn = cache(partial(draw, study))
-        found[f"{name}.svg"] = partial(_save, drawn, "svg")
-        found[f"{name}.png"] = partial(_save, drawn, "png")
+        found[f"{name}.svg"] = partial(_save, drawn, "svg", made)
+        found[f"{name}.png"] = partial(_save, drawn, "png", made)
     return found
 
 
-def _save(drawn: Callable[[], Figure], kind: str, file: BinaryIO) -> None:
+def _save(drawn: Callable[[], Figure], kind: str, made: Mapping[str, Any], file: BinaryIO) -> None:
     """Draw and lay out a figure once for both of its files."""
     with styled():
         figure = drawn()
-        figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
+        figure.savefig(file, format=kind, metadata=metadata(kind, made))
         figure.set_layout_engine("none")
 
 

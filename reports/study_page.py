@@ -11,6 +11,7 @@ import numpy as np
 from npusim.explore import pareto
 from npusim.explore.metrics import COMBINE
 from npusim.explore.progress import progress
+from npusim.provenance import of_study
 from npusim.reports import quantities as show
 from npusim.reports import study_columns, study_data
 from npusim.reports.page import page
@@ -91,6 +92,7 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         front=_front(study, parameters, values),
         effects=effects(study, parameters, objectives),
         basis=basis(study),
+        made=of_study(study),
         everywhere=_everywhere(study, parameters),
         space=[(axis.path, _listed(axis.values)) for axis in study.parameters],
         progress=steps,

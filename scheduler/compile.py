@@ -24,6 +24,7 @@ from npusim.scheduler.network import Network, prepare
 from npusim.scheduler.policies import estimated
 from npusim.scheduler.residency import Residents, fit
 from npusim.scheduler.slots import SlotBuilder
+from npusim.scheduler.states import updated, updates
 from npusim.scheduler.storage import HostStep
 from npusim.scheduler.synchronise import synchronise
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Timeline, arrange
@@ -107,6 +108,7 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
             if each.instructions
         ),
         constants_address=layout.constants_address,
+        states=tuple(layout.placement(tensor) for tensor in updated(graph, uses)),
     )
     return Schedule(program, choices, residents, placed.chains, placed.weaves)
 
@@ -170,6 +172,7 @@ def _host_calls(
                 tuple(outputs),
                 each.workload(call),
                 item.body.reason,
+                updates(graph, node, each),
             )
     return found
 

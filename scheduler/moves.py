@@ -241,7 +241,7 @@ def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Har
     fetch = WORD_BYTES / hardware.dram_bytes_per_cycle + hardware.front_end.decode_cycles
     traffic = sum([_dram_cycles(region, hardware) for region, _ in cost.dram])
     if cost.dram and not cost.dram[0][1]:
-        traffic += hardware.cycles_of_ns(hardware.dram.latency_ns) + (cost.beats.drain if cost.beats else 0)
+        traffic += hardware.dram_latency_cycles + (cost.beats.drain if cost.beats else 0)
     elif cost.beats:
         traffic += cost.beats.fill
     return fetch + max(cost.cycles, cost.setup_cycles + traffic)
@@ -251,8 +251,7 @@ def _dram_cycles(region: Region, hardware: Hardware) -> float:
     """Cycles at the DRAM port: whole bursts, and rows missed."""
     dram = hardware.dram
     bursts, rows = _visits(region, dram.burst_bytes), _visits(region, dram.row_bytes)
-    burst_cycles = dram.burst_bytes / hardware.dram_bytes_per_cycle
-    return bursts * burst_cycles + rows * hardware.cycles_of_ns(dram.row_miss_ns)
+    return bursts * hardware.dram_burst_cycles + rows * hardware.cycles_of_ns(dram.row_miss_ns)
 
 
 def _visits(region: Region, unit_bytes: int) -> float:

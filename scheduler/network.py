@@ -15,6 +15,7 @@ from npusim.kernels.graph import Graph
 from npusim.kernels.operator import Alias, Call, Operator
 from npusim.kernels.work import Constants, Move, Work
 from npusim.scheduler.moves import pieces
+from npusim.scheduler.states import check_states
 from npusim.scheduler.storage import Aliases, HostStep, Item, join_aliases
 from npusim.scheduler.tiling import Depth, Residency, TileCosts, TileSearch
 
@@ -58,6 +59,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     """
     graph = simplify(_well_formed(graph))
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
+    check_states(graph, uses)
     aliases, free = join_aliases(graph, _aliases(uses))
     items = tuple(
         Item(node, body)

@@ -24,6 +24,11 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 
 PRICE = 1 / 4
 """Share that counts of the transfers or computation of a tile that another layer may hide."""
 
+SHARED = 1 / 6
+"""Share that counts of what is hidden in the layer itself: computation while its transfers pass, or transfers in the
+time of its computation. They may not be hidden in the network: DMA or units could work for other layers meanwhile.
+"""
+
 _TAPERS = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 """Parts of all channels that a smaller last tile may have."""
 
@@ -298,7 +303,8 @@ class TileSearch:
         if transfer + overhead >= limit:
             return transfer + overhead
         compute = self.computing_cycles(cut)
-        return max(compute, transfer) + self._exposed(cut, compute, transfer, tiles) + overhead
+        hidden = min(compute, transfer) * SHARED
+        return max(compute, transfer) + hidden + self._exposed(cut, compute, transfer, tiles) + overhead
 
     def computing_cycles(self, cut: Cut) -> int:
         """The machine's cost of all tiles."""
@@ -339,15 +345,33 @@ class TileSearch:
         Most of it does hide behind the layers before and after, where there are any: a quarter is the price.
         """
         if compute >= transfer:
-            return transfer / tiles * (1 if self._end.first else PRICE)
+            return self._first_cycles(cut) if self._end.first else transfer / tiles * PRICE
         if not self._end.last:
-            return compute / tiles * PRICE
+            last = compute / tiles * PRICE
+            if self._end.first:
+                part = (compute / transfer) ** 8
+                last = part * self._first_cycles(cut) + (1 - part) * last
+            return last
         arrived = finished = 0.0
         for tile in cut.tiles(self.work):
             cycles = self.tile_cycles(tile.rows, tile.channels)
             arrived += transfer * cycles / compute
             finished = max(arrived, finished) + cycles
         return finished - transfer
+
+    def _first_cycles(self, cut: Cut) -> float:
+        """The time of the transfers that the first tile needs."""
+        traffic, loads = 0.0, 0
+        if self._constant_traffic:
+            whole = cut.keep_constants and not cut.channels_outside
+            step = self.work.channels if whole else min(cut.channel_step, self.work.channels)
+            traffic, loads = traffic + self._constant_traffic * step / self.work.channels, 1
+        for position, resident in enumerate(self.residency.inputs):
+            if not resident or self.residency.loaded[position]:
+                rows = min(cut.row_step, self.work.rows)
+                traffic += band_bytes(self.work, position, 0, rows)
+                loads += 1
+        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
 
     def _stored(self, channels: int, step: int) -> float:
         """DRAM bytes of storing some channels of all pixels: whole bursts, shared only by pixels side by side.

@@ -36,7 +36,7 @@ class Transfers:
         """The time in which bytes, and packed weights as they unpack, pass the port to the scratchpad."""
         return size_bytes / self._port_bytes + (weights / self._decoded_bytes if weights else 0)
 
-    def load_cycles(self, size_bytes: int, packed_bytes: int = 0, weights: int = 0) -> float:
+    def load_cycles(self, size_bytes: float, packed_bytes: int = 0, weights: int = 0) -> float:
         """The time that a load keeps its channel: `packed_bytes` of its bytes unpack to so many weights."""
         passing = self.port_cycles(size_bytes - packed_bytes, weights)
         return self.gap_cycles + max(self.dram_cycles(size_bytes), passing)

@@ -16,7 +16,7 @@ from math import inf
 from npusim.kernels.work import Tile, Work
 from npusim.scheduler.chains import Chain
 from npusim.scheduler.residency import Residents
-from npusim.scheduler.tiling import Cut, TileSearch
+from npusim.scheduler.tiling import PRICE, SHARED, Cut, TileSearch
 
 _PRICE = 1 / 8
 """Share that counts of the time of the constants, which all come before the first tile: works before hide most."""
@@ -87,10 +87,10 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
             tiles = _tiles(residents, first, works, -(-works[0].rows // parts))
             known[parts] = Woven(Weave(first, tiles), (residents.search(first), residents.search(first + 1)))
         woven = known[parts]
-        if woven.size_bytes > room:
+        if woven.size_bytes > room or woven.follows < 2:
             continue
         # Where transfers are awaited by the estimate, they may well have come while layers before computed.
-        gain = inf if chosen else min(alone - woven.cycles, computing - woven.computing_cycles)
+        gain = inf if chosen else alone - woven.cycles + min(computing - woven.computing_cycles, 0)
         if gain > best[0]:
             best = gain, woven.weave
     return best
@@ -189,10 +189,12 @@ class Woven:
     """A weave, what it needs and what it costs by estimate.
 
     size_bytes: scratchpad bytes of the buffers of both works.
+    follows:    tiles of the second work; a single one has nothing to run beside.
     """
 
     def __init__(self, weave: Weave, searches: tuple[TileSearch, TileSearch]) -> None:
         self.weave = weave
+        self.follows = len(_stage(weave, 1))
         self._searches = searches
         self._cuts = [_cut(_stage(weave, stage)) for stage in (0, 1)]
         self.size_bytes = sum(
@@ -218,4 +220,7 @@ class Woven:
         tiles = sum(len(_stage(self.weave, stage)) for stage in (0, 1))
         overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
         exposed = sum(search.constant_cycles for search in searches) * _PRICE
+        if transfer > self.computing_cycles:
+            # No tile can follow its own part of the constants, as it may where works are cut by channels.
+            exposed = max(exposed, self.computing_cycles * PRICE) + self.computing_cycles * SHARED
         return max(self.computing_cycles, transfer) + exposed + overhead

@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "npusim.performance",
         "npusim.comparison",
         "npusim.run_table",
+        "npusim.provenance",
         "npusim.conditions",
         "npusim.variants",
         "npusim.explore",

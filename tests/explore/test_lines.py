@@ -180,6 +180,8 @@ def test_an_edited_description_is_not_believed(study: Path) -> None:
         (("models",), [], "models: there are none"),
         (("models",), [{"name": 1, "digest": "", "weight": 1}], "models: not text"),
         (("models",), [{"name": "a", "digest": "", "weight": -1}], "a weight is not above 0"),
+        (("sampler",), {"seed": 0}, "sampler: no table with a kind"),
+        (("sampler",), {"kind": "none"}, "sampler: not what chooses points"),
         (("npusim_version",), 3, "npusim_version: not text"),
         (("format",), True, "is not the description of a study that this npusim knows"),
     ],

@@ -21,7 +21,15 @@ def run() -> RunResult:
 def test_every_number_of_the_json(run: RunResult) -> None:
     plain: dict[str, Any] = run.to_dict()
     layers = plain.pop("layers")
-    words = ("schema_version", "npusim_version", "model", "lower_bound_limit", "bound_by", "wall_s")
+    words = (
+        "schema_version",
+        "npusim_version",
+        "model",
+        "lower_bound_limit",
+        "bound_by",
+        "provenance",
+        "wall_s",
+    )
     numbers = {
         key: value
         for key, value in flat(plain).items()

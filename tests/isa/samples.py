@@ -95,6 +95,7 @@ def program_of(instructions: Sequence[Instruction], **fields: Any) -> Program:
         "host_calls": CALLS,
         "buffers": (Buffer("weights; =", 0, 64, 0, len(instructions) - 1),) if instructions else (),
         "constants_address": 1024,
+        "states": (Placement("state", tensor("int8", 4), 1028),),
     }
     return Program(**defaults | fields)
 

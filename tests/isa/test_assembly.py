@@ -164,6 +164,9 @@ description = "a \"tiny\" one;   ä"
 ; 1 buffers
 .buffer name="weights; =" address=0 size_bytes=64 first_instruction=0 last_instruction=4  ; 0
 
+; 1 states
+.state name="state" type={"dtype": "int8", "shape": [4], "quantization": {"scales": [0.5], "zero_points": [-3]}} address=1028  ; 0
+
 ; 5 instructions
 .for 0  ; conv_2d "first"
   dma.copy source_space=dram source=512 size=16  ; 0 dma0 1
@@ -267,7 +270,7 @@ def test_a_program_written_by_hand() -> None:
         (
             "\n.x\n",
             'line 2: ".x" is not a directive, known are .program, .hardware, .for, .constants, .input, .output, '
-            ".layer, .host_call, .buffer, .end",
+            ".layer, .host_call, .buffer, .state, .end",
         ),
         (HEAD + "dma.cpy size=4\n", 'line 4: "dma.cpy" is not an instruction, did you mean dma.copy?'),
         (HEAD + "\n\ndma.copy size=0\n", "line 6: dma.copy: size is 0; it may be 1 or more"),

@@ -138,8 +138,8 @@ def test_metadata_is_canonical_and_leaves_defaults_out() -> None:
         "workload": {"kind": "elementwise", "elements": 3},
     }
     assert [call.get("reason") for call in plain["host_calls"]] == [None, "the NPU has no concatenate"]
-    bare = replace(PROGRAM, buffers=(), constants_address=0)
-    assert {"buffers", "constants_address"}.isdisjoint(
+    bare = replace(PROGRAM, buffers=(), constants_address=0, states=())
+    assert {"buffers", "constants_address", "states"}.isdisjoint(
         json.loads(unpacked(container.dumps(bare))["metadata"])
     )
 

@@ -41,6 +41,18 @@ KEYS = {
     "instructions": None,
     "performance_info": {"execTime", "powerUsage"},
     "layers": None,
+    "provenance": {
+        "npusim",
+        "python",
+        "numpy",
+        "simpy",
+        "command",
+        "effort",
+        "seed",
+        "inputs",
+        "model_sha256",
+        "hardware_sha256",
+    },
     "wall_s": {"load", "compile", "simulate"},
 }
 LAYER_KEYS = {

@@ -31,7 +31,8 @@ POINTS = (
 
 
 def numbers(result: npusim.RunResult) -> dict[str, Any]:
-    return {key: value for key, value in result.to_dict().items() if key != "wall_s"}
+    apart = ("wall_s", "provenance")
+    return {key: value for key, value in result.to_dict().items() if key not in apart}
 
 
 def forget() -> None:

@@ -73,6 +73,14 @@ def test_short_runs_take_a_beat_each() -> None:
     assert rows(result) == [Row("dma0", 43, 43, 43, 89 + 100)]
 
 
+def test_a_burst_that_repeats_has_as_many_beats() -> None:
+    repeated = Copy(source_space=Space.DRAM, count2=19, size=32, source_stride2=0, target_stride2=32)
+    result = run([repeated], bench())
+    # One burst, there at 59 + 10 + 4 + 20 - 4 = 89; then 20 runs of two beats.
+    assert traffic(result)[1:] == [("dma0", 59, 73, 32)]
+    assert rows(result) == [Row("dma0", 43, 43, 43, 89 + 40)]
+
+
 PLANES = {"count2": 63, "size": 1}
 """64 pixels; of three planes that are 1024 bytes apart, or side by side."""
 

@@ -125,8 +125,8 @@ def test_a_layer_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_machine_that_differs_is_told_from_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     real = verification.simulate
 
-    def wrong(program: Any, inputs: Any) -> Any:
-        result = real(program, inputs)
+    def wrong(program: Any, inputs: Any, **options: Any) -> Any:
+        result = real(program, inputs, **options)
         outputs: list[Any] = [each.copy() for each in result.outputs]
         outputs[-1].reshape(-1)[0] ^= 1  # of the compiled model, and where all tensors are outputs
         return replace(result, outputs=outputs)

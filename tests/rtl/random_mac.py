@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware import Hardware, MacArray
 from npusim.isa.mac import CODES, Convolve, Depthwise
+from npusim.isa.mac_timing import array_shape
 
 from .mac_referee import Shape
 from .unit_bench import SCRATCHPAD_BYTES
@@ -44,6 +45,17 @@ def draw_hardware(rng: np.random.Generator, shape: Shape) -> Hardware:
         output_lanes=up_to(shape.lanes),
     )
     return Hardware(name="rtl", mac_array=array)
+
+
+def _corner(rng: np.random.Generator, hardware: Hardware) -> dict[str, int]:
+    """Half of the time the whole array, else any corner that it has."""
+    shape = array_shape(hardware.mac_array)
+    sizes = {"row": shape.rows, "column": shape.columns, "accumulator": shape.half_accumulators}
+    whole = rng.random() < 0.5
+    return {
+        f"{name}_halvings": 0 if whole else int(rng.integers(0, size.bit_length()))
+        for name, size in sizes.items()
+    }
 
 
 class _Allocator:
@@ -169,12 +181,13 @@ def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
     }
     if memory.next > SCRATCHPAD_BYTES:
         return None
+    hardware = draw_hardware(rng, shape)
+    fields |= _corner(rng, hardware)
     instruction: Convolve | Depthwise
     if kind == "depthwise":
         instruction = Depthwise(**fields)
     else:
         instruction = Convolve(**fields, output_stationary=int(kind == "output_stationary"))
-    hardware = draw_hardware(rng, shape)
     faults = instruction.faults() + instruction.misfits(hardware)
     if faults:
         raise AssertionError(f"the generator drew an illegal instruction: {faults}")

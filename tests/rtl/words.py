@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from npusim.isa.instruction import FieldSpec, Instruction
+from npusim.isa.mac import HALVINGS_BITS
 from npusim.isa.table import INSTRUCTIONS
 from npusim.isa.vector import FUNCTIONS
 
@@ -43,7 +44,10 @@ def package() -> str:
     rows = {row.mnemonic: row for row in INSTRUCTIONS}
     convolve, depthwise = rows["mac.convolve"], rows["mac.depthwise"]
     window = [spec for spec in convolve.specs if spec in depthwise.specs]
-    rest = [spec for spec in convolve.specs if spec not in depthwise.specs]
+    rest = {
+        row.mnemonic.removeprefix("mac."): [spec for spec in row.specs if spec not in window]
+        for row in (convolve, depthwise)
+    }
     parts = [
         "// Generated from the instruction rows; see words.py.",
         "`timescale 1ns / 1ps",
@@ -55,7 +59,12 @@ def package() -> str:
         f"  localparam logic [7:0] BARRIER_OPCODE = {rows['ctl.barrier'].opcode};",
         f"  localparam int COPY_OFFSET = {rows['dma.copy'].specs[0].offset};",
         *_vector_rows(rows),
-        *(f"  localparam int CONVOLVE_{spec.name.upper()}_OFFSET = {spec.offset};" for spec in rest),
+        f"  localparam int HALVINGS_BITS = {HALVINGS_BITS};",
+        *(
+            f"  localparam int {name.upper()}_{spec.name.upper()}_OFFSET = {spec.offset};"
+            for name, specs in rest.items()
+            for spec in specs
+        ),
         _struct("window_t", window),
         _struct("copy_t", rows["dma.copy"].specs),
         "endpackage",

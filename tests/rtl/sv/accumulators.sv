@@ -12,6 +12,7 @@ module accumulators
     input  logic                     clk,
     input  logic                     reset,
     input  logic                     output_stationary,
+    input  corner_t                  corner,
     input  store_t                   store,         // of the vector that enters the array now
     input  sum_t [COLUMNS-1:0]       sums,
     input  logic [COLUMNS-1:0]       result_valid,
@@ -26,16 +27,23 @@ module accumulators
   sum_t memory[2][COLUMNS][DEPTH];
   store_t [COLUMNS:0] column_store;
 
-  // The address follows its vector: R - 1 cycles to the last row, one more per column.
-  delay #(
-      .WIDTH($bits(store_t)),
-      .DEPTH(ROWS - 1)
-  ) to_last_row (
-      .clk,
-      .reset,
-      .in (store),
-      .out(column_store[0])
-  );
+  // The address follows its vector: R - 1 cycles to the last row in use, one more per column.
+  // Nothing leaves the corner.
+  store_t [ROWS-1:0] row_store;
+  store_t [COLUMNS:0] passed;
+  assign row_store[0] = store;
+  for (genvar r = 1; r < ROWS; r++) begin : g_row
+    delay #(
+        .WIDTH($bits(store_t)),
+        .DEPTH(1)
+    ) to_next_row (
+        .clk,
+        .reset,
+        .in (count_t'(r) < corner.rows ? row_store[r-1] : '0),
+        .out(row_store[r])
+    );
+  end
+  assign column_store[0] = row_store[corner.rows-1];
 
   for (genvar c = 0; c < COLUMNS; c++) begin : g_column
     delay #(
@@ -45,8 +53,9 @@ module accumulators
         .clk,
         .reset,
         .in (column_store[c]),
-        .out(column_store[c+1])
+        .out(passed[c+1])
     );
+    assign column_store[c+1] = count_t'(c) + 1 < corner.columns ? passed[c+1] : '0;
     always_ff @(posedge clk) begin
       if (output_stationary) begin
         if (result_valid[c] && int'(result_row[c]) < DEPTH) begin

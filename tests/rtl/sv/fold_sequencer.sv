@@ -3,16 +3,13 @@
 
 module fold_sequencer
   import npu_types::*;
-#(
-    parameter int ROWS = 4,
-    parameter int COLUMNS = 4
-) (
+(
     input  logic   clk,
     input  logic   reset,
     input  logic   start,
     input  logic   advance,
     input  logic   output_stationary,
-    input  count_t half_accumulators,
+    input  corner_t corner,
     input  count_t all_pixels,
     input  count_t all_channels,
     input  count_t all_inner,
@@ -24,7 +21,7 @@ module fold_sequencer
   count_t held_pixels_left, held_channel, held_inner;
 
   // Output stationary, the rows of the array are the pixels.
-  assign block = output_stationary && half_accumulators > ROWS ? ROWS : half_accumulators;
+  assign block = output_stationary && corner.half_accumulators > corner.rows ? corner.rows : corner.half_accumulators;
 
   // The first fold is there with the instruction.
   assign present = start || pending;
@@ -35,7 +32,7 @@ module fold_sequencer
   always_comb begin
     fold.pixels = pixels_left < block ? pixels_left : block;
     fold.channel = channel;
-    fold.columns = all_channels - channel < COLUMNS ? all_channels - channel : COLUMNS;
+    fold.columns = all_channels - channel < corner.columns ? all_channels - channel : corner.columns;
     fold.inner = inner;
     fold.opens_group = inner == 0;
     fold.opens_block = inner == 0 && channel == 0;
@@ -43,10 +40,10 @@ module fold_sequencer
       fold.rows = fold.pixels;
       fold.closes_group = 1;
     end else begin
-      fold.rows = all_inner - inner < ROWS ? all_inner - inner : ROWS;
-      fold.closes_group = all_inner - inner <= ROWS;
+      fold.rows = all_inner - inner < corner.rows ? all_inner - inner : corner.rows;
+      fold.closes_group = all_inner - inner <= corner.rows;
     end
-    fold.closes_all = fold.closes_group && all_channels - channel <= COLUMNS && pixels_left <= block;
+    fold.closes_all = fold.closes_group && all_channels - channel <= corner.columns && pixels_left <= block;
   end
 
   always_ff @(posedge clk) begin
@@ -56,10 +53,10 @@ module fold_sequencer
       held_pixels_left <= pixels_left;
       held_channel <= channel;
       held_inner <= inner;
-      if (advance && !fold.closes_group) held_inner <= inner + ROWS;
+      if (advance && !fold.closes_group) held_inner <= inner + corner.rows;
       else if (advance) begin
         held_inner <= 0;
-        if (all_channels - channel > COLUMNS) held_channel <= channel + COLUMNS;
+        if (all_channels - channel > corner.columns) held_channel <= channel + corner.columns;
         else begin
           held_channel <= 0;
           held_pixels_left <= pixels_left - block;

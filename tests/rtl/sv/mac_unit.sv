@@ -42,6 +42,24 @@ module mac_unit
   window_t i, incoming;
   logic depthwise, output_stationary, incoming_depthwise, next_output_stationary;
   count_t all_inner, incoming_inner;
+  corner_t corner, incoming_corner;
+  // Where the corner of an instruction stands depends on its opcode.
+  function automatic corner_t corner_of(logic [575:0] from);
+    logic [HALVINGS_BITS-1:0] rows, columns, half_accumulators;
+    logic by_channel;
+    by_channel = from[7:0] == DEPTHWISE_OPCODE;
+    rows = by_channel ? from[DEPTHWISE_ROW_HALVINGS_OFFSET+:HALVINGS_BITS]
+                      : from[CONVOLVE_ROW_HALVINGS_OFFSET+:HALVINGS_BITS];
+    columns = by_channel ? from[DEPTHWISE_COLUMN_HALVINGS_OFFSET+:HALVINGS_BITS]
+                         : from[CONVOLVE_COLUMN_HALVINGS_OFFSET+:HALVINGS_BITS];
+    half_accumulators = by_channel ? from[DEPTHWISE_ACCUMULATOR_HALVINGS_OFFSET+:HALVINGS_BITS]
+                                   : from[CONVOLVE_ACCUMULATOR_HALVINGS_OFFSET+:HALVINGS_BITS];
+    return '{
+        rows: count_t'(ROWS) >> rows,
+        columns: count_t'(COLUMNS) >> columns,
+        half_accumulators: straps.half_accumulators >> half_accumulators
+    };
+  endfunction
   always_ff @(posedge clk) if (start) held <= word;
   function automatic count_t inner_values(window_t w, logic by_channel);
     return 32'(w.kernel_height) * 32'(w.kernel_width) * (by_channel ? 1 : 32'(w.ifm_depth));
@@ -51,6 +69,8 @@ module mac_unit
     depthwise = held[7:0] == DEPTHWISE_OPCODE;
     output_stationary = !depthwise && held[CONVOLVE_OUTPUT_STATIONARY_OFFSET];
     all_inner = inner_values(i, depthwise);
+    corner = corner_of(held);
+    incoming_corner = start ? corner_of(word) : corner;
     incoming = start ? window_t'(word[WINDOW_OFFSET+:$bits(window_t)]) : i;
     incoming_depthwise = start ? word[7:0] == DEPTHWISE_OPCODE : depthwise;
     next_output_stationary = start ? !incoming_depthwise && word[CONVOLVE_OUTPUT_STATIONARY_OFFSET]
@@ -76,9 +96,9 @@ module mac_unit
         (owners[which] == 1 && output_working && output_half == which && cycles_left <= ahead);
   endfunction
 
-  // The fold starts in the next cycle, its first sum arrives ROWS - 1 cycles after its first vector.
+  // The fold starts in the next cycle, its first sum arrives R - 1 cycles after its first vector.
   assign half_empty = next_output_stationary || !next_fold.opens_group ||
-      empties_within(fill_half, count_t'(ROWS) + 1);
+      empties_within(fill_half, incoming_corner.rows + 1);
   assign weights_ready = next_output_stationary || loaded || load_finishing;
   assign feeder_ready = straps.shadow ? !feed_active || feed_finishing : fold_left || (!feed_active && !draining);
   assign fold_start = present && weights_ready && feeder_ready && half_empty;
@@ -114,7 +134,7 @@ module mac_unit
         fill_half  <= !fill_half;
         group_half <= fill_half;
       end
-      if (output_stationary && feed_finishing) bus_busy <= ROWS - 1;
+      if (output_stationary && feed_finishing) bus_busy <= corner.rows - 1;
       else if (bus_busy != 0) bus_busy <= bus_busy - 1;
     end
   end
@@ -129,16 +149,13 @@ module mac_unit
   end
   assign array_active = busy && !array_done && !waits_for_half;
 
-  fold_sequencer #(
-      .ROWS(ROWS),
-      .COLUMNS(COLUMNS)
-  ) sequencer (
+  fold_sequencer sequencer (
       .clk,
       .reset,
       .start,
       .advance          (fold_start),
       .output_stationary(next_output_stationary),
-      .half_accumulators(straps.half_accumulators),
+      .corner           (incoming_corner),
       .all_pixels       (32'(incoming.ofm_height) * 32'(incoming.ofm_width)),
       .all_channels     (32'(incoming.ofm_depth)),
       .all_inner        (incoming_inner),
@@ -150,7 +167,6 @@ module mac_unit
   logic [15:0] weight_row;
   operand_t [COLUMNS-1:0] weights;
   weight_loader #(
-      .ROWS(ROWS),
       .COLUMNS(COLUMNS),
       .PORT(WEIGHT_PORT)
   ) loader (
@@ -160,6 +176,7 @@ module mac_unit
       .output_stationary,
       .depthwise,
       .fold       (output_stationary ? fold : next_fold),
+      .rows       (corner.rows),
       .all_channels(32'(i.ofm_depth)),
       .all_inner,
       .port       (straps.weight_port),
@@ -191,6 +208,7 @@ module mac_unit
       .depthwise,
       .i,
       .next_fold,
+      .corner,
       .all_inner,
       .port     (straps.ifm_port),
       .take     (vector_taken),
@@ -239,6 +257,7 @@ module mac_unit
       .shadow(straps.shadow),
       .output_stationary,
       .depthwise,
+      .corner,
       .wave,
       .operands,
       .weight_valid(load_complete && row_taken),
@@ -265,6 +284,7 @@ module mac_unit
       .clk,
       .reset,
       .output_stationary,
+      .corner,
       .store,
       .sums,
       .result_valid,

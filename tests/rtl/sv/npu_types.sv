@@ -20,6 +20,13 @@ package npu_types;
     count_t lanes;              // outputs per cycle
   } straps_t;
 
+  // The corner of the array that an instruction uses.
+  typedef struct packed {
+    count_t rows;
+    count_t columns;
+    count_t half_accumulators;
+  } corner_t;
+
   // Of the vector unit; `_cycles` is how long a lane holds the operands of one step of a function.
   typedef struct packed {
     count_t lanes;

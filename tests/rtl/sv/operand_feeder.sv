@@ -24,6 +24,7 @@ module operand_feeder
     input  logic                                depthwise,
     input  window_t                             i,
     input  fold_t                               next_fold,          // valid with `start`
+    input  corner_t                             corner,
     input  count_t                              all_inner,
     input  count_t                              port,
     input  logic                                take,               // a complete vector is taken this cycle
@@ -93,7 +94,9 @@ module operand_feeder
     for (int r = 0; r < ROWS; r++) begin
       row_inner[r] = inner;
       row_place[r] = place;
-      if (!output_stationary) inner = next_inner(inner, i, depthwise);
+      if (!output_stationary) begin
+        if (count_t'(r) < corner.rows) inner = next_inner(inner, i, depthwise);
+      end
       else if (count_t'(r) < fold.rows) place = next_pixel(place, i);
     end
     after_inner = output_stationary ? next_inner(first_inner, i, 0) : inner;
@@ -101,7 +104,7 @@ module operand_feeder
     for (int c = 0; c < COLUMNS; c++) begin
       // Output channel c reads channel floor(c * ifm_depth / ofm_depth).
       column_channel[c] = channel;
-      remainder = remainder + 32'(i.ifm_depth);
+      if (count_t'(c) < corner.columns) remainder = remainder + 32'(i.ifm_depth);
       if (remainder >= 32'(i.ofm_depth)) begin
         remainder = remainder - 32'(i.ofm_depth);
         channel = channel + 1;

@@ -1,7 +1,8 @@
 // R x C processing elements. What enters in cycle t reaches element (r, c) in cycle t + r + c.
 //
 // Operands enter on the left and move right, weights enter at the top and move down, sums move down. The last
-// row adds straight into the accumulators: their registers are the last of the column.
+// row in use adds straight into the accumulators: their registers are the last of the column. It drives the bus of the
+// column, over which output-stationary sums leave too.
 `timescale 1ns / 1ps
 
 module systolic_array
@@ -15,17 +16,18 @@ module systolic_array
     input  logic                              shadow,
     input  logic                              output_stationary,
     input  logic                              depthwise,
+    input  corner_t                           corner,
     input  wave_t                             wave,         // flags of the vector that enters
     input  operand_t [   ROWS-1:0][COLUMNS-1:0] operands,     // only depthwise uses more than column 0
     input  logic                              weight_valid,
     input  logic     [       15:0]            weight_row,
     input  operand_t [COLUMNS-1:0]            weights,
-    output sum_t     [COLUMNS-1:0]            sums,         // weight stationary: below the last row
+    output sum_t     [COLUMNS-1:0]            sums,         // weight stationary: below the last row in use
     output logic     [COLUMNS-1:0]            result_valid, // output stationary: a finished sum of any row
     output logic     [COLUMNS-1:0]            result_half,
     output logic     [COLUMNS-1:0][15:0]      result_row,
     output sum_t     [COLUMNS-1:0]            result,
-    output logic                              fold_left,    // the last vector of a fold is in the last corner
+    output logic                              fold_left,    // the last vector of a fold is in the last corner in use
     output logic                              group_left,
     output logic                              all_left
 );
@@ -35,10 +37,10 @@ module systolic_array
   sum_t [ROWS:0][COLUMNS-1:0] sum_in;
 
   assign sum_in[0]  = '0;
-  assign fold_left  = waves[ROWS-1][COLUMNS-1].closes_fold;
-  assign group_left = waves[ROWS-1][COLUMNS-1].closes_group;
-  assign all_left   = waves[ROWS-1][COLUMNS-1].closes_all;
-  assign sums       = sum_out[ROWS-1];
+  assign fold_left  = waves[corner.rows-1][corner.columns-1].closes_fold;
+  assign group_left = waves[corner.rows-1][corner.columns-1].closes_group;
+  assign all_left   = waves[corner.rows-1][corner.columns-1].closes_all;
+  assign sums       = sum_out[corner.rows-1];
 
   for (genvar c = 0; c < COLUMNS; c++) begin : g_top
     weight_t entering;
@@ -57,7 +59,7 @@ module systolic_array
   for (genvar r = 0; r < ROWS; r++) begin : g_row
     wave_t entering;
     always_comb begin
-      entering = wave;
+      entering = count_t'(r) < corner.rows ? wave : '0;
       entering.operand = operands[r][0];
     end
     delay #(
@@ -72,6 +74,9 @@ module systolic_array
 
     for (genvar c = 0; c < COLUMNS; c++) begin : g_column
       operand_t own;
+      wave_t passed;
+      // Nothing leaves the corner: the next instruction may use a larger one.
+      assign waves[r][c+1] = count_t'(c) + 1 < corner.columns ? passed : '0;
       delay #(
           .WIDTH($bits(operand_t)),
           .DEPTH(r + c)
@@ -90,7 +95,7 @@ module systolic_array
           .output_stationary,
           .depthwise,
           .wave_in    (waves[r][c]),
-          .wave_out   (waves[r][c+1]),
+          .wave_out   (passed),
           .own_operand(own),
           .weight_in  (falling[r][c]),
           .weight_out (falling[r+1][c]),

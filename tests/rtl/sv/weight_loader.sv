@@ -1,13 +1,12 @@
 // Brings rows of weights, one weight per column, through a port of `port` bytes per cycle.
 //
-// Weight stationary: ROWS rows per fold, those behind the dot product empty. Output stationary: one row for every
+// Weight stationary: all rows in use per fold, those behind the dot product empty. Output stationary: one row for every
 // value of the dot product. A row takes a cycle for every `port` weights of the columns in use, and at least one.
 `timescale 1ns / 1ps
 
 module weight_loader
   import npu_types::*;
 #(
-    parameter int ROWS = 4,
     parameter int COLUMNS = 4,
     parameter int PORT = 4
 ) (
@@ -17,6 +16,7 @@ module weight_loader
     input  logic                          output_stationary,
     input  logic                          depthwise,
     input  fold_t                         fold,
+    input  count_t                        rows,         // in use
     input  count_t                        all_channels,
     input  count_t                        all_inner,
     input  count_t                        port,
@@ -37,7 +37,7 @@ module weight_loader
   operand_t [COLUMNS-1:0] collected;
   count_t columns_here, rows_here;
 
-  assign rows_here = output_stationary ? all_inner : ROWS;
+  assign rows_here = output_stationary ? all_inner : rows;
   assign columns_here = !output_stationary && index >= fold.rows ? 0 : fold.columns;
   assign complete = active && column + port >= columns_here;
   assign row = 16'(index);

@@ -1,0 +1,223 @@
+"""State tensors: kept from one inference of a program object to the next, as an interpreter of LiteRT keeps them."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npusim
+from npusim import held_states
+from npusim.api import host_functions
+from npusim.formats import tflite
+from npusim.isa.errors import GraphError, ProgramError
+from npusim.isa.interpreter import interpret
+from npusim.isa.program import Program
+from npusim.isa.tensor import Array
+from npusim.kernels.graph import Graph, Node
+
+from .live import difference, needs_litert
+from .rows import CLOSE, inputs_of
+from .sample import Sample
+from .weighted import lstm
+
+DTYPES = ("int8", "float32")
+
+
+def with_states(seed: int, dtype: str) -> bytes:
+    """A random LSTM layer whose state tensors are outputs of the model, too."""
+    sample = Sample("LSTM", dtype, seed)
+    outputs = lstm(sample)
+    states = tflite.parse(sample.writer.finish(outputs), "lstm").variables
+    return sample.writer.finish([*outputs, *states])
+
+
+def layer(seed: int = 1, dtype: str = "int8") -> tuple[Graph, Program]:
+    graph = tflite.parse(with_states(seed, dtype), "lstm")
+    return graph, npusim.compile(graph)
+
+
+def drawn(program: Program, seed: int) -> list[Array]:
+    return inputs_of([(place.type.dtype, place.type.shape) for place in program.inputs], seed)
+
+
+def same(found: Sequence[Array], expected: Sequence[Array]) -> bool:
+    return len(found) == len(expected) and all(map(np.array_equal, found, expected))
+
+
+class Interpreter:
+    """LiteRT's, which keeps states until they are reset."""
+
+    def __init__(self, data: bytes) -> None:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        self.interpreter: Any = Interpreter(
+            model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+        )
+        self.interpreter.allocate_tensors()
+
+    def invoke(self, inputs: Sequence[Array]) -> list[Array]:
+        for detail, value in zip(self.interpreter.get_input_details(), inputs, strict=True):
+            self.interpreter.set_tensor(detail["index"], value)
+        self.interpreter.invoke()
+        details = self.interpreter.get_output_details()
+        return [self.interpreter.get_tensor(detail["index"]) for detail in details]
+
+
+@needs_litert
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("seed", range(8))
+def test_inferences_go_on_as_in_litert(seed: int, dtype: str) -> None:
+    data = with_states(seed, dtype)
+    program, expected = npusim.compile(tflite.parse(data, "lstm")), Interpreter(data)
+    for step in range(5):
+        if step == 3:
+            expected.interpreter.reset_all_variables()
+            npusim.reset_states(program)
+        inputs = drawn(program, step)
+        result = npusim.simulate(program, inputs)
+        assert (
+            difference(result.outputs, expected.invoke(inputs), CLOSE if dtype == "float32" else 0.0) is None
+        )
+        assert same(list(result.states.values()), result.outputs[1:])
+        assert same(list(npusim.states(program).values()), result.outputs[1:])
+
+
+def test_a_state_that_is_an_output_is_the_updated_one() -> None:
+    _, program = layer()
+    result = npusim.simulate(program, drawn(program, 0))
+    assert [place.name for place in program.states] == ["output_state", "cell_state"]
+    assert any(state.any() for state in result.outputs[1:])
+    last = result.outputs[0]  # of a sequence of one batch the output state is the last step
+    assert result.outputs[1].size * last.shape[0] * last.shape[1] >= last.size
+    assert set(result.outputs[1].ravel().tolist()) <= set(last.ravel().tolist())
+
+
+def test_states_last_as_long_as_their_program_object() -> None:
+    _, program = layer()
+    inputs = drawn(program, 0)
+    beginning = npusim.states(program)
+    first = npusim.simulate(program, inputs)
+    second = npusim.simulate(program, inputs)
+    assert not same(first.outputs, second.outputs)
+    for other in (copy.deepcopy(program), npusim.compile(layer()[0]), replace(program, name="another")):
+        assert same(list(npusim.states(other).values()), list(beginning.values()))
+        assert same(npusim.simulate(other, inputs).outputs, first.outputs)
+        assert same(npusim.simulate(other, inputs).outputs, second.outputs)
+    before = len(held_states._HELD)
+    del other, program, first, second
+    gc.collect()
+    assert len(held_states._HELD) < before
+
+
+def test_a_saved_program_begins_anew(tmp_path: Path) -> None:
+    _, program = layer()
+    inputs = drawn(program, 0)
+    first = npusim.simulate(program, inputs)
+    npusim.save_program(program, tmp_path / "p.npu")
+    loaded = npusim.load_program(tmp_path / "p.npu")
+    assert loaded.states == program.states
+    assert loaded.host_calls == program.host_calls
+    found = npusim.simulate(loaded, inputs)
+    assert same(found.outputs, first.outputs)
+    assert found.cycles == first.cycles
+
+
+def test_states_are_reset_by_name() -> None:
+    _, program = layer()
+    inputs = drawn(program, 0)
+    beginning = npusim.states(program)
+    first = npusim.simulate(program, inputs)
+    npusim.reset_states(program, "cell_state")
+    held = npusim.states(program)
+    assert np.array_equal(held["output_state"], first.states["output_state"])
+    assert np.array_equal(held["cell_state"], beginning["cell_state"])
+    held["output_state"][...] = 1  # a copy
+    assert np.array_equal(npusim.states(program)["output_state"], first.states["output_state"])
+    npusim.reset_states(program)
+    assert same(npusim.simulate(program, inputs).outputs, first.outputs)
+
+
+def test_given_states_leave_the_held_ones_alone() -> None:
+    _, program = layer()
+    inputs = drawn(program, 0)
+    first = npusim.simulate(program, inputs, states={})
+    assert same(npusim.simulate(program, inputs, states={}).outputs, first.outputs)
+    second = npusim.simulate(program, inputs, states=first.states)
+    assert not same(second.outputs, first.outputs)
+    assert same(npusim.simulate(program, inputs).outputs, first.outputs)  # nothing was held yet
+    assert same(npusim.simulate(program, inputs).outputs, second.outputs)
+    values = [first.states[place.name] for place in program.states]
+    assert same(interpret(program, inputs, host_functions(program), values), second.outputs)
+
+
+def test_timing_only_touches_no_state() -> None:
+    _, program = layer()
+    timed = npusim.simulate(program, timing_only=True)
+    first = npusim.simulate(program, drawn(program, 0), states={})
+    assert (timed.states, timed.cycles) == ({}, first.cycles)
+    assert same(npusim.simulate(program, drawn(program, 0)).outputs, first.outputs)
+
+
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        (
+            {"cel_state": 0},
+            'state "cel_state": lstm has no such state, did you mean "cell_state"? it has "output_state", "cell_state"',
+        ),
+        ({"cell_state": np.zeros(3)}, 'state "cell_state": is float64[3], must be int16['),
+    ],
+)
+def test_states_that_do_not_fit(states: dict[str, Any], text: str) -> None:
+    _, program = layer()
+    with pytest.raises(npusim.NpusimError) as fault:
+        npusim.simulate(program, states=states)
+    assert str(fault.value).startswith(text)
+    if "cel_state" in states:
+        with pytest.raises(npusim.NpusimError) as fault:
+            npusim.reset_states(program, "cel_state")
+        assert str(fault.value) == text
+
+
+def test_a_program_without_states_gives_the_same_every_time() -> None:
+    program = npusim.compile(npusim.load("digits_cnn"))
+    assert (npusim.states(program), program.states) == ({}, ())
+    npusim.reset_states(program)
+    results = [npusim.simulate(program) for _ in range(2)]
+    assert same(results[0].outputs, results[1].outputs)
+    with pytest.raises(npusim.NpusimError, match='state "h": digits_cnn has no such state; it has none'):
+        npusim.simulate(program, states={"h": 0})
+
+
+def test_a_state_has_one_reader() -> None:
+    graph, _ = layer()
+    state = graph.variables[0]
+    shape = graph.tensors[state].type
+    other = replace(graph.tensors[state], name="other")
+    second = Node("second", "reshape", (state,), (len(graph.tensors),), {})
+    shared = replace(graph, tensors=(*graph.tensors, other), nodes=(*graph.nodes, second))
+    with pytest.raises(GraphError) as fault:
+        npusim.compile(shared)
+    first = graph.nodes[0].name
+    assert shape == other.type
+    assert str(fault.value) == (
+        f'lstm: state tensor "output_state" is read 2 times, by "{first}", "second"; it may be read once, by the layer '
+        "that updates it"
+    )
+    with pytest.raises(GraphError, match='model input "output_state" is a state too'):
+        npusim.compile(replace(graph, inputs=(*graph.inputs, state)))
+
+
+def test_what_a_program_file_says_of_states_is_checked() -> None:
+    _, program = layer()
+    [call] = program.host_calls
+    wrong = replace(program, host_calls=(replace(call, updates=(0,)),))
+    with pytest.raises(ProgramError, match="updates inputs \\[0\\], may update \\[18, 19\\]"):
+        npusim.simulate(wrong)
