@@ -52,8 +52,9 @@ def _require_space(space: Space) -> None:
 def _require_models(models: Any) -> None:
     _require(isinstance(models, list) and len(models) > 0, "models: there are none")
     for each in models:
-        _require(set(each) == {"name", "digest", "weight"}, "models: not name, digest and weight")
-        _require(isinstance(each["name"], str) and isinstance(each["digest"], str), "models: not text")
+        _require(set(each) - {"file"} == {"name", "digest", "weight"}, "models: not name, digest and weight")
+        texts = (each["name"], each["digest"], each.get("file", ""))
+        _require(all(isinstance(text, str) for text in texts), "models: not text")
         _require(_is_number(each["weight"]) and each["weight"] > 0, "models: a weight is not above 0")
 
 

@@ -65,7 +65,10 @@ def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) ->
 
     return {
         "npusim_version": __version__,
-        "models": [{"name": each.name, "digest": each.digest, "weight": each.weight} for each in workloads],
+        "models": [
+            {"name": each.name, "digest": each.digest, "weight": each.weight, "file": each.file}
+            for each in workloads
+        ],
         "sampler": sampling.model_dump(exclude={"points"}) | proposers(sampling),
         "space": space.to_plain(),
     }
