@@ -13,6 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 # The factors that are worth a try when somebody asks what a change of the parameter would bring (npusim.variants).
 _MORE: Any = {"what_if": [2.0]}
 _MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
+# What an architect does not choose: it comes with the DRAM, the circuits or the host.
+_GIVEN: Any = {"what_if": [2.0], "given": True}
+_GIVEN_TIME: Any = {"what_if": [2.0, 0.5], "given": True}
 
 Positive = Annotated[int, Field(gt=0, json_schema_extra=_MORE)]
 # The least and the most that anybody builds, with room: a thousandth and a thousand times of it. Beyond, times of a
@@ -22,9 +25,11 @@ Clock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_MORE)]
 # Capacities: less of one is cheaper.
 Capacity = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
 # Times: less is faster.
-Cycles = Annotated[int, Field(ge=0, json_schema_extra=_MORE_OR_LESS)]
+Cycles = Annotated[int, Field(ge=0, json_schema_extra=_GIVEN_TIME)]
 PositiveCycles = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
-Time = Annotated[float, Field(ge=0, le=1e6, json_schema_extra=_MORE_OR_LESS)]
+Time = Annotated[float, Field(ge=0, le=1e6, json_schema_extra=_GIVEN_TIME)]
+Given = Annotated[int, Field(gt=0, json_schema_extra=_GIVEN)]
+GivenClock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_GIVEN)]
 
 
 class Section(BaseModel):
@@ -77,11 +82,9 @@ class Dram(Section):
 
     bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
     latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
-    row_bytes: Positive = Field(
-        default=2048, le=65_536, description="bytes of one row buffer, a power of two"
-    )
+    row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
     row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
-    burst_bytes: Positive = Field(
+    burst_bytes: Given = Field(
         default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
     )
     grant_bytes: Positive = Field(
@@ -90,7 +93,7 @@ class Dram(Section):
     outstanding_requests: Positive = Field(
         default=16, le=4096, description="bursts in flight; bounds bandwidth by latency"
     )
-    size_mib: Positive = Field(default=1024, le=65_536, description="capacity")
+    size_mib: Given = Field(default=1024, le=65_536, description="capacity")
 
 
 class Scratchpad(Section):
@@ -160,8 +163,8 @@ class Host(Section):
     """The CPU that runs what the NPU does not, and against which PerformanceInfo is measured."""
 
     core: str = Field(default="cortex-m7", max_length=64, description="a core of the CPU table (isa/cpu.py)")
-    threads: Positive = Field(default=1, le=64, description="threads, one per core")
-    clock_mhz: Clock | None = Field(
+    threads: Given = Field(default=1, le=64, description="threads, one per core")
+    clock_mhz: GivenClock | None = Field(
         default=None, description="clock of the CPU; the table's clock of the core if absent"
     )
     call_overhead_us: Time = Field(

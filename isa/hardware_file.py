@@ -35,6 +35,7 @@ class Parameter:
     """One key of a hardware file, for messages and manuals; `default` is None for a key without one.
 
     what_if: the factors that are worth a try on its value; none for a name or a choice.
+    chosen:  an architect may choose it; else it comes with the DRAM, the circuits or the host.
     """
 
     path: str
@@ -42,6 +43,7 @@ class Parameter:
     default: object
     description: str
     what_if: tuple[float, ...] = ()
+    chosen: bool = True
 
 
 def list_presets() -> tuple[str, ...]:
@@ -240,7 +242,12 @@ def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: st
             kind = field["anyOf"][0] if "anyOf" in field else field
             factors = tuple(field.get("what_if", kind.get("what_if", ())))
             yield Parameter(
-                f"{prefix}{key}", _values(field), field.get("default"), field.get("description", ""), factors
+                f"{prefix}{key}",
+                _values(field),
+                field.get("default"),
+                field.get("description", ""),
+                factors,
+                not field.get("given", kind.get("given", False)),
             )
 
 

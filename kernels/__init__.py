@@ -41,7 +41,7 @@ from npusim.kernels import (
     unidirectional_sequence_lstm,
 )
 from npusim.kernels.graph import Graph, Node
-from npusim.kernels.operator import Call, Operator
+from npusim.kernels.operator import Call, Operator, Shapes
 from npusim.kernels.rewrite import fold_padding
 
 OPERATORS: tuple[Operator, ...] = (
@@ -112,6 +112,21 @@ def call_of(graph: Graph, node: Node) -> Call:
             if tensor is not None and tensor.data is not None
         },
     )
+
+
+def infer(call: Call, op: str) -> Shapes | None:
+    """The shapes of the outputs of an operator, from its attributes and inputs alone.
+
+    None for an operator that npusim does not have, whose outputs alone say their shapes, or whose operands break the
+    rules: when it is compiled, the rule says so.
+    """
+    entry = _BY_NAME.get(op)
+    if entry is None or entry.infer is None:
+        return None
+    try:
+        return entry.infer(call)
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        return None
 
 
 def simplify(graph: Graph) -> Graph:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npusim.isa.tensor import Array
-from npusim.kernels import broadcast, rules
+from npusim.kernels import broadcast, operands, rules
 from npusim.kernels.operands import elementwise
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.rescale import scaled_only_down
@@ -21,6 +21,7 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
 OPERATOR = Operator(
     name="add",
     rules=(*broadcast.RULES, scaled_only_down),
+    infer=operands.broadcast,
     npu_rules=(rules.eight_bit, regular_broadcast),
     reference=_reference,
     workload=elementwise,

@@ -10,7 +10,7 @@ from npusim.isa.tensor import Array
 from npusim.isa.workload import Workload
 from npusim.kernels import rules
 from npusim.kernels.operands import elementwise, input_type, input_value
-from npusim.kernels.operator import Call, Operator
+from npusim.kernels.operator import Call, Operator, Shapes
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -28,15 +28,21 @@ def _axis(call: Call) -> bool:
     return isinstance(axis, int) and 0 <= axis < len(shape) and shape[axis] > 0
 
 
+def _infer(call: Call) -> Shapes:
+    axis, shape = call.attributes["axis"], input_type(call).shape
+    return (shape[:axis] + shape[axis + 1 :],)
+
+
 def _positions(call: Call) -> bool:
     """the output is int32 or int64 and has the input's shape without the axis"""
-    axis, shape, output = call.attributes["axis"], input_type(call).shape, call.outputs[0]
-    return output.dtype in ("int32", "int64") and output.shape == shape[:axis] + shape[axis + 1 :]
+    output = call.outputs[0]
+    return output.dtype in ("int32", "int64") and _infer(call) == (output.shape,)
 
 
 OPERATOR = Operator(
     name="arg_max",
     rules=(rules.operands(1), rules.computes_on("int8", "uint8", "int32", "float32"), _axis, _positions),
+    infer=_infer,
     npu_rules=(rules.host_only("the vector unit finds no positions"),),
     reference=_reference,
     workload=_workload,

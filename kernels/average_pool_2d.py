@@ -32,6 +32,7 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
 OPERATOR = Operator(
     name="average_pool_2d",
     rules=pooling.RULES,
+    infer=pooling.infer,
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,

@@ -19,21 +19,11 @@ from npusim.kernels.operands import input_type, input_value, quantization
 from npusim.kernels.operator import Call, Rule
 from npusim.kernels.rescale import ADD_LEFT_SHIFT, Multiplier, add_multipliers, sound_scales
 
-
-def _shapes(call: Call) -> bool:
-    """the shapes of the two inputs broadcast to that of the output"""
-    try:
-        shape = np.broadcast_shapes(input_type(call).shape, input_type(call, 1).shape)
-    except ValueError:
-        return False
-    return shape == call.outputs[0].shape
-
-
 RULES: tuple[Rule, ...] = (
     rules.operands(2),
     rules.computes_on("int8", "uint8", "float32"),
     rules.same_type,
-    _shapes,
+    rules.broadcast_shapes,
     sound_scales,
     known_activation,
     activation_in_32_bits,

@@ -15,7 +15,7 @@ from npusim.kernels import rules
 from npusim.kernels.lookup import look_up
 from npusim.kernels.move_lowering import join
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, move, quantization
-from npusim.kernels.operator import Alias, Call, Operator
+from npusim.kernels.operator import Alias, Call, Operator, Shapes
 from npusim.kernels.rescale import sound_scales
 from npusim.kernels.vector_lowering import dense_row_bytes, table_work
 from npusim.kernels.work import Lowering, Move, Rows, Work
@@ -75,6 +75,12 @@ def _axis(call: Call) -> bool:
     return isinstance(axis, int) and 0 <= axis < len(call.outputs[0].shape)
 
 
+def _infer(call: Call) -> Shapes:
+    axis, shape = call.attributes["axis"], input_type(call).shape
+    joined = sum(input_type(call, position).shape[axis] for position in range(len(call.inputs)))
+    return ((*shape[:axis], joined, *shape[axis + 1 :]),)
+
+
 def _joined_shape(call: Call) -> bool:
     """the sizes of the inputs along the axis add up to the output's; all other sizes are equal"""
     axis, shape = call.attributes["axis"], call.outputs[0].shape
@@ -131,6 +137,7 @@ OPERATOR = Operator(
         _no_activation,
         _same_quantization_in_int8,
     ),
+    infer=_infer,
     npu_rules=(rules.eight_bit, _few_rescaled_rows),
     reference=_reference,
     workload=_workload,

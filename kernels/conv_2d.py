@@ -36,6 +36,7 @@ def _workload(call: Call) -> Workload:
 OPERATOR = Operator(
     name="conv_2d",
     rules=convolution.rules_of(_filters, channel_axis=0),
+    infer=lambda call: convolution.infer(call, channel_axis=0),
     npu_rules=convolution.NPU_RULES,
     reference=_reference,
     workload=_workload,

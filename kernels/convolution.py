@@ -21,7 +21,7 @@ from npusim.kernels.geometry import (
     window_shape,
 )
 from npusim.kernels.operands import input_type, input_value, quantization
-from npusim.kernels.operator import Call, Rule, SlidingWindow
+from npusim.kernels.operator import Call, Rule, Shapes, SlidingWindow
 from npusim.kernels.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
 from npusim.kernels.weighted_sum import WEIGHTS
 
@@ -48,6 +48,12 @@ def window_of(call: Call) -> Window:
     )
 
 
+def infer(call: Call, channel_axis: int) -> Shapes:
+    """What kernel, strides, dilations and padding give; `channel_axis` of the weights holds the output channels."""
+    weights = input_type(call, WEIGHTS).shape
+    return ((input_type(call).shape[0], *window_shape(weights[1:3], call), weights[channel_axis]),)
+
+
 def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
     """The rules of a convolution; `filters` is the one for the shape of its weights [., height, width, .].
 
@@ -56,9 +62,7 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
 
     def output_shape(call: Call) -> bool:
         """the output has the shape that kernel, strides, dilations and padding give, a channel per filter"""
-        weights = input_type(call, WEIGHTS).shape
-        rows, columns = window_shape(weights[1:3], call)
-        return call.outputs[0].shape == (input_type(call).shape[0], rows, columns, weights[channel_axis])
+        return infer(call, channel_axis) == (call.outputs[0].shape,)
 
     return (
         weighted_sum.three_operands,

@@ -43,6 +43,7 @@ def _workload(call: Call) -> Workload:
 OPERATOR = Operator(
     name="depthwise_conv_2d",
     rules=convolution.rules_of(_filters, channel_axis=3),
+    infer=lambda call: convolution.infer(call, channel_axis=3),
     npu_rules=(*convolution.NPU_RULES, _multiplier_on_npu),
     reference=_reference,
     workload=_workload,

@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
-from npusim.kernels.operands import elementwise, input_type, input_value, quantization
+from npusim.kernels.operands import elementwise, input_type, input_value, like_input, quantization
 from npusim.kernels.operator import Call, Operator
 
 
@@ -35,6 +35,7 @@ def _types(call: Call) -> bool:
 OPERATOR = Operator(
     name="dequantize",
     rules=(rules.operands(1), _types, rules.same_shape),
+    infer=like_input,
     npu_rules=(rules.host_only("the NPU has no floating-point unit"),),
     reference=_reference,
     workload=elementwise,

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.errors import SimulationError
-from npusim.isa.tensor import Array, TensorType
+from npusim.isa.tensor import Array
 from npusim.isa.workload import Workload
 from npusim.kernels import rules
 from npusim.kernels.operands import elementwise, input_type, input_value
-from npusim.kernels.operator import Call, Operator
+from npusim.kernels.operator import Call, Operator, Shapes
 from npusim.kernels.partial_sort import largest
 
 Float32Array = NDArray[np.float32]
@@ -34,11 +34,10 @@ _OPERATIONS_PER_BOX = 12  # to decode it
 _OPERATIONS_PER_OVERLAP = 12  # four comparisons, four differences, two products, a sum, a quotient
 
 
-def output_types(attributes: Mapping[str, Any]) -> tuple[TensorType, ...]:
-    """The output types that the attributes fix; model files leave them out."""
-    rows = attributes["max_detections"] * attributes["max_classes_per_detection"]
-    shapes = ((1, rows, _COORDINATES), (1, rows), (1, rows), (1,))
-    return tuple(TensorType("float32", shape) for shape in shapes)
+def _infer(call: Call) -> Shapes:
+    """Boxes, classes, scores and their number, for the batch of one that the kernel takes."""
+    rows = call.attributes["max_detections"] * call.attributes["max_classes_per_detection"]
+    return (1, rows, _COORDINATES), (1, rows), (1, rows), (1,)
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -202,9 +201,8 @@ def _numbers(call: Call) -> bool:
 
 def _output_types(call: Call) -> bool:
     """outputs are float32 [1, n, 4], [1, n], [1, n], [1] with n = max_detections * max_classes_per_detection"""
-    expected = output_types(call.attributes)
-    found = [(output.dtype, output.shape) for output in call.outputs]
-    return found == [(output.dtype, output.shape) for output in expected]
+    shapes = tuple(output.shape for output in call.outputs)
+    return {output.dtype for output in call.outputs} == {"float32"} and shapes == _infer(call)
 
 
 OPERATOR = Operator(
@@ -219,6 +217,7 @@ OPERATOR = Operator(
         _numbers,
         _output_types,
     ),
+    infer=_infer,
     npu_rules=(rules.host_only("the NPU has no floating-point unit and does not sort"),),
     reference=_reference,
     workload=_workload,

@@ -16,7 +16,7 @@ from npusim.kernels import weighted_sum
 from npusim.kernels.activation import activation_in_32_bits, known_activation
 from npusim.kernels.mac_lowering import lower_matrix_product
 from npusim.kernels.operands import input_type, input_value, quantization
-from npusim.kernels.operator import Call, Operator
+from npusim.kernels.operator import Call, Operator, Shapes
 from npusim.kernels.rescale import fully_connected_multipliers, sound_scales
 from npusim.kernels.weighted_sum import WEIGHTS
 
@@ -25,6 +25,14 @@ def _matrix(call: Call) -> bool:
     """weights are [units, k] and the feature map holds vectors of k elements"""
     shape = input_type(call, WEIGHTS).shape
     return len(shape) == 2 and min(shape) > 0 and input_type(call).elements % shape[1] == 0
+
+
+def _infer(call: Call) -> Shapes:
+    """Vectors by units, or with keep_num_dims the input's shape with the units last."""
+    shape, (units, k) = input_type(call).shape, input_type(call, WEIGHTS).shape
+    return (
+        (*shape[:-1], units) if call.attributes["keep_num_dims"] else (input_type(call).elements // k, units),
+    )
 
 
 def _output_shape(call: Call) -> bool:
@@ -79,6 +87,7 @@ OPERATOR = Operator(
         known_activation,
         activation_in_32_bits,
     ),
+    infer=_infer,
     npu_rules=(weighted_sum.quantized_maps, weighted_sum.constant_weights, _vectors_on_npu),
     reference=_reference,
     workload=_workload,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic import IntArray, codes_of_reals
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
-from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
+from npusim.kernels.operands import code_range, elementwise, input_type, input_value, like_input, quantization
 from npusim.kernels.operator import Call, Operator, Rule
 from npusim.kernels.rescale import sound_scales
 from npusim.kernels.vector_lowering import lower_table
@@ -100,6 +100,7 @@ def unary_operator(name: str, table: Table, real: RealFunction, *own_rules: Rule
             sound_scales,
             *own_rules,
         ),
+        infer=like_input,
         npu_rules=(rules.eight_bit,),
         reference=reference,
         workload=elementwise,

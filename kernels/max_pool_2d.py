@@ -33,6 +33,7 @@ def _border(call: Call) -> int:
 OPERATOR = Operator(
     name="max_pool_2d",
     rules=pooling.RULES,
+    infer=pooling.infer,
     npu_rules=pooling.NPU_RULES,
     reference=_reference,
     workload=pooling.workload,

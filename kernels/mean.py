@@ -13,7 +13,7 @@ from npusim.isa.tensor import Array
 from npusim.isa.workload import Workload
 from npusim.kernels import rules
 from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
-from npusim.kernels.operator import Call, Operator
+from npusim.kernels.operator import Call, Operator, Shapes
 from npusim.kernels.rescale import Multiplier, mean_multiplier, moved_in_32_bits, sound_scales
 from npusim.kernels.vector_lowering import adjacent_axes, lower_mean
 
@@ -33,14 +33,16 @@ def _axes(call: Call) -> bool:
     return axes == sorted(set(axes)) and all(0 <= axis < len(input_type(call).shape) for axis in axes)
 
 
-def _output_shape(call: Call) -> bool:
-    """the output has the input's shape without the averaged dimensions (with keep_dims: as ones)"""
+def _infer(call: Call) -> Shapes:
     shape, axes = input_type(call).shape, call.attributes["axes"]
     if call.attributes["keep_dims"]:
-        expected = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    else:
-        expected = tuple(size for axis, size in enumerate(shape) if axis not in axes)
-    return call.outputs[0].shape == expected
+        return (tuple(1 if axis in axes else size for axis, size in enumerate(shape)),)
+    return (tuple(size for axis, size in enumerate(shape) if axis not in axes),)
+
+
+def _output_shape(call: Call) -> bool:
+    """the output has the input's shape without the averaged dimensions (with keep_dims: as ones)"""
+    return _infer(call) == (call.outputs[0].shape,)
 
 
 def _count(call: Call) -> bool:
@@ -86,6 +88,7 @@ OPERATOR = Operator(
         sound_scales,
         moved_in_32_bits("input scale / output scale", _multiplier),
     ),
+    infer=_infer,
     npu_rules=(rules.eight_bit, adjacent_axes),
     reference=_reference,
     workload=_workload,

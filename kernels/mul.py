@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.tensor import Array
-from npusim.kernels import broadcast, rules
+from npusim.kernels import broadcast, operands, rules
 from npusim.kernels.operands import elementwise, input_type, input_value, quantization
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.rescale import Multiplier, moved_in_32_bits, mul_multiplier
@@ -36,6 +36,7 @@ def _centred(codes: Any, zero_point: int) -> Any:
 OPERATOR = Operator(
     name="mul",
     rules=(*broadcast.RULES, moved_in_32_bits("input scale * input scale / output scale", _multiplier)),
+    infer=operands.broadcast,
     npu_rules=(rules.eight_bit, regular_broadcast),
     reference=_reference,
     workload=elementwise,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from npusim.isa.tensor import Array, Quantization, TensorType
 from npusim.isa.workload import Workload
-from npusim.kernels.operator import Call
+from npusim.kernels.operator import Call, Shapes
 
 
 def input_type(call: Call, position: int = 0) -> TensorType:
@@ -24,6 +26,16 @@ def input_value(values: Sequence[Array | None], position: int = 0) -> Array:
     if found is None:
         raise ValueError(f"input {position} has no value; the operator's rules should have refused the call")
     return found
+
+
+def like_input(call: Call) -> Shapes:
+    """The output has the shape of the input."""
+    return (input_type(call).shape,)
+
+
+def broadcast(call: Call) -> Shapes:
+    """The output has the shape that those of the two inputs broadcast to; raises ValueError if they do not."""
+    return (np.broadcast_shapes(input_type(call).shape, input_type(call, 1).shape),)
 
 
 def quantization(tensor: TensorType) -> Quantization:

@@ -27,6 +27,9 @@ class Call:
     constants: Mapping[int, Array]
 
 
+Shapes = tuple[tuple[int, ...], ...]
+"""The shapes of the outputs of a call."""
+
 Rule = Callable[[Call], bool]
 """True when the call keeps the rule. Its docstring is the rule, the error message and the manual."""
 
@@ -55,6 +58,8 @@ class Operator:
     """All that npusim knows of one operator.
 
     rules:     must hold for any execution (else GraphError: the model is malformed or not supported).
+    infer:     the shapes that attributes and inputs give the outputs of a call that keeps the rules; None where only
+               the outputs themselves say them (reshape).
     npu_rules: must hold for the NPU; otherwise the operator runs on the host and the report says why.
     reference: (call, values) -> outputs in numpy; bit-exact for integers.
     workload:  the amount of work of a call.
@@ -77,6 +82,7 @@ class Operator:
     unit: Literal["mac", "vector", "dma"] | None = None
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
     border: Callable[[Call], int] | None = None
+    infer: Callable[[Call], Shapes] | None = None
     states: tuple[int, ...] = ()
     advance: Callable[[Call, Sequence[Array | None]], list[Array]] | None = None
     window: Callable[[Call], SlidingWindow] | None = None

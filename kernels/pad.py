@@ -11,7 +11,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import rules
 from npusim.kernels.move_lowering import pad_moves
 from npusim.kernels.operands import input_type, input_value, move
-from npusim.kernels.operator import Call, Operator
+from npusim.kernels.operator import Call, Operator, Shapes
 from npusim.kernels.work import Lowering
 
 
@@ -36,10 +36,14 @@ def _a_pair_per_axis(call: Call) -> bool:
     return whole and len(pairs) == len(input_type(call).shape)
 
 
+def _infer(call: Call) -> Shapes:
+    sizes = zip(input_type(call).shape, call.attributes["paddings"], strict=True)
+    return (tuple(size + before + after for size, (before, after) in sizes),)
+
+
 def _padded_shape(call: Call) -> bool:
     """the output is the input's shape plus its paddings"""
-    sizes = zip(input_type(call).shape, call.attributes["paddings"], strict=True)
-    return call.outputs[0].shape == tuple(size + before + after for size, (before, after) in sizes)
+    return _infer(call) == (call.outputs[0].shape,)
 
 
 def _storable_value(call: Call) -> bool:
@@ -58,6 +62,7 @@ def _lower(call: Call, hardware: Hardware) -> Lowering:
 OPERATOR = Operator(
     name="pad",
     rules=(rules.operands(1), rules.same_type, _a_pair_per_axis, _padded_shape, _storable_value),
+    infer=_infer,
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=move,

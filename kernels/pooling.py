@@ -24,14 +24,19 @@ from npusim.kernels.geometry import (
     window_shape,
 )
 from npusim.kernels.operands import elementwise, input_type, quantization
-from npusim.kernels.operator import Call, Rule, SlidingWindow
+from npusim.kernels.operator import Call, Rule, Shapes, SlidingWindow
 from npusim.kernels.rescale import sound_scales
+
+
+def infer(call: Call) -> Shapes:
+    """What filter, strides and padding give."""
+    images, _, _, channels = input_type(call).shape
+    return ((images, *window_shape(call.attributes["filter"], call), channels),)
 
 
 def _output_shape(call: Call) -> bool:
     """the output has the shape that filter, strides and padding give"""
-    ifm, ofm = input_type(call).shape, call.outputs[0].shape
-    return ofm == (ifm[0], *window_shape(call.attributes["filter"], call), ifm[3])
+    return infer(call) == (call.outputs[0].shape,)
 
 
 def _padding_below_filter(call: Call) -> bool:

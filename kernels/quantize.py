@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.arithmetic import clamp, codes_of_reals, requantise
 from npusim.isa.tensor import Array, Quantization
 from npusim.kernels import rules
-from npusim.kernels.operands import code_range, elementwise, input_type, input_value, quantization
+from npusim.kernels.operands import code_range, elementwise, input_type, input_value, like_input, quantization
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
 from npusim.kernels.vector_lowering import lower_quantize
@@ -60,6 +60,7 @@ OPERATOR = Operator(
         sound_scales,
         moved_in_32_bits("input scale / output scale", _multiplier),
     ),
+    infer=like_input,
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=elementwise,

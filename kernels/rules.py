@@ -5,7 +5,7 @@ Rules are checked in order and the first broken one is reported, so a rule may r
 
 from __future__ import annotations
 
-from npusim.kernels.operands import input_type
+from npusim.kernels.operands import broadcast, input_type
 from npusim.kernels.operator import Call, Rule
 
 
@@ -56,6 +56,14 @@ def same_type(call: Call) -> bool:
 def same_shape(call: Call) -> bool:
     """input and output have one shape"""
     return input_type(call).shape == call.outputs[0].shape
+
+
+def broadcast_shapes(call: Call) -> bool:
+    """the shapes of the two inputs broadcast to that of the output"""
+    try:
+        return broadcast(call) == (call.outputs[0].shape,)
+    except ValueError:
+        return False
 
 
 def same_quantization(call: Call) -> bool:

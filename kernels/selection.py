@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.tensor import Array
 from npusim.kernels import rules
-from npusim.kernels.operands import elementwise, input_type, input_value
+from npusim.kernels.operands import broadcast, elementwise, input_value
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.vector_lowering import lower_selection, regular_broadcast
 
@@ -26,20 +26,12 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
             rules.computes_on("int8", "uint8", "int32", "float32"),
             rules.same_type,
             rules.same_quantization,
-            _shapes,
+            rules.broadcast_shapes,
         ),
+        infer=broadcast,
         npu_rules=(rules.eight_bit, regular_broadcast),
         reference=reference,
         workload=elementwise,
         lower=lambda call, hardware: lower_selection(call, name),
         unit="vector",
     )
-
-
-def _shapes(call: Call) -> bool:
-    """the shapes of the two inputs broadcast to that of the output"""
-    try:
-        shape = np.broadcast_shapes(input_type(call).shape, input_type(call, 1).shape)
-    except ValueError:
-        return False
-    return shape == call.outputs[0].shape

@@ -14,7 +14,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import rules
 from npusim.kernels.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.lookup import Float32Array
-from npusim.kernels.operands import elementwise, input_type, input_value, quantization
+from npusim.kernels.operands import elementwise, input_type, input_value, like_input, quantization
 from npusim.kernels.operator import Call, Operator
 from npusim.kernels.rescale import sound_scales
 from npusim.kernels.vector_lowering import softmax_work
@@ -137,6 +137,7 @@ OPERATOR = Operator(
         _representable_scale,
         _short_axis,
     ),
+    infer=like_input,
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=elementwise,

@@ -10,7 +10,7 @@ from npusim.isa.tensor import Array
 from npusim.kernels import rules
 from npusim.kernels.move_lowering import lower_transpose
 from npusim.kernels.operands import input_type, input_value, move
-from npusim.kernels.operator import Call, Operator
+from npusim.kernels.operator import Call, Operator, Shapes
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -22,15 +22,19 @@ def _permutation(call: Call) -> bool:
     return sorted(call.attributes.get("perm", ())) == list(range(len(input_type(call).shape)))
 
 
+def _infer(call: Call) -> Shapes:
+    return (tuple(input_type(call).shape[axis] for axis in call.attributes["perm"]),)
+
+
 def _permuted_shape(call: Call) -> bool:
     """the output has the input's sizes in the order of perm"""
-    shape = input_type(call).shape
-    return call.outputs[0].shape == tuple(shape[axis] for axis in call.attributes["perm"])
+    return _infer(call) == (call.outputs[0].shape,)
 
 
 OPERATOR = Operator(
     name="transpose",
     rules=(rules.operands(1), rules.same_type, _permutation, _permuted_shape),
+    infer=_infer,
     npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=move,

@@ -29,7 +29,7 @@ from npusim.kernels.lstm_cell import (
     weights_of,
 )
 from npusim.kernels.operands import elementwise, input_type
-from npusim.kernels.operator import Call, Operator
+from npusim.kernels.operator import Call, Operator, Shapes
 
 _WEIGHTS = (*range(Operand.INPUT_WEIGHTS, Operand.CELL_TO_INPUT), Operand.PROJECTION_WEIGHTS)
 _PEEPHOLES = tuple(PEEPHOLES.values())
@@ -131,6 +131,10 @@ def _ranks(call: Call) -> bool:
     return len(shape) == 3 and min(shape) > 0 and all(len(t.shape) == 2 for t in _given(call, _WEIGHTS))
 
 
+def _infer(call: Call) -> Shapes:
+    return ((*input_type(call).shape[:2], sizes_of(call).outputs),)
+
+
 def _shapes(call: Call) -> bool:
     """weights, biases, states and output have the sizes that input, cells and outputs ask for"""
     batch, _, inputs, cells, outputs = sizes_of(call)
@@ -149,7 +153,7 @@ def _shapes(call: Call) -> bool:
         projection == [(outputs, cells), (outputs,)][: len(projection)]
         and (len(projection) > 0 or outputs == cells)
         and states == [batch * outputs, batch * cells]
-        and call.outputs[0].shape == (*input_type(call).shape[:2], outputs)
+        and _infer(call) == (call.outputs[0].shape,)
     )
 
 
@@ -197,6 +201,7 @@ OPERATOR = Operator(
         _cell_scale,
         _hidden_scale,
     ),
+    infer=_infer,
     npu_rules=(rules.host_only("the NPU has no 16-bit gates and cell states"),),
     reference=_reference,
     workload=_workload,

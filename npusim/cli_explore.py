@@ -165,8 +165,27 @@ def _workloads(models: list[str], file: SpaceFile, folder: Path) -> list[Workloa
     named = dict.fromkeys(models) or file.models
     if not named:
         raise NpusimError("no model: name one before the space, or in its [models]")
-    paths = {name: name if models else _beside(folder, name) for name in named}
-    return [Workload(name, api.load(path), file.models.get(name, 1.0)) for name, path in paths.items()]
+    paths = {given: given if models else _beside(folder, given) for given in named}
+    called = _called([str(path) for path in paths.values()])
+    return [
+        Workload(
+            name, api.load(path), file.models.get(given, 1.0), Path(path).name if Path(path).is_file() else ""
+        )
+        for name, (given, path) in zip(called, paths.items(), strict=True)
+    ]
+
+
+def _called(paths: Sequence[str]) -> list[str]:
+    """What each model is called: its file without folder and suffix, with more of the path where others are so too."""
+    parts = [Path(path).with_suffix("").parts if Path(path).is_file() else (path,) for path in paths]
+    names = [each[-1] for each in parts]
+    for length in range(2, max(map(len, parts)) + 1):
+        twice = {name for name in names if names.count(name) > 1}
+        names = [
+            "/".join(each[-length:]) if name in twice else name
+            for name, each in zip(names, parts, strict=True)
+        ]
+    return names if len(set(names)) == len(names) else list(paths)
 
 
 def _beside(folder: Path, name: str) -> str | Path:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from npusim.api import Progress
     from npusim.result import RunResult
 
+LEAST_MM2 = 1e-6
+"""A square micrometre: less is no area."""
+
 LEAST_PARALLEL_S = 0.4
 """Work of fewer seconds is done here: starting processes would take longer than they save."""
 
@@ -42,6 +46,8 @@ class Variant:
     before, after:   its value, and the value that was tried; None where it could not be changed.
     latency_ms, energy_uj, area_mm2:   of the variant; None if it was not run.
     *_percent:       the change of them, negative is less.
+    percent_per_mm2: latency that it takes off, in percent, for each square millimetre more; None where the area
+                     does not grow.
     reason:          why it was not run; empty if it was.
     """
 
@@ -55,6 +61,31 @@ class Variant:
     energy_percent: float | None = None
     area_percent: float | None = None
     reason: str = ""
+    percent_per_mm2: float | None = None
+
+    @property
+    def chosen(self) -> bool:
+        """An architect may choose the parameter; else it comes with the DRAM, the circuits or the host."""
+        return self.parameter not in _given()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The variant in the JSON."""
+        return asdict(self) | {"chosen": self.chosen}
+
+
+@cache
+def _given() -> frozenset[str]:
+    return frozenset(each.path for each in parameters() if not each.chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The variants of one parameter, in the order of its values: those that were run, and why others were not."""
+
+    path: str
+    chosen: bool
+    ran: tuple[Variant, ...]
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +106,27 @@ class WhatIf:
 
     def to_list(self) -> list[dict[str, Any]]:
         """The `what_if` of the JSON: a table per variant, in order."""
-        return [asdict(each) for each in self.variants]
+        return [each.to_dict() for each in self.variants]
+
+    def by_parameter(self) -> tuple[Parameters, ...]:
+        """The variants, each parameter once: what an architect may choose first, then the largest gain in latency."""
+        found: dict[str, list[Variant]] = {}
+        for each in self.variants:
+            found.setdefault(each.parameter, []).append(each)
+        groups = [
+            Parameters(
+                path,
+                variants[0].chosen,
+                tuple(
+                    sorted((each for each in variants if not each.reason), key=lambda each: each.after or 0.0)
+                ),
+                tuple(dict.fromkeys(each.reason for each in variants if each.reason)),
+            )
+            for path, variants in found.items()
+        ]
+        return tuple(
+            sorted(groups, key=lambda group: not group.chosen)
+        )  # variants have the largest gain first
 
     def to_pandas(self) -> pandas.DataFrame:
         """The variants as a table, a row each."""
@@ -239,6 +290,7 @@ def _variant(tried: _Try, point: Point | str, now: Point) -> Variant:
         latency_percent=_percent(now.latency_ms, point.latency_ms),
         energy_percent=_percent(now.energy_uj, point.energy_uj),
         area_percent=_percent(now.area_mm2, point.area_mm2),
+        percent_per_mm2=_per_mm2(now, point),
     )
 
 
@@ -247,6 +299,14 @@ def _percent(before: float, after: float) -> float | None:
     if not before:
         return None if after else 0.0
     return 100 * (after - before) / before
+
+
+def _per_mm2(now: Point, then: Point) -> float | None:
+    """Percent of the latency that go for each square millimetre that comes."""
+    more, change = then.area_mm2 - now.area_mm2, _percent(now.latency_ms, then.latency_ms)
+    if change is None or more < LEAST_MM2:
+        return None
+    return -change / more if change else 0.0
 
 
 def _gain(variant: Variant) -> tuple[bool, float, float]:

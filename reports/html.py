@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from npusim.area import area
 from npusim.losses import CAUSES
 from npusim.power import layer_energy_uj
-from npusim.reports import html_data, series
+from npusim.reports import html_data, series, what_if
 from npusim.reports import quantities as show
 from npusim.reports.layer_names import short_names
 from npusim.reports.names import (
@@ -29,6 +29,7 @@ from npusim.timeline import scratchpad_use
 if TYPE_CHECKING:
     from npusim.isa.hardware import Hardware
     from npusim.result import LayerResult, RunResult
+    from npusim.variants import Variant
 
 SCRIPTS = ("page.js", "time.js", "report.js")
 
@@ -143,6 +144,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "cpu": cpu(result),
         "verdicts": _verdicts(result),
         "ending": ending(result),
+        "help": _help(result),
         "idlest": idlest(result),
         "peaks": show.peaks(result.power_mw),
         "limits": LIMITS,
@@ -198,6 +200,55 @@ def _verdicts(result: RunResult) -> tuple[str, str]:
 
 def _times(factor: float) -> str:
     return f"{factor:,.{0 if factor >= 10 else 1}f} times".replace(",", " ")
+
+
+class Helping(NamedTuple):
+    """A change in the section on what would help: texts, and which of the changes are for the better."""
+
+    parameter: str
+    now: str
+    then: str
+    changes: Sequence[tuple[str, str]]
+    per_mm2: str
+
+
+class Help(NamedTuple):
+    """What each change of the hardware would bring: the advice, tables by kind, and what is in none of them."""
+
+    advice: str
+    tables: Sequence[tuple[str, Sequence[Helping]]]
+    quiet: str
+    how: str
+
+
+def _help(result: RunResult) -> Help | None:
+    """The variants of a run; None where nobody asked for them."""
+    found = result.variants
+    if found is None:
+        return None
+    tables = [
+        (title, [_helping(each) for group in what_if.felt(found, chosen) for each in group.ran])
+        for chosen, title in what_if.GROUPS.items()
+    ]
+    quiet = ", ".join(what_if.quiet(found))
+    return Help(what_if.advice(found), [each for each in tables if each[1]], quiet, what_if.how(found))
+
+
+def _helping(variant: Variant) -> Helping:
+    changes = (variant.latency_percent, variant.energy_percent, variant.area_percent)
+    return Helping(
+        variant.parameter,
+        what_if.value(variant.before),
+        what_if.value(variant.after),
+        [(what_if.percent(change), _kind(change)) for change in changes],
+        what_if.per_mm2(variant),
+    )
+
+
+def _kind(change: float | None) -> str:
+    if change is None or abs(change) < what_if.LEAST_PERCENT:
+        return "same"
+    return "better" if change < 0 else "worse"
 
 
 def _share(part: float, whole: float) -> float:

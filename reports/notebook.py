@@ -14,7 +14,7 @@ from npusim.reports import quantities as show
 from npusim.reports.layer_names import short_names
 from npusim.reports.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES
 from npusim.reports.reason import ending
-from npusim.reports.what_if import how, matters, percent, value
+from npusim.reports.what_if import GROUPS, advice, felt, how, per_mm2, percent, value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,12 +147,15 @@ def what_if(found: WhatIf) -> str:
             value(each.before),
             value(each.after),
             *map(percent, (each.latency_percent, each.energy_percent, each.area_percent)),
+            per_mm2(each),
         )
-        for each in found.variants
-        if not each.reason and matters(each)
+        for chosen in GROUPS
+        for group in felt(found, chosen)
+        for each in group.ran
     ]
-    head = ("parameter", "now", "then", "latency", "energy", "area")
-    return _block(f"{found.model} on {found.hardware.name}: what if", _table(head, rows), _text(how(found)))
+    head = ("parameter", "now", "then", "latency", "energy", "area", "% per mm2")
+    title = f"{found.model} on {found.hardware.name}: what if"
+    return _block(title, _text(advice(found)), _table(head, rows), _text(how(found)))
 
 
 def study(found: Study) -> str:

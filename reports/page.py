@@ -94,11 +94,11 @@ def _typeset_of(unit: str) -> Any:
 
 _LIGHT = {
     "ground": "#f6f7f8", "paper": "#ffffff", "ink": "#1a2026", "soft": "#57626c", "rule": "#dde2e6",
-    "faint": "#eef1f3", "accent": "#1f6fb2", "focus": "#0b5fd0",
+    "faint": "#eef1f3", "accent": "#1f6fb2", "focus": "#0b5fd0", "better": "#1b6e2c", "worse": "#b3261e",
 }  # fmt: skip
 _DARK = {
     "ground": "#12161a", "paper": "#191e23", "ink": "#e7ebee", "soft": "#9ba7b1", "rule": "#2d353d",
-    "faint": "#22282e", "accent": "#6db3f2", "focus": "#8cc4ff",
+    "faint": "#22282e", "accent": "#6db3f2", "focus": "#8cc4ff", "better": "#7fce8b", "worse": "#ff9a8f",
 }  # fmt: skip
 _TABLES = (("r", RESOURCE_COLOURS), ("e", COMPONENT_COLOURS), ("c", CAUSE_COLOURS), ("k", REGION_COLOURS))
 

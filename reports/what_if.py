@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from io import StringIO
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -16,7 +18,7 @@ from npusim.reports.terminal import WIDEST
 from npusim.terminal import console
 
 if TYPE_CHECKING:
-    from npusim.variants import Variant, WhatIf
+    from npusim.variants import Parameters, Variant, WhatIf
 
 NARROWEST = 40
 LEAST_PERCENT = 0.05
@@ -30,18 +32,62 @@ def render(found: WhatIf, width: int = 80) -> str:
     return file.getvalue()
 
 
+GROUPS: Mapping[bool, str] = {
+    True: "What an architect may choose",
+    False: "What comes with the DRAM, the circuits and the host",
+}
+"""The two kinds of parameters, by `Variant.chosen`, in the order in which they are shown."""
+
+
 def table(found: WhatIf, width: int) -> RenderableType:
-    """The changes that matter, the largest gain first; then what matters not, and what was not run and why."""
+    """The changes that matter, each parameter once, the largest gain first; then what matters not, or was not run."""
     width = min(max(width, NARROWEST), WIDEST)
-    ran = [each for each in found.variants if not each.reason]
-    felt = [each for each in ran if matters(each)]
-    quiet = [each for each in ran if not matters(each)]
-    return Group(
+    parts: list[RenderableType] = [
         Text("What if, one parameter at a time", style="bold"),
-        _rows(felt, width) if felt else Text("  nothing matters here"),
-        *_without_effect(quiet),
-        *_not_run(found),
-        _remark(how(found)),
+        Padding(Text(advice(found)), (0, 0, 0, 2)),
+    ]
+    for chosen, title in GROUPS.items():
+        rows = felt(found, chosen)
+        if rows:
+            parts += [Text(f"  {title}", style="dim"), _rows(rows, width)]
+    if len(parts) == 2:
+        parts.append(Text("  nothing matters here"))
+    return Group(*parts, *_quiet(found), *_not_run(found), _remark(how(found)))
+
+
+def felt(found: WhatIf, chosen: bool) -> list[Parameters]:
+    """The parameters of a kind of which a change matters."""
+    return [each for each in found.by_parameter() if each.chosen == chosen and any(map(matters, each.ran))]
+
+
+def quiet(found: WhatIf) -> list[str]:
+    """The parameters that were changed and do not matter."""
+    return [each.path for each in found.by_parameter() if each.ran and not any(map(matters, each.ran))]
+
+
+def not_run(found: WhatIf) -> dict[str, list[str]]:
+    """The parameters of which no change was run, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for each in found.by_parameter():
+        if not each.ran:
+            by_reason.setdefault(each.reasons[0], []).append(each.path)
+    return by_reason
+
+
+def advice(found: WhatIf) -> str:
+    """What to choose first, in a sentence: the largest gain in latency that can be built."""
+    best = min(
+        (each for each in found.variants if each.chosen and not each.reason),
+        key=lambda each: each.latency_percent or 0.0,
+        default=None,
+    )
+    if best is None or (best.latency_percent or 0.0) > -LEAST_PERCENT:
+        return "No single choice makes it faster."
+    more = (best.area_mm2 or 0.0) - found.area_mm2
+    price = f"for {show.area(more)} more, {per_mm2(best)} per mm2" if best.percent_per_mm2 else "for no area"
+    return (
+        f"{best.parameter} {value(best.before)} to {value(best.after)} takes "
+        f"{-(best.latency_percent or 0.0):.1f} % off the latency {price}."
     )
 
 
@@ -71,17 +117,34 @@ def percent(change: float | None) -> str:
     return f"{change:+.1f} %" if change else "="
 
 
-def _rows(variants: Iterable[Variant], width: int) -> RenderableType:
-    grid = Table.grid(padding=(0, 2 if width >= 72 else 1))
+def per_mm2(variant: Variant) -> str:
+    """Percent of the latency for each square millimetre more; "free" for a gain without, "-" where none can be had."""
+    if not variant.chosen or (variant.latency_percent or 0.0) > -LEAST_PERCENT:
+        return "-"
+    return "free" if variant.percent_per_mm2 is None else f"{show.digits(variant.percent_per_mm2)} %"
+
+
+def _rows(groups: Iterable[Parameters], width: int) -> RenderableType:
+    """A line for each value that was tried; the parameter and what it is now stand in its first."""
+    grid = Table.grid(padding=(0, 2 if width >= 80 else 1))
     grid.add_column(overflow="fold", min_width=14)
-    for _ in range(5):
+    words = ["  parameter", "now", "then", "latency", "energy", "area", "per mm2"]
+    words = words if width >= 72 else words[:-1]
+    for _ in words[1:]:
         grid.add_column(justify="right", no_wrap=True)
-    words = ["  parameter", "now", "then", "latency", "energy", "area"]
     grid.add_row(*(Text(word, style="dim") for word in words))
-    for each in variants:
-        changes = [each.latency_percent, each.energy_percent, each.area_percent]
-        texts = [Text(percent(change), style=_style(change)) for change in changes]
-        grid.add_row(f"  {each.parameter}", value(each.before), Text(value(each.after), style="bold"), *texts)
+    for group in groups:
+        for first, each in zip(chain([True], repeat(False)), group.ran, strict=False):
+            changes = [each.latency_percent, each.energy_percent, each.area_percent]
+            texts = [Text(percent(change), style=_style(change)) for change in changes]
+            cells: list[str | Text] = [
+                f"  {group.path}" if first else "",
+                value(each.before) if first else "",
+                Text(value(each.after), style="bold"),
+                *texts,
+                per_mm2(each),
+            ]
+            grid.add_row(*cells[: len(words)])
     return grid
 
 
@@ -91,19 +154,18 @@ def _style(change: float | None) -> str:
     return "green" if change < 0 else "red"
 
 
-def _without_effect(variants: Iterable[Variant]) -> Iterable[RenderableType]:
-    names = ", ".join(dict.fromkeys(each.parameter for each in variants))
+def _quiet(found: WhatIf) -> Iterable[RenderableType]:
+    names = quiet(found)
     if names:
-        yield _remark(f"below {LEAST_PERCENT:g} %: {names}")
+        yield _remark(f"below {LEAST_PERCENT:g} %: {', '.join(names)}")
 
 
 def _not_run(found: WhatIf) -> Iterable[RenderableType]:
-    by_reason: dict[str, list[str]] = {}
-    for each in found.variants:
-        if each.reason:
-            by_reason.setdefault(each.reason, []).append(each.parameter)
-    for reason, names in by_reason.items():
+    for reason, names in not_run(found).items():
         yield _remark(f"not run: {', '.join(names)}: {show.printable(reason)}")
+    others = Counter(reason for each in found.by_parameter() if each.ran for reason in each.reasons)
+    for reason, number in others.items():
+        yield _remark(f"{show.plural(number, 'direction')} not run: {show.printable(reason)}")
 
 
 def _remark(words: str) -> RenderableType:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from npusim.explore.metrics import COMBINE, full_key
 from npusim.explore.space import Space
+from npusim.explore.space_file import Sampling
 from npusim.isa import hardware_file
 from npusim.isa.printable import replaced
 
@@ -20,7 +23,7 @@ def require_sound(plain: Mapping[str, Any]) -> None:
         _require_space(Space.from_plain(plain["space"]))
         _require_models(plain["models"])
         _require(isinstance(plain["npusim_version"], str), "npusim_version: not text")
-        _require(isinstance(plain["sampler"], dict), "sampler: not a table")
+        _require_sampler(plain["sampler"])
     except LookupError as fault:
         raise ValueError(f"{replaced(str(fault), 40)} is missing") from None
     except (TypeError, AttributeError, ArithmeticError) as fault:
@@ -49,9 +52,18 @@ def _require_space(space: Space) -> None:
 def _require_models(models: Any) -> None:
     _require(isinstance(models, list) and len(models) > 0, "models: there are none")
     for each in models:
-        _require(set(each) == {"name", "digest", "weight"}, "models: not name, digest and weight")
-        _require(isinstance(each["name"], str) and isinstance(each["digest"], str), "models: not text")
+        _require(set(each) - {"file"} == {"name", "digest", "weight"}, "models: not name, digest and weight")
+        texts = (each["name"], each["digest"], each.get("file", ""))
+        _require(all(isinstance(text, str) for text in texts), "models: not text")
         _require(_is_number(each["weight"]) and each["weight"] > 0, "models: a weight is not above 0")
+
+
+def _require_sampler(sampler: Any) -> None:
+    _require(isinstance(sampler, dict) and "kind" in sampler, "sampler: no table with a kind")
+    try:
+        Sampling.model_validate({key: sampler[key] for key in ("kind", "seed", "batch") if key in sampler})
+    except ValidationError:
+        raise ValueError("sampler: not what chooses points") from None
 
 
 def _is_number(value: object) -> bool:

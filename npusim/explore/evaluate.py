@@ -37,7 +37,11 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True)
 class Workload:
-    """A model of a study. `name` is how the study calls it, `weight` its part in combined values.
+    """A model of a study.
+
+    name:   how the study calls it.
+    weight: its part in combined values.
+    file:   the name of its file without folders, for commands; empty for what is no file.
 
     Raises NpusimError for a weight that is not one.
     """
@@ -45,6 +49,7 @@ class Workload:
     name: str
     graph: Graph
     weight: float = 1.0
+    file: str = ""
 
     def __post_init__(self) -> None:
         if not LEAST_WEIGHT <= self.weight <= MOST_WEIGHT:

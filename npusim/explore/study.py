@@ -32,11 +32,12 @@ LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1000
 
 @dataclass(frozen=True, slots=True)
 class StudyModel:
-    """A model of a study: its name, the SHA-256 of its graph, its weight."""
+    """A model of a study: its name, the SHA-256 of its graph, its weight, the name of its file if it is one."""
 
     name: str
     digest: str
     weight: float
+    file: str = ""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,10 @@ from npusim.formats.tflite_records import (
 from npusim.isa import user_file
 from npusim.isa.errors import FormatError, GraphError
 from npusim.isa.tensor import Array, Quantization, TensorType
+from npusim.kernels import infer
 from npusim.kernels.check import quoted
 from npusim.kernels.graph import Graph, Node, Tensor
+from npusim.kernels.operator import Call
 
 _DTYPES = {
     kind.upper(): kind
@@ -78,8 +80,6 @@ def _tensor(model: ModelRecord, number: int) -> Tensor:
         raise FormatError(f"{where}: element type {record.kind}, may be {', '.join(_DTYPES)}")
     if record.sparse:
         raise FormatError(f"{where}: is sparse, may be dense; convert the model without sparsity")
-    if any(size < 0 for size in record.shape):
-        raise FormatError(f"{where}: shape {list(record.shape)}; convert the model with a fixed shape")
     if record.buffer >= max(len(model.buffers), 1):  # a file without constants may have no buffer at all
         raise FormatError(f"{where}: buffer {record.buffer}, the model has {len(model.buffers)}")
     dtype = _DTYPES[record.kind]
@@ -106,7 +106,7 @@ def _constant(type_: TensorType, data: Data | None, where: str) -> Array | None:
     """The data of a tensor, or None if the file has none. An empty buffer means no data."""
     if data is None or not data.size:
         return None
-    if data.size != type_.size_bytes:
+    if data.size != type_.size_bytes or min(type_.shape, default=0) < 0:
         what = f"{type_.dtype}{list(type_.shape)}"
         raise FormatError(f"{where}: {what} takes {type_.size_bytes} bytes, its buffer has {data.size}")
     return data.view(type_.numpy_dtype).reshape(type_.shape)
@@ -158,7 +158,11 @@ def _numbers(numbers: Sequence[int], tensors: Sequence[Any], where: str) -> tupl
 
 
 def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
-    """The operators as nodes; gives those results their shapes for which the file says none."""
+    """The operators as nodes; gives those results their shapes for which the file says none.
+
+    Converters leave shapes of results out, as scalars or with sizes of -1: LiteRT works all of them out anew. So
+    does this reader, operator by operator in the file's order.
+    """
     skipped = _shape_arithmetic(model)
     options_class = _options_classes()
     names: dict[str, int] = {}
@@ -173,13 +177,57 @@ def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
         # Converters join the names of all that they fused with ";": the first one tells the layer.
         name = _unique(tensors[outputs[0]].name.split(";")[0], names)
         where = f"layer {quoted(name)} ({record.kind} version {record.version}, operator {number})"
-        node = _node(name, where, record, tensors, options_class)
+        layer = _layer(where, record, tensors, options_class)
+        node = _node(name, record, layer, tensors)
         nodes.append(node)
-        if (shapes := OPERATORS[record.kind].shapes) is not None:
-            for output, shape in zip(outputs, shapes(dict(node.attributes)), strict=True):
-                tensors[output] = replace(tensors[output], type=replace(tensors[output].type, shape=shape))
-                _check_size(tensors[output].type, where)
+        for output, shape in zip(outputs, _shapes(record, layer, node, tensors), strict=True):
+            tensors[output] = _shaped(tensors[output], shape, where)
     return tuple(nodes)
+
+
+def _shapes(
+    record: OperatorRecord, layer: Layer, node: Node, tensors: Sequence[Tensor]
+) -> tuple[tuple[int, ...] | None, ...]:
+    """The shapes of the outputs as operands and options say them, None where they do not."""
+    said = OPERATORS[record.kind].shapes
+    if said is None:
+        inputs = tuple(None if number is None else tensors[number].type for number in node.inputs)
+        found = infer(Call(node.attributes, inputs, layer.outputs, {}), node.op)
+    else:
+        found = said(layer)
+    if found is None or len(found) != len(record.outputs):
+        return (None,) * len(record.outputs)
+    return found
+
+
+def _shaped(tensor: Tensor, shape: tuple[int, ...] | None, where: str) -> Tensor:
+    """A result with its shape. The one in the file, if it is there and complete, must be the same."""
+    stored = tensor.type.shape
+    incomplete = not stored or min(stored) < 0
+    if shape is None and min(stored, default=0) < 0:
+        raise GraphError(
+            f"{where}: output {quoted(tensor.name)} has shape {list(stored)}, and its operands do not say it either; "
+            "convert the model with a fixed shape"
+        )
+    if shape is None or stored == shape:
+        return tensor
+    if not incomplete or (stored and not _fits(stored, shape)):
+        raise GraphError(
+            f"{where}: output {quoted(tensor.name)} has shape {list(stored)} in the file, {list(shape)} by its "
+            "operands and options"
+        )
+    if min(shape, default=0) < 0:
+        raise GraphError(f"{where}: output {quoted(tensor.name)} would have shape {list(shape)}")
+    shaped = replace(tensor, type=replace(tensor.type, shape=shape))
+    _check_size(shaped.type, where)
+    return shaped
+
+
+def _fits(stored: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a shape is what another says where it is not -1."""
+    return len(stored) == len(shape) and all(
+        s < 0 or s == size for s, size in zip(stored, shape, strict=True)
+    )
 
 
 def _shape_arithmetic(model: ModelRecord) -> set[int]:
@@ -210,13 +258,10 @@ def _options_classes() -> Callable[[str], Any]:
     return lambda name: getattr(tflite, name)
 
 
-def _node(
-    name: str,
-    where: str,
-    record: OperatorRecord,
-    tensors: list[Tensor],
-    options_class: Callable[[str], Any],
-) -> Node:
+def _layer(
+    where: str, record: OperatorRecord, tensors: Sequence[Tensor], options_class: Callable[[str], Any]
+) -> Layer:
+    """An operator that the table has, with as many operands as it may have."""
     row = OPERATORS.get(record.kind)
     if row is None:
         raise FormatError(f"{where}: operator {record.kind} is not supported by the TFLite reader")
@@ -224,7 +269,7 @@ def _node(
     _numbers(record.intermediates, tensors, where)
     _check_counts(where, record, row)
     operands = [None if operand is None else tensors[operand] for operand in record.inputs]
-    layer = Layer(
+    return Layer(
         where=where,
         inputs=tuple(None if operand is None else operand.type for operand in operands),
         outputs=tuple(tensors[output].type for output in record.outputs),
@@ -233,7 +278,10 @@ def _node(
         options=_options(where, record, row, options_class),
         custom_options=record.custom_options,
     )
-    inputs = record.inputs
+
+
+def _node(name: str, record: OperatorRecord, layer: Layer, tensors: list[Tensor]) -> Node:
+    row, inputs = OPERATORS[record.kind], record.inputs
     for position, type_ in row.retyped(layer).items():
         inputs = (*inputs[:position], _another(tensors, inputs[position], type_), *inputs[position + 1 :])
     if row.keeps is not None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 from npusim.formats.tflite_layer import Layer
 from npusim.isa.tensor import TensorType
+from npusim.kernels.operator import Shapes
 
 Attributes = dict[str, Any]
 
@@ -48,7 +49,8 @@ class Translation:
     keeps:      the operands that become the node's inputs, in this order, None for all of them. The others
                 become attributes, or say what the output's type says already.
     results:    how many outputs, None for any number.
-    shapes:     attributes -> shapes of the outputs, for operators whose files do not say them.
+    shapes:     layer -> shapes of the outputs, for operators of which operands and options say them that the node does
+                not have; None where they do not either. The others infer theirs (`kernels.infer`).
     retyped:    layer -> the operands that the kernel reads as another type than the file gives them.
     """
 
@@ -59,7 +61,7 @@ class Translation:
     options: str | None = None
     keeps: tuple[int, ...] | None = None
     results: int | None = 1
-    shapes: Callable[[Attributes], tuple[tuple[int, ...], ...]] | None = None
+    shapes: Callable[[Layer], Shapes | None] | None = None
     retyped: Callable[[Layer], Mapping[int, TensorType]] = as_it_is
 
 
@@ -177,15 +179,9 @@ def _pooling(layer: Layer) -> Attributes:
 
 
 def _fully_connected(layer: Layer) -> Attributes:
-    """The shape is that of the input with another last axis where that is kept, otherwise vectors in two dimensions."""
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
     _weights(layer, 1)
-    ifm, weights = layer.input(0), layer.input(1, rank=2).shape
-    keep = layer.flag("KeepNumDims")
-    if weights[1]:
-        rows = ifm.shape[:-1] if keep else (ifm.elements // weights[1],)
-        _require_shape(layer, [*rows, weights[0]], f"weights and KeepNumDims ({str(keep).lower()})")
-    return {**_activation(layer), "keep_num_dims": keep}
+    return {**_activation(layer), "keep_num_dims": layer.flag("KeepNumDims")}
 
 
 def _matrix_product(layer: Layer) -> Attributes:
@@ -213,10 +209,13 @@ def _local_response(layer: Layer) -> Attributes:
 
 
 def _resize(layer: Layer) -> Attributes:
-    size, output = layer.integers(1, "size", 2), layer.output(rank=4)
-    if size != list(output.shape[1:3]):
-        layer.fail(f"output shape {list(output.shape)}, the size operand says {size}")
     return {"align_corners": layer.flag("AlignCorners"), "half_pixel_centers": layer.flag("HalfPixelCenters")}
+
+
+def _resized(layer: Layer) -> Shapes:
+    images, _, _, channels = layer.input(0, rank=4).shape
+    height, width = layer.integers(1, "size", 2)
+    return ((images, height, width, channels),)
 
 
 # Along axes
@@ -281,45 +280,66 @@ def _gather(layer: Layer) -> Attributes:
 # Moving elements
 
 
-def _reshape(layer: Layer) -> Attributes:
-    """Nothing: the output's type has the shape, with which the shape operand, or without one the option, must agree."""
-    if layer.has_operand(1) and not layer.is_constant(1):
-        return {}  # computed while running, from shapes that are fixed here
-    shape = layer.outputs[0].shape
-    said = "the shape operand" if layer.has_operand(1) else "its option NewShape"
-    wanted = layer.integers(1, "shape") if layer.has_operand(1) else layer.vector("NewShape")
-    # [0] is how old files say "a scalar"; -1 is "what is left over".
-    fits = len(wanted) == len(shape) and all(w in (-1, s) for w, s in zip(wanted, shape, strict=True))
-    if not fits and not (wanted == [0] and not shape):
-        layer.fail(f"output shape {list(shape)}, {said} says {wanted}")
-    return {}
+def _reshaped(layer: Layer) -> Shapes | None:
+    """The shape operand, or the option of the same meaning where there is none; -1 is "what is left over"."""
+    if layer.is_constant(1):
+        wanted = layer.integers(1, "shape")
+    elif not layer.has_operand(1):
+        wanted = layer.vector("NewShape")
+    elif layer.outputs[0].elements == layer.input(0).elements:
+        return None  # computed while running, from shapes that are fixed here
+    else:
+        shape = list(layer.outputs[0].shape)
+        layer.fail(
+            f"operand 1 (shape) is computed while running, and the file's shape {shape} does not say it either"
+        )
+    elements = layer.input(0).elements
+    if wanted == [0] and elements:
+        return ((),)  # how old files say "a scalar"
+    if wanted.count(-1) > 1 or any(size < -1 for size in wanted):
+        layer.fail(f"shape {wanted}, may have one -1 and sizes from 0 on")
+    rest = prod(size for size in wanted if size != -1)
+    if -1 in wanted and rest and elements % rest == 0:
+        wanted[wanted.index(-1)] = elements // rest
+    if prod(wanted) != elements:
+        layer.fail(f"shape {wanted} for {elements} elements of shape {list(layer.input(0).shape)}")
+    return (tuple(wanted),)
 
 
-def _squeeze(layer: Layer) -> Attributes:
-    """Nothing: the output's type has the shape, with which the axes that go must agree; without any all ones go."""
+def _expanded(layer: Layer) -> Shapes:
+    shape = layer.input(0).shape
+    axis = layer.axis(layer.integers(1, "axis", 1)[0], len(shape) + 1)
+    return ((*shape[:axis], 1, *shape[axis:]),)
+
+
+def _squeezed(layer: Layer) -> Shapes:
+    """Without the axes that the option names, or without all axes of one element."""
     shape = layer.input(0).shape
     ones = [axis for axis, size in enumerate(shape) if size == 1]
     gone = layer.axes(layer.vector("SqueezeDims"), len(shape)) or ones
     if not set(gone) <= set(ones):
         layer.fail(f"SqueezeDims is {gone}, which must be axes of one in the input shape {list(shape)}")
-    _require_shape(
-        layer, [size for axis, size in enumerate(shape) if axis not in gone], f"SqueezeDims {gone}"
-    )
-    return {}
+    return (tuple(size for axis, size in enumerate(shape) if axis not in gone),)
 
 
-def _expand_dims(layer: Layer) -> Attributes:
-    """Nothing: the output's type has the shape, with which the axis must agree."""
-    if layer.is_constant(1):
-        shape = layer.input(0).shape
-        axis = layer.axis(layer.integers(1, "axis", 1)[0], len(shape) + 1)
-        _require_shape(layer, [*shape[:axis], 1, *shape[axis:]], f"axis {axis}")
-    return {}
+def _parts(layer: Layer) -> Shapes | None:
+    """The sizes operand; one of them may be -1, "what is left over"."""
+    if not layer.is_constant(1):
+        return None
+    axis, shape = _split_by_sizes(layer)["axis"], layer.input(0).shape
+    sizes = layer.integers(1, "sizes", len(layer.outputs))
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
+    if min(sizes) < 0 or sum(sizes) != shape[axis]:
+        layer.fail(f"operand 1 (sizes) is {sizes}, must add up to {shape[axis]}")
+    return tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes)
 
 
-def _require_shape(layer: Layer, wanted: list[int], by: str) -> None:
-    if list(layer.outputs[0].shape) != wanted:
-        layer.fail(f"output shape {list(layer.outputs[0].shape)}, must be {wanted} by its {by}")
+def _equal_parts(layer: Layer) -> Shapes:
+    axis, shape, count = _split(layer)["axis"], layer.input(1).shape, len(layer.outputs)
+    if not count or shape[axis] % count:
+        layer.fail(f"{count} outputs from {shape[axis]} elements along axis {axis}, must divide them")
+    return ((*shape[:axis], shape[axis] // count, *shape[axis + 1 :]),) * count
 
 
 def _pad(layer: Layer) -> Attributes:
@@ -424,6 +444,27 @@ def _strided_slice(layer: Layer) -> Attributes:
     return {"begin": begin, "size": size, "strides": strides}
 
 
+def _sliced(layer: Layer) -> Shapes:
+    """The sizes of the slice, without the axes that are taken out and with those that are put in."""
+    sizes = _strided_slice(layer)["size"]
+    entries = len(layer.integers(1, "begin"))
+    new_axis, shrink = int(layer.option("NewAxisMask")), int(layer.option("ShrinkAxisMask"))
+    ellipsis = int(layer.option("EllipsisMask"))
+    spec = _dimensions_of_slice(layer, entries, len(sizes))
+    shape, axis = [], 0
+    for i in range(entries):
+        if _bit(ellipsis, i):
+            left_over = len(spec) - sum(entry is not None for entry in spec)
+            shape += sizes[axis : axis + left_over]
+            axis += left_over
+        elif _bit(new_axis, i):
+            shape.append(1)
+        else:
+            shape += [] if _bit(shrink, i) else [sizes[axis]]
+            axis += 1
+    return ((*shape, *sizes[axis:]),)
+
+
 def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | None]:
     """For each input dimension the entry of begin, end and strides that speaks of it, None for "all"."""
     ellipsis, new_axis = int(layer.option("EllipsisMask")), int(layer.option("NewAxisMask"))
@@ -512,12 +553,6 @@ def _detection(layer: Layer) -> Attributes:
     return {**counts, "use_regular_nms": bool(found["use_regular_nms"]), **reals}
 
 
-def _detection_shapes(attributes: Attributes) -> tuple[tuple[int, ...], ...]:
-    """Boxes, classes, scores and their number, for the batch of one that the kernel takes."""
-    count = attributes["max_detections"] * attributes["max_classes_per_detection"]
-    return (1, count, 4), (1, count), (1, count), (1,)
-
-
 # The table
 
 
@@ -545,9 +580,7 @@ OPERATORS: dict[str, Translation] = {
     "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
     "CONV_2D": Translation("conv_2d", 2, 3, _convolution, "Conv2DOptions", keeps=(0, 1, 2)),
     "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", keeps=(0,)),
-    "CUSTOM TFLite_Detection_PostProcess": Translation(
-        "detection_post_process", 3, 3, _detection, results=4, shapes=_detection_shapes
-    ),
+    "CUSTOM TFLite_Detection_PostProcess": Translation("detection_post_process", 3, 3, _detection, results=4),
     "DEPTHWISE_CONV_2D": Translation(
         "depthwise_conv_2d",
         2,
@@ -559,7 +592,7 @@ OPERATORS: dict[str, Translation] = {
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, _block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, _activation, "DivOptions"),
-    "EXPAND_DIMS": Translation("reshape", 2, 2, _expand_dims, keeps=(0,)),
+    "EXPAND_DIMS": Translation("reshape", 2, 2, keeps=(0,), shapes=_expanded),
     "FULLY_CONNECTED": Translation(
         "fully_connected", 2, 3, _fully_connected, "FullyConnectedOptions", keeps=(0, 1, 2), retyped=_matrix
     ),
@@ -583,20 +616,26 @@ OPERATORS: dict[str, Translation] = {
     "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "RESHAPE": Translation("reshape", 1, 2, _reshape, "ReshapeOptions", keeps=(0,)),
-    "RESIZE_BILINEAR": Translation("resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,)),
+    "RESHAPE": Translation("reshape", 1, 2, options="ReshapeOptions", keeps=(0,), shapes=_reshaped),
+    "RESIZE_BILINEAR": Translation(
+        "resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,), shapes=_resized
+    ),
     "RESIZE_NEAREST_NEIGHBOR": Translation(
-        "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,)
+        "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,), shapes=_resized
     ),
     "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, keeps=(0,)),
-    "SLICE": Translation("slice", 3, 3, _slice, keeps=(0,)),
+    "SLICE": Translation(
+        "slice", 3, 3, _slice, keeps=(0,), shapes=lambda layer: (tuple(_slice(layer)["size"]),)
+    ),
     "SOFTMAX": Translation("softmax", 1, 1, _softmax, "SoftmaxOptions"),
     "SPACE_TO_BATCH_ND": Translation("space_to_batch_nd", 3, 3, _space_to_batch, keeps=(0,)),
     "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, _block_size, "SpaceToDepthOptions"),
-    "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None),
-    "SPLIT_V": Translation("split", 3, 3, _split_by_sizes, keeps=(0,), results=None),
-    "SQUEEZE": Translation("squeeze", 1, 1, _squeeze, "SqueezeOptions"),
-    "STRIDED_SLICE": Translation("strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,)),
+    "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None, shapes=_equal_parts),
+    "SPLIT_V": Translation("split", 3, 3, _split_by_sizes, keeps=(0,), results=None, shapes=_parts),
+    "SQUEEZE": Translation("squeeze", 1, 1, options="SqueezeOptions", shapes=_squeezed),
+    "STRIDED_SLICE": Translation(
+        "strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,), shapes=_sliced
+    ),
     "SUB": Translation("sub", 2, 2, _activation, "SubOptions"),
     "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "TILE": Translation("tile", 2, 2, _tile, keeps=(0,)),

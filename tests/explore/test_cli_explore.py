@@ -111,7 +111,20 @@ def test_models_lie_beside_the_space(space: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(space.parent / "elsewhere")
     status, out, _ = npusim("explore", space, "-j", "1")
     assert status == 0
-    assert out.startswith("mine.tflite on edge-128: 12 points")
+    assert out.startswith("mine on edge-128: 12 points")
+    assert str(space.parent) not in Path("chips.study/study.html").read_text()
+    assert '"commands":["mine.tflite"]' in Path("chips.study/study.html").read_text()
+
+
+def test_models_of_one_name_are_told_apart(space: Path) -> None:
+    made = models.path_or_bytes("digits_cnn")
+    content = made if isinstance(made, bytes) else Path(made).read_bytes()
+    for folder in ("old", "new"):
+        (space.parent / folder).mkdir()
+        (space.parent / folder / "net.tflite").write_bytes(content)
+    status, out, _ = npusim("explore", "old/net.tflite", "new/net.tflite", "digits_cnn", space, "-j", "1")
+    assert status == 0
+    assert out.startswith("old/net x 1, new/net x 1, digits_cnn x 2 on edge-128: 12 points")
 
 
 def test_nothing_feasible(space: Path) -> None:

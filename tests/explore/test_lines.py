@@ -180,6 +180,8 @@ def test_an_edited_description_is_not_believed(study: Path) -> None:
         (("models",), [], "models: there are none"),
         (("models",), [{"name": 1, "digest": "", "weight": 1}], "models: not text"),
         (("models",), [{"name": "a", "digest": "", "weight": -1}], "a weight is not above 0"),
+        (("sampler",), {"seed": 0}, "sampler: no table with a kind"),
+        (("sampler",), {"kind": "none"}, "sampler: not what chooses points"),
         (("npusim_version",), 3, "npusim_version: not text"),
         (("format",), True, "is not the description of a study that this npusim knows"),
     ],
@@ -207,6 +209,11 @@ def test_a_damaged_base_is_named(text: str, study: Path) -> None:
     (study / "base.json").write_text(text)
     with pytest.raises(StudyError, match=r"base\.json: damaged: .*; delete it to compute it again$"):
         Study.open(study)
+    (study / "points.jsonl").write_bytes(b"".join(lines_of(study)[:2]))
+    file = space_file(SPACE, objectives=["latency", "energy"])
+    with pytest.raises(StudyError, match=r"base\.json: damaged: .*; delete it to compute it again$"):
+        explore([digits()], file.space, sampling("grid"), study, make_executor=InProcess)
+    assert len(lines_of(study)) == 2  # known before the work
 
 
 # Whose file it is

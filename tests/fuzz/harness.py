@@ -34,11 +34,16 @@ Check = Callable[[Path, Report], None]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fuzzing. `check` is called for cases that reported no refusal."""
+    """A kind of fuzzing.
+
+    check:   called for cases that reported no refusal.
+    prepare: called once, before the first case: what all forked processes then have.
+    """
 
     about: str
     run: Run
     check: Check | None = None
+    prepare: Callable[[], object] | None = None
 
 
 @dataclass
@@ -76,6 +81,8 @@ def fuzz(
     say: Callable[[str], object] = print,
 ) -> Tally:
     """Run cases with seeds from `first_seed` on until the time is over or so many are done."""
+    if kind.prepare is not None:
+        kind.prepare()
     tally, end, seed = Tally(), time.monotonic() + seconds, first_seed
     while time.monotonic() < end and (cases is None or tally.cases < cases):
         _one(kind, seed, tally, keep, say)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from . import graphs, models, programs
+from . import graphs, hardware_files, models, programs, space_files, study_lines
 from .harness import Kind
 
 KINDS: dict[str, Kind] = {
     "models": models.KIND,
     "graphs": graphs.KIND,
     "programs": programs.KIND,
+    "hardware": hardware_files.KIND,
+    "spaces": space_files.KIND,
+    "studies": study_lines.KIND,
 }

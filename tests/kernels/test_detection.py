@@ -11,7 +11,7 @@ import pytest
 
 from npusim.formats import tflite
 from npusim.isa.errors import SimulationError
-from npusim.isa.tensor import Array
+from npusim.isa.tensor import Array, TensorType
 from npusim.kernels import call_of, detection_post_process, operator
 from npusim.kernels.operator import Call
 from npusim.kernels.partial_sort import largest
@@ -19,6 +19,12 @@ from npusim.kernels.partial_sort import largest
 from .calls import broken, call_with, codes, reals, results
 
 DETECTION = detection_post_process.OPERATOR
+
+
+def output_types(attributes: Mapping[str, Any]) -> tuple[TensorType, ...]:
+    """Outputs with the shapes that the attributes give them."""
+    assert DETECTION.infer is not None
+    return tuple(TensorType("float32", shape) for shape in DETECTION.infer(Call(attributes, (), (), {})))
 
 
 @pytest.mark.parametrize("sample", [0, 1, 2])
@@ -71,7 +77,7 @@ def detect(scores: list[list[float]], **changes: Any) -> tuple[list[Any], list[f
     """Boxes, classes, scores and number of detections; boxes are the anchors themselves."""
     attributes = {**ATTRIBUTES, **changes}
     types = [reals(1, 3, 4), reals(1, 3, len(scores[0])), reals(3, 4)]
-    call = call_with(types, detection_post_process.output_types(attributes), attributes)
+    call = call_with(types, output_types(attributes), attributes)
     [boxes], [classes], [found], [count] = results(DETECTION, call, np.zeros((1, 3, 4)), scores, ANCHORS)
     return boxes, classes, found, int(count)
 
@@ -126,7 +132,7 @@ def test_regular_suppression_works_class_by_class() -> None:
 def test_boxes_are_decoded_from_their_anchors() -> None:
     attributes = {**ATTRIBUTES, "max_detections": 1, "num_classes": 1, "y_scale": 10.0, "h_scale": 5.0}
     types = [reals(1, 1, 4), reals(1, 1, 1), reals(1, 4)]
-    call = call_with(types, detection_post_process.output_types(attributes), attributes)
+    call = call_with(types, output_types(attributes), attributes)
     # centre 10 / 10 * 2 + 3 = 5 and 1 * 4 + 1 = 5, half sizes exp(0) * 2 / 2 = 1 and exp(ln 2) * 4 / 2 = 4
     [[box]], *_ = results(DETECTION, call, [10, 1, 0, np.log(2)], [1.0], [3, 1, 2, 4])
     assert box == pytest.approx([4, 1, 6, 9], rel=1e-6)
@@ -136,7 +142,7 @@ def test_codes_count_as_what_they_stand_for() -> None:
     attributes = {**ATTRIBUTES, "max_detections": 1, "num_classes": 1}
     boxes = codes(1, 1, 4, dtype="uint8", scale=0.5, zero_point=128)
     scores, anchors = codes(1, 1, 1, dtype="uint8", scale=1 / 256), codes(1, 4, dtype="uint8", scale=0.25)
-    call = call_with([boxes, scores, anchors], detection_post_process.output_types(attributes), attributes)
+    call = call_with([boxes, scores, anchors], output_types(attributes), attributes)
     [[box]], _, [[score]], _ = results(DETECTION, call, [130, 126, 128, 128], [192], [4, 4, 8, 8])
     assert (box, score) == ([2, -2, 4, 0], 0.75)  # centre 1 * 2 + 1 and -1 * 2 + 1, size 2
 
@@ -144,7 +150,7 @@ def test_codes_count_as_what_they_stand_for() -> None:
 def test_an_anchor_of_negative_size_is_refused() -> None:
     attributes = {**ATTRIBUTES, "max_detections": 1, "num_classes": 1}
     types = [reals(1, 1, 4), reals(1, 1, 1), reals(1, 4)]
-    call = call_with(types, detection_post_process.output_types(attributes), attributes)
+    call = call_with(types, output_types(attributes), attributes)
     with pytest.raises(SimulationError) as caught:
         results(DETECTION, call, [0, 0, 0, 0], [1.0], [0, 0, -1, 1])
     assert str(caught.value) == (
@@ -186,11 +192,11 @@ def test_the_largest_values_are_those_of_a_full_sort() -> None:
 def call_of_three_boxes(**changes: Any) -> Call:
     attributes = {**ATTRIBUTES, **changes}
     types = [reals(1, 3, 4), reals(1, 3, 2), reals(3, 4)]
-    return call_with(types, detection_post_process.output_types(ATTRIBUTES), attributes)
+    return call_with(types, output_types(ATTRIBUTES), attributes)
 
 
 def call_of_types(boxes: Any, scores: Any, anchors: Any) -> Call:
-    return call_with([boxes, scores, anchors], detection_post_process.output_types(ATTRIBUTES), ATTRIBUTES)
+    return call_with([boxes, scores, anchors], output_types(ATTRIBUTES), ATTRIBUTES)
 
 
 @pytest.mark.parametrize(

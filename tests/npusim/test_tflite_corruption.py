@@ -15,6 +15,7 @@ from flatbuffers import flexbuffers
 
 from npusim.formats import tflite
 from npusim.isa.errors import FormatError, NpusimError
+from npusim.kernels.check import check
 
 from ..damage import DAMAGES, Damage
 from .tflite_builder import Builder, int32, small_model
@@ -37,7 +38,7 @@ def outcome(data: bytes) -> str:
     """How reading ends: "graph" or "error". Anything but an error of ours, on one line, is raised."""
     started = time.process_time()
     try:
-        tflite.parse(data, "damaged")
+        check(tflite.parse(data, "damaged"))
     except NpusimError as fault:
         text = str(fault)
         assert text.isprintable(), text
@@ -182,7 +183,7 @@ def test_thousands_of_nodes_with_one_name() -> None:
 def detection(options: bytes) -> bytes:
     """A file whose only operator is custom and has these options, a flexbuffer."""
     build = Builder()
-    ends = [build.tensor(f"t{i}", [1], "FLOAT32", scales=None) for i in range(7)]
+    ends = [build.tensor(f"t{i}", [1] if i < 3 else [], "FLOAT32", scales=None) for i in range(7)]
     raw = np.frombuffer(options, np.uint8)
     build.operator("CUSTOM", ends[:3], ends[3:], custom="TFLite_Detection_PostProcess", CustomOptions=raw)
     return build.file(ends[:3], ends[3:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from npusim import variants
 from npusim.isa.errors import NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import change, parameters
+from npusim.reports import html
 from npusim.reports import what_if as table
 from npusim.variants import Variant, WhatIf, what_if
 
@@ -185,6 +187,74 @@ def test_the_table_fits(found: WhatIf, width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert "\N{HORIZONTAL ELLIPSIS}" not in text
     assert "not run: " in text
+
+
+def test_each_parameter_stands_once(found: WhatIf) -> None:
+    groups = found.by_parameter()
+    assert len({each.path for each in groups}) == len(groups)
+    assert sum(len(each.ran) for each in groups) == sum(not each.reason for each in found.variants)
+    words = (
+        table.render(found, 200).partition(table.GROUPS[True])[2].replace(",", " ").replace(":", " ").split()
+    )
+    assert [path for path in {each.parameter for each in found.variants} if words.count(path) != 1] == []
+
+
+def test_both_directions_of_a_parameter_stand_together(found: WhatIf) -> None:
+    (latency,) = (each for each in found.by_parameter() if each.path == "dram.latency_ns")
+    assert [each.after for each in latency.ran] == [64.0, 256.0]
+    lines = table.render(found, 200).splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("  dram.latency_ns"))
+    assert lines[first].split()[1:3] == ["128", "64"]
+    assert lines[first + 1].split()[0] == "256"
+
+
+def test_what_an_architect_may_choose_comes_first() -> None:
+    given = {each.path for each in parameters() if not each.chosen}
+    assert given == {
+        "front_end.decode_cycles", "dma.setup_cycles", "dram.latency_ns", "dram.row_bytes", "dram.row_miss_ns",
+        "dram.burst_bytes", "dram.size_mib", "vector.startup_cycles", "host.threads", "host.clock_mhz",
+        "host.call_overhead_us", "host.handover_us",
+    }  # fmt: skip
+    assert not Variant("dram.latency_ns", 1.0, 0.5).chosen
+    assert Variant("mac_array.rows", 1, 2).to_dict()["chosen"] is True
+
+
+def _found(*variants: Variant) -> WhatIf:
+    return WhatIf("m", Hardware(name="h"), True, 1.0, 1.0, 2.0, variants)
+
+
+def test_the_first_advice_can_be_built_and_has_a_price() -> None:
+    """Half the latency of the DRAM gains most, and nobody can order it."""
+    wish = Variant("dram.latency_ns", 100.0, 50.0, 0.5, 1.0, 2.0, -50.0, 0.0, 0.0)
+    wide = Variant("mac_array.columns", 8, 16, 0.8, 1.0, 2.5, -20.0, 0.0, 25.0, percent_per_mm2=40.0)
+    ports = Variant("scratchpad.bank_ports", 2, 4, 0.9, 1.0, 2.0, -10.0, 0.0, 0.0)
+    said = table.advice(_found(wish, wide, ports))
+    assert said == "mac_array.columns 8 to 16 takes 20.0 % off the latency for 0.5 mm2 more, 40 % per mm2."
+    assert table.advice(_found(wish, ports)).endswith("takes 10.0 % off the latency for no area.")
+    assert table.advice(_found(wish)) == "No single choice makes it faster."
+    assert [table.per_mm2(each) for each in (wish, wide, ports)] == ["-", "40 %", "free"]
+    text = table.render(_found(wish, wide, ports))
+    assert text.index("mac_array.columns  ") < text.index("dram.latency_ns  ")
+
+
+def test_percent_per_mm2_is_that_of_the_variant(found: WhatIf) -> None:
+    best = by_change(found)["dram.bandwidth_gb_per_s", 1.0]
+    assert best.area_mm2 is not None
+    assert best.latency_percent is not None
+    assert best.percent_per_mm2 == pytest.approx(-best.latency_percent / (best.area_mm2 - found.area_mm2))
+    assert by_change(found)["dram.latency_ns", 64.0].percent_per_mm2 is None
+
+
+def test_the_page_says_what_would_help(found: WhatIf) -> None:
+    result = npusim.run("digits_cnn", timing_only=True)
+    assert "What would help" not in html.render(result)
+    page = html.render(replace(result, variants=found)).replace("\xa0", " ")
+    assert page.index('id="cycles"') < page.index('id="help"') < page.index('id="layers"')
+    section = page[page.index('id="help"') : page.index('id="layers"')]
+    assert "dram.bandwidth_gb_per_s 0.5 to 1 takes" in section
+    assert section.index("What an architect may choose") < section.index("What comes with the DRAM")
+    for each in found.by_parameter():
+        assert section.count(f"<code>{each.path}</code>") <= 1
 
 
 def test_as_a_table_and_a_value(found: WhatIf) -> None:

@@ -402,6 +402,14 @@ def test_the_growth_of_a_search_answers_to_keys(browser: Any, tmp_path: Path) ->
     page.context.close()
 
 
+def test_names_without_end_do_not_widen_a_phone(browser: Any, tmp_path: Path) -> None:
+    names = ("/home/someone/projects/a_model_with_a_long_name_and_no_spaces_int8_v3.tflite", "b" * 200)
+    made = made_study(tmp_path / "study", 40, names=names)
+    page = opened(browser, written(made), viewport=PHONE, is_mobile=True, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    page.context.close()
+
+
 def test_a_phone_shows_it_without_scrolling_sideways(browser: Any, path: Path) -> None:
     page = opened(browser, path, viewport=PHONE, is_mobile=True, has_touch=True, device_scale_factor=2)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
