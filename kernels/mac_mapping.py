@@ -23,6 +23,7 @@ _STEPS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4))
 """What is tried from a corner on. The output stage may have to wait for a whole block until blocks are much smaller."""
 _LEAST_GAIN = 1 / 256
 """Share of the cycles that a smaller corner must save; the steady state is not better than that."""
+_SHORT_CYCLES = 1000
 _CLOSE = 1 / 32
 """Dataflows that differ by less are compared by the closed forms."""
 
@@ -53,8 +54,8 @@ def convolution(
             held = (pixels if rows_are_pixels else inner, channels, pixels)
             found.append((*_best(shape, held, partial(steady, *work)), kind))
     least, _, _, fastest = min(found)
-    # Output-stationary groups that the output stage holds up are slower than their steady state.
-    doubtful = fastest == "output_stationary"
+    # Output-stationary groups that the output stage holds up are slower than their steady state; so are few groups.
+    doubtful = fastest == "output_stationary" or least < _SHORT_CYCLES
     close = [
         (part, kind)
         for cycles, best, begin, kind in found

@@ -180,6 +180,16 @@ def test_rules_of_fields(legal: Instruction, illegal: Instruction | None, fault:
             {"mac_array.dataflow": "output_stationary"},
             "dataflow weight_stationary; the array of the hardware supports output_stationary",
         ),
+        (
+            replace(CONVOLVE, row_halvings=3),
+            {"mac_array.rows": 4},
+            "row_halvings 3; the array has 4 rows",
+        ),
+        (
+            replace(DEPTHWISE, column_halvings=2),
+            {"mac_array.columns": 2},
+            "column_halvings 2; the array has 2 columns",
+        ),
     ],
 )
 def test_what_the_hardware_lacks(instruction: Instruction, changes: dict[str, Any], fault: str) -> None:
