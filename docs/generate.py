@@ -1,12 +1,13 @@
-"""Keeps documents true: writes docs/hardware.md and refreshes the output that README.md shows.
+"""Keeps documents true: writes docs/hardware.md and refreshes the output that README.md and docs/explore.md show.
 
     python docs/generate.py
 
-Code blocks of the README say what they are in their first line: ```toml NAME is a file that later blocks use,
+Code blocks say what they are in their first line: ```toml NAME is a file that later blocks use,
 ```console holds commands ("$ ...") each followed by what it prints, ```python is executed, and a ```text block
 right behind it is what it prints. An output that ends with a line "..." is shown up to there. All blocks run in
-order, in one empty folder and one Python namespace. tests/test_docs.py does the same and compares. A block with a
-path (```python kernels/gelu.py) shows an addition to the sources; the test makes it in a copy.
+order, in one folder, which holds docs/spaces and nothing else, and one Python namespace. tests/test_docs.py does the
+same and compares. A block with a path (```python kernels/gelu.py) shows an addition to the sources; the test makes it
+in a copy.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,9 @@ from npusim.isa.hardware_file import Parameter, hardware, list_presets, paramete
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
+WITH_OUTPUT = (README, ROOT / "docs" / "explore.md")
+"""Documents whose code blocks are run."""
+
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
 
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -172,6 +177,7 @@ def outputs(text: str) -> list[Shown]:
     namespace: dict[str, Any] = {"__name__": "__readme__"}
     printed: tuple[str, str] | None = None
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        shutil.copytree(ROOT / "docs" / "spaces", "docs/spaces")
         for block in blocks(text):
             if block.language == "text" and printed is not None:
                 found.append(_shown(*printed, block.body, block.start))
@@ -208,7 +214,7 @@ def _run(command: str) -> str:
     """What a command prints, stderr included, on a page of 80 columns."""
     program, *arguments = shlex.split(command)
     if program != "npusim":
-        raise ValueError(f"README.md: {command}: only npusim commands are run")
+        raise ValueError(f"{command}: only npusim commands are run")
     environment = os.environ | {"COLUMNS": "80", "PYTHONUTF8": "1"}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "npusim", *arguments],
@@ -219,7 +225,7 @@ def _run(command: str) -> str:
         check=False,
     )
     if done.returncode not in (0, 2):
-        raise ValueError(f"README.md: {command}: exit status {done.returncode}: {done.stdout}")
+        raise ValueError(f"{command}: exit status {done.returncode}: {done.stdout}")
     return done.stdout
 
 
@@ -241,4 +247,5 @@ def _without_seconds(text: str) -> str:
 
 if __name__ == "__main__":
     HARDWARE_PAGE.write_text(hardware_page(), "utf-8")
-    README.write_text(refreshed(README.read_text("utf-8")), "utf-8")
+    for document in WITH_OUTPUT:
+        document.write_text(refreshed(document.read_text("utf-8")), "utf-8")

@@ -46,20 +46,21 @@ def require() -> None:
 
 
 class Session:
-    """A model in LiteRT with its reference kernels (BUILTIN_REF), ready to run.
+    """A model, a file or its bytes, in LiteRT with its reference kernels (BUILTIN_REF), ready to run.
 
     every_tensor: keep what every operator computes, for `tensors`; takes the memory of all of them.
 
     Raises LiteRTError for a model that LiteRT refuses, in its own words.
     """
 
-    def __init__(self, data: bytes, every_tensor: bool = False) -> None:
+    def __init__(self, model: bytes | Path, every_tensor: bool = False) -> None:
         require()
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+        source = {"model_path": str(model)} if isinstance(model, Path) else {"model_content": model}
         try:
             self._interpreter: Any = Interpreter(
-                model_content=data,
+                **source,
                 num_threads=1,
                 experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
                 experimental_preserve_all_tensors=every_tensor,
@@ -153,7 +154,7 @@ def apart(data: bytes | mmap, tensors: int) -> Iterator[Apart]:
 
 def serve(folder: Path, tensors: int) -> Iterator[str]:
     """Run the model of a folder once for every line that comes in; what to answer to each."""
-    session = Session((folder / _MODEL).read_bytes(), every_tensor=True)
+    session = Session(folder / _MODEL, every_tensor=True)
     for _ in sys.stdin:
         with np.load(folder / _INPUTS) as file:
             session.run([file[f"arr_{i}"] for i in range(len(file.files))])

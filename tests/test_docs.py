@@ -45,6 +45,12 @@ def test_the_readme_shows_what_its_commands_and_examples_print() -> None:
         assert each.current, f"{each.source} prints\n{each.now}run: python docs/generate.py"
 
 
+def test_the_page_of_searches_shows_what_its_search_prints() -> None:
+    (shown,) = generate.outputs((ROOT / "docs" / "explore.md").read_text("utf-8"))
+    assert "What matters" in shown.shown
+    assert shown.current, f"{shown.source} prints\n{shown.now}run: python docs/generate.py"
+
+
 def test_an_output_that_is_no_longer_true_is_replaced() -> None:
     text = "a\n```python\nprint(1)\nprint(2)\n```\n\n```text\n7\n```\n```console\n$ npusim --version\n3\n...\n```\nb\n"
     assert generate.refreshed(text) == text.replace("7\n", "1\n2\n").replace("3\n", "npusim 0.1.0\n")

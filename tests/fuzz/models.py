@@ -93,8 +93,16 @@ class Mutant:
     def data(self) -> bytes:
         return serialize(self.name, self.description, self.tensors, self.operators, self.inputs, self.outputs)
 
-    def change(self) -> None:
-        """One change of any field."""
+    def change(self, gentle: bool) -> None:
+        """One change of any field; a gentle one of scales, constants and options, which most readers let pass."""
+        if gentle:
+            changes = (self.scales, self.scales, self.scales, self.zero, self.data_of)
+            at = self.rng.randrange(len(self.tensors))
+            if self.rng.randrange(4):
+                self.tensors[at] = self.rng.choice(changes)(self.tensors[at])
+            else:
+                self.option(self.rng.randrange(len(self.operators)))
+            return
         self.rng.choice((self.tensor, self.tensor, self.operator, self.operator, self.ends))()
 
     # Tensors
@@ -259,9 +267,9 @@ def _fields(rng: random.Random, seed: int) -> bytes:
         sample = Sample(code, rng.choice(ROWS[code].dtypes), seed)
         outputs = ROWS[code].draw(sample)
         writer = sample.writer
-    mutant = Mutant(writer, outputs, rng)
+    mutant, gentle = Mutant(writer, outputs, rng), rng.randrange(2) == 0
     for _ in range(rng.choice((1, 1, 2, 3))):
-        mutant.change()
+        mutant.change(gentle)
     return mutant.data()
 
 
