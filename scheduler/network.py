@@ -14,17 +14,18 @@ from npusim.kernels.check import check
 from npusim.kernels.graph import Graph
 from npusim.kernels.operator import Alias, Call, Operator
 from npusim.kernels.work import Constants, Move, Work
+from npusim.scheduler.cuts import Depth, Residency
 from npusim.scheduler.moves import pieces
 from npusim.scheduler.states import check_states
 from npusim.scheduler.storage import Aliases, HostStep, Item, join_aliases
-from npusim.scheduler.tiling import Depth, Residency, TileCosts, TileSearch
+from npusim.scheduler.tiling import TileCosts, TileSearch
 
 if TYPE_CHECKING:
     from npusim.scheduler.chains import Bands
     from npusim.scheduler.weaves import Woven
 
-SearchKey = tuple[int, Residency, Depth, bool]
-"""Item, where its operands are, buffers per operand, weights packed."""
+SearchKey = tuple[int, Residency, Depth, bool, bool]
+"""Item, where its operands are, buffers per operand, weights packed, whether any cut will do."""
 
 
 @dataclass(frozen=True, slots=True)
