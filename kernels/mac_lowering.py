@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -252,19 +252,24 @@ def _weighted_work(
         constants=constants,
         constant_bytes=constant_bytes,
         emit=emit,
+        last_resort=1,
     )
 
 
 def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
-    """A depthwise convolution: tiles of rows; all channels together, so that the feature map stays whole."""
+    """A depthwise convolution: tiles of rows; all channels together where they fit, so that the feature map stays
+    whole, else slices of the map if each output channel has an input channel of its own.
+    """
     stage = _convolution_stage(call)
     window = _window(call)
     weights = call.constants[1]
     taps = window.kernel[0] * window.kernel[1]
-    common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
+    common = _common(call, stage)
+    sliced = window.ifm_depth == window.ofm_depth
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        fields = window.fields(tile)
+        depth = tile.channels if at.sliced else window.ifm_depth
+        fields = replace(window, ifm_depth=depth).fields(tile)
         part = mac_mapping.depthwise(
             array_shape(hardware.mac_array),
             Window(tile.rows, window.ofm_width, *window.kernel, window.strides[1], window.dilations[1]),
@@ -277,13 +282,15 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
+            ifm_depth=depth,
             **part._asdict(),
             **common,
             **fields,
         )
 
     def constants(first: int, last: int) -> Constants:
-        return Constants(stage.parameters(first, last), weights, weight_zero(call))
+        part = weights if last - first == window.ofm_depth else np.ascontiguousarray(weights[..., first:last])
+        return Constants(stage.parameters(first, last), part, weight_zero(call))
 
     def make(ifm: Rows, ofm: Rows) -> Work:
         return Work(
@@ -295,6 +302,8 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
             constants=constants,
             constant_bytes=partial(_bytes, taps, stage),
             emit=emit,
+            last_resort=1 if sliced else 0,
+            sliced=sliced,
         )
 
     return _images(call, window, make)
@@ -346,5 +355,6 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
         constants=partial(_output_major, weights, weight_zero(call), stage),
         constant_bytes=partial(_bytes, inner, stage),
         emit=emit,
+        last_resort=1,
     )
     return (work,)

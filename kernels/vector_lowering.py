@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -304,7 +305,7 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
 
 
 def lower_mean(call: Call, hardware: Hardware) -> Lowering:
-    """A mean over adjacent dimensions: tiles of independent sums."""
+    """A mean over adjacent dimensions: tiles of independent sums; of some of those side by side where not all fit."""
     sizes = _mean_sizes(call)
     if sizes is None:
         raise ValueError("averaged dimensions are not adjacent; the operator's rules should refuse")
@@ -319,7 +320,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Lowering:
             output=at.output,
             outer=tile.rows,
             count=count,
-            inner=inner,
+            inner=tile.channels,
             input_zero=quantization(ifm).zero_point,
             output_zero=quantization(ofm).zero_point,
             multiplier=multiplier,
@@ -331,7 +332,8 @@ def lower_mean(call: Call, hardware: Hardware) -> Lowering:
 
     source, target = Rows(("in", 0), outer, count * inner), Rows(("out", 0), outer, inner)
     inputs = ((source, same_rows),)
-    return (Work(outer, inner, 0, inputs, target, no_constants, no_constant_bytes, emit),)
+    work = Work(outer, inner, 0, inputs, target, no_constants, no_constant_bytes, emit)
+    return (replace(work, last_resort=1, sliced=True),)
 
 
 def lower_quantize(call: Call, hardware: Hardware) -> Lowering:

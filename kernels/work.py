@@ -55,6 +55,7 @@ class TileAddresses:
 
     inputs:    address of the first needed row of each input.
     constants: address of the constants of the tile's channels.
+    sliced:    the inputs hold the tile's channels only (`Work.sliced`).
     output:    address of the tile's first pixel, with the strides of rows and pixels in bytes.
     """
 
@@ -63,6 +64,7 @@ class TileAddresses:
     output: int
     output_row_stride: int
     output_pixel_stride: int
+    sliced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Work:
     constant_bytes:  their bytes in the scratchpad, 0 if there are none.
     emit:            the instruction for a tile.
     overwrites:      inputs that the output may replace: each output row needs just the same row of them.
+    last_resort:     granularity in which channels may be cut where no coarser tile fits (0: as `channel_step`).
+    sliced:          some channels need the same channels of the inputs only; their rows are pixels of `channels` bytes.
     """
 
     rows: int
@@ -110,6 +114,8 @@ class Work:
     constant_bytes: Callable[[int, int], int]
     emit: Callable[[Tile, TileAddresses], Instruction]
     overwrites: tuple[int, ...] = ()
+    last_resort: int = 0
+    sliced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

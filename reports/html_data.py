@@ -11,12 +11,16 @@ from npusim.losses import CAUSES
 from npusim.power import CHART_WINDOW, moving_power
 from npusim.reports import quantities as show
 from npusim.reports import series
+from npusim.reports.layer_names import short_names
 from npusim.reports.names import CAUSE_NAMES, COMPONENT_NAMES, TRACK_NAMES, main_name
 from npusim.timeline import Times, scratchpad_use
 
 if TYPE_CHECKING:
     from npusim.power import Amounts
     from npusim.result import RunResult
+
+LABEL_WIDTH = 14
+"""Letters of a name in the timeline."""
 
 MOST_ITEMS = 20_000
 """Of more instructions neighbours are merged: the page stays small, and nobody could tell them apart."""
@@ -31,6 +35,7 @@ def data(result: RunResult) -> dict[str, Any]:
         "cycles": int(result.cycles),
         "us": result.hardware.us_of_cycles(1),
         "layers": [show.printable(main_name(layer.name)) for layer in result.layers],
+        "short": short_names([layer.name for layer in result.layers], LABEL_WIDTH),
         "ops": [show.printable(layer.op) for layer in result.layers],
         "spans": [[layer.start_cycle, layer.end_cycle] for layer in result.layers],
         "causes": {cause: [CAUSE_NAMES[cause], meaning] for cause, meaning in CAUSES.items()},

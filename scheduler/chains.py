@@ -17,8 +17,9 @@ from npusim.isa.hardware import Hardware
 from npusim.kernels.work import Tile, Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Band
+from npusim.scheduler.cuts import PARTS, Depth, band_bytes, output_bytes
 from npusim.scheduler.residency import Residents
-from npusim.scheduler.tiling import PARTS, Depth, TileSearch, band_bytes, output_bytes
+from npusim.scheduler.tiling import TileSearch
 from npusim.scheduler.transfers import Transfers
 
 LONGEST = 8

@@ -11,9 +11,9 @@ from npusim.kernels.work import Work
 from npusim.scheduler.chains import links_from, row_steps
 from npusim.scheduler.choices import Band, Choices
 from npusim.scheduler.compile import Schedule
+from npusim.scheduler.cuts import SINGLE, Depth
 from npusim.scheduler.residency import Residents
 from npusim.scheduler.storage import operands, share_in_place
-from npusim.scheduler.tiling import SINGLE, Depth
 from npusim.scheduler.weaves import pair
 
 Change = Callable[[Choices], Choices]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TypeVar
 
-from npusim.scheduler.tiling import DOUBLE, Cut, Depth
+from npusim.scheduler.cuts import DOUBLE, Cut, Depth
 
 _Value = TypeVar("_Value")
 

@@ -8,10 +8,11 @@ from npusim.isa.errors import CompileError
 from npusim.kernels.work import Work
 from npusim.scheduler.allocate import aligned
 from npusim.scheduler.choices import Choices
+from npusim.scheduler.cuts import SINGLE, Cut, Depth, End, Residency, slices
 from npusim.scheduler.network import Network
 from npusim.scheduler.spans import Spans, Sums
 from npusim.scheduler.storage import Aliases, Storage, find_storages, operands, share_in_place
-from npusim.scheduler.tiling import SINGLE, Cut, Depth, End, Residency, TileCosts, TileSearch
+from npusim.scheduler.tiling import TileCosts, TileSearch
 
 Part = tuple[int, int]
 """Bytes of a storage: its root tensor, and the offset in bytes at which they begin."""
@@ -44,6 +45,7 @@ class Residents:
         self.woven: set[int] = set()
         self._limits: list[int | None] = [None] * len(self.items)
         self._narrow: set[int] = set()
+        self._last_resort: set[int] = set()
         self._works = [index for index, item in enumerate(self.items) if isinstance(item.body, Work)]
         self._inputs, self._output = self._find_operands()
         self._first_uses: dict[int, int] = {}
@@ -141,13 +143,15 @@ class Residents:
         if not isinstance(work, Work):
             raise ValueError(f"item {index} is no work")
         packs, residency = self.packs(index), self.residency(index)
-        key = (index, residency, depth, packs)
+        key = (index, residency, depth, packs, index in self._last_resort)
         if key not in searches:
             end = End(index == self._works[0], index == self._works[-1])
             costs = self.network.costs
             if index not in costs:
                 costs[index] = TileCosts(work, self.hardware)
-            searches[key] = TileSearch(work, residency, self.hardware, depth, packs, end, costs[index])
+            searches[key] = TileSearch(
+                work, residency, self.hardware, depth, packs, end, costs[index], index in self._last_resort
+            )
         return searches[key]
 
     def depth(self, index: int) -> Depth:
@@ -161,10 +165,15 @@ class Residents:
     def cut(self, index: int) -> Cut | None:
         """How a work is cut: as the choices say, or the fastest way by estimate; None if nothing fits."""
         chosen = self.choices.cuts.get(index)
-        if chosen is not None and index not in self.refused:
+        if chosen is not None and index not in self.refused and self._can_cut(index, chosen):
             return chosen
         best = self.search(index).best(self.budget(index))
         return None if best is None else best[1]
+
+    def _can_cut(self, index: int, cut: Cut) -> bool:
+        """Whether the inputs are where a cut needs them."""
+        work = self.items[index].body
+        return isinstance(work, Work) and not (slices(work, cut) and any(self.residency(index).inputs))
 
     def live(self, index: int) -> frozenset[int]:
         """The residents that are live at an item."""
@@ -220,7 +229,7 @@ class Residents:
         return self._smallest(index) <= self.capacity_bytes - self.live_bytes(index)
 
     def _make_room(self, index: int) -> None:
-        """Evict until the smallest buffers of an item have room, then do with one buffer per operand."""
+        """Evict until the smallest buffers of an item have room, then cut finer."""
         for root in self._order_of_eviction(index):
             self._dismiss(root)
             if self._has_room(index):
@@ -254,12 +263,14 @@ class Residents:
         return 0 if cut is None else self.search(index).computing_cycles(cut)
 
     def _give_way(self, index: int) -> None:
-        """Evict for an item; with nobody left to evict, give it one buffer per operand. Raises CompileError."""
-        if index in self._narrow or self.live(index):
+        """Evict for an item; with nobody left to evict, give it one buffer per operand, then the finest cuts. Raises
+        CompileError.
+        """
+        if self.live(index) or index in self._last_resort:
             self.evict(index)
-        else:
-            self._narrow.add(index)
-            self._searches.pop(index, None)
+            return
+        (self._last_resort if index in self._narrow else self._narrow).add(index)
+        self._searches.pop(index, None)
 
     def _smallest(self, index: int) -> int:
         """Bytes that the streaming buffers of an item need at least; moves and host calls have none."""

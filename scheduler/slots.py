@@ -14,12 +14,12 @@ from npusim.isa.program import HostCall
 from npusim.kernels.work import Move, OperandRef, Rows, Tile, TileAddresses, Work
 from npusim.scheduler.allocate import Allocator
 from npusim.scheduler.chains import Chain
+from npusim.scheduler.cuts import output_bytes
 from npusim.scheduler.layout import DramLayout
 from npusim.scheduler.moves import Piece, plan_copy, plan_move
 from npusim.scheduler.packed import block
 from npusim.scheduler.residency import Part, Residents
 from npusim.scheduler.storage import Item, Storage, operand_tensor
-from npusim.scheduler.tiling import output_bytes
 from npusim.scheduler.timeline import Buffer, DoesNotFit, Load, Slot, dram_copy
 from npusim.scheduler.weaves import Weave
 
@@ -300,19 +300,26 @@ class SlotBuilder:
         name = f"{self.graph.nodes[item.node].name}: input band"
         earliest = self._written(self.residents.storages[root], index)
         found: list[tuple[Buffer | None, int]] = []
-        before: tuple[int, int] | None = None
+        before: tuple[int, int, int] | None = None
         for tile, slot in zip(plan.tiles, plan.slots, strict=True):
             first, last = needed(tile.first_row, tile.last_row)
+            sliced = work.sliced and tile.channels < work.channels
+            begin = tile.first_channel if sliced else 0
             if last <= first:
                 found.append((None, 0))
                 before = None
                 continue
-            if (first, last) != before:
-                buffer = self._new_buffer(name, (last - first) * rows.row_bytes, slot, slot)
-                address = place.dram_address + rows.offset_bytes + first * rows.row_bytes
-                self.loads.append(Load(buffer, slot, earliest, item.node, address, 0, buffer.size_bytes))
+            if (first, last, begin) != before:
+                size = (last - first) * rows.row_bytes
+                size = size // work.channels * tile.channels if sliced else size
+                buffer = self._new_buffer(name, size, slot, slot)
+                address = place.dram_address + rows.offset_bytes + first * rows.row_bytes + begin
+                load = Load(buffer, slot, earliest, item.node, address, 0, size)
+                if sliced:
+                    load.run_bytes, load.stride_bytes = tile.channels, work.channels
+                self.loads.append(load)
                 found.append((buffer, 0))
-                before = (first, last)
+                before = (first, last, begin)
             else:
                 found.append(found[-1])
             current = found[-1][0]
@@ -350,7 +357,8 @@ class SlotBuilder:
         addresses = tuple(0 if buffer is None else buffer.address + offset for buffer, offset in inputs)
         address, row_stride, pixel_stride = self._target(work, tile, target, output)
         constant = 0 if constants is None else constants.address
-        return work.emit(tile, TileAddresses(addresses, constant, address, row_stride, pixel_stride))
+        sliced = work.sliced and tile.channels < work.channels
+        return work.emit(tile, TileAddresses(addresses, constant, address, row_stride, pixel_stride, sliced))
 
     def _target(self, work: Work, tile: Tile, target: Buffer, output: Place) -> tuple[int, int, int]:
         """Address, row stride and pixel stride of a tile's output in the scratchpad."""

@@ -6,8 +6,7 @@ The search uses the machine's own `cost` of the instructions that each cut would
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import gcd, inf
 from typing import NamedTuple
@@ -16,10 +15,22 @@ from npusim.isa.hardware import Hardware
 from npusim.isa.instruction import WORD_BYTES, Instruction, Unit
 from npusim.kernels.work import Tile, TileAddresses, Work
 from npusim.scheduler.allocate import aligned
+from npusim.scheduler.cuts import (
+    DOUBLE,
+    MIDDLE,
+    Cut,
+    Depth,
+    End,
+    Residency,
+    band_bytes,
+    cuts,
+    finest_channels,
+    output_bytes,
+    slices,
+    streams_rows,
+)
 from npusim.scheduler.packed import share
 from npusim.scheduler.transfers import Transfers
-
-PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 
 PRICE = 1 / 4
 """Share that counts of the transfers or computation of a tile that another layer may hide."""
@@ -34,83 +45,6 @@ _TAPERS = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 
 _PATIENCE = 3
 """Channels get fewer along the cuts of one row step; after this many without gain only overhead grows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Residency:
-    """Which operands of a work live in the scratchpad as a whole; `loaded` inputs arrive from DRAM piecewise."""
-
-    inputs: tuple[bool, ...]
-    output: bool
-    loaded: tuple[bool, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """Buffers per operand that streams, so that one is filled or emptied while another is in use."""
-
-    inputs: int = 2
-    constants: int = 2
-    results: int = 2
-
-
-class End(NamedTuple):
-    """Whether a work is the first or the last of its network: nothing hides its loads, or its computation."""
-
-    first: bool
-    last: bool
-
-
-MIDDLE = End(first=False, last=False)
-
-DOUBLE = Depth()
-SINGLE = Depth(1, 1, 1)
-"""No overlap of transfers and computation, for the smallest scratchpad."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A way to tile a work.
-
-    channels_outside: for each channel range all rows (constants loaded once), else for each row range all
-                      channels (feature map loaded once).
-    keep_constants:   with rows outside, the constants of all channels stay for the whole work.
-    last_channels:    the last so many channels are a tile of their own; 0: as the step has it.
-    """
-
-    row_step: int
-    channel_step: int
-    channels_outside: bool
-    keep_constants: bool
-    last_channels: int = 0
-
-    def channels(self, work: Work) -> list[tuple[int, int]]:
-        """The ranges of channels, first to last."""
-        ends = [*range(self.channel_step, work.channels, self.channel_step), work.channels]
-        last = work.channels - self.last_channels
-        if self.last_channels and last > 0 and last not in ends:
-            ends = sorted([*ends, last])
-        return list(zip([0, *ends], ends, strict=False))
-
-    def tiles(self, work: Work) -> list[Tile]:
-        """The tiles in order of execution."""
-        rows = [(r, min(r + self.row_step, work.rows)) for r in range(0, work.rows, self.row_step)]
-        channels = self.channels(work)
-        if self.channels_outside:
-            return [Tile(*r, *c) for c in channels for r in rows]
-        return [Tile(*r, *c) for r in rows for c in channels]
-
-
-def band_bytes(work: Work, position: int, first_row: int, last_row: int) -> int:
-    """Bytes of an input's rows that output rows need."""
-    rows, needed = work.inputs[position]
-    first, last = needed(first_row, last_row)
-    return (last - first) * rows.row_bytes
-
-
-def output_bytes(work: Work, rows: int, channels: int) -> int:
-    """Bytes of a piece of the output, stored densely."""
-    return rows * (work.output.row_bytes // work.channels) * channels
 
 
 def _spans(total: int, step: int) -> list[tuple[int, int]]:
@@ -146,7 +80,7 @@ class TileCosts:
         self._bands: dict[tuple[int, int], tuple[int, int]] = {}
         self._channels: dict[tuple[int, int], _Channels] = {}
         self._traffic: dict[bool, float] = {}
-        self._cuts: dict[bool, list[list[Cut]]] = {}
+        self._cuts: dict[tuple[bool, int], list[list[Cut]]] = {}
 
     @cached_property
     def unit(self) -> Unit:
@@ -165,7 +99,8 @@ class TileCosts:
         """A tile of this size, at no address in particular."""
         work = self.work
         strides = (work.output.row_bytes, work.channels)
-        address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides)
+        sliced = work.sliced and channels < work.channels
+        address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides, sliced)
         return work.emit(Tile(0, rows, 0, channels), address)
 
     def constant_traffic(self, pack: bool) -> float:
@@ -217,12 +152,12 @@ class TileCosts:
             )
         return found
 
-    def cuts(self, residency: Residency) -> list[list[Cut]]:
+    def cuts(self, residency: Residency, last_resort: bool) -> list[list[Cut]]:
         """`cuts` of the work."""
-        streams_rows = _streams_rows(residency)
-        if streams_rows not in self._cuts:
-            self._cuts[streams_rows] = list(cuts(self.work, residency))
-        return self._cuts[streams_rows]
+        key = streams_rows(residency), finest_channels(self.work, residency) if last_resort else 0
+        if key not in self._cuts:
+            self._cuts[key] = list(cuts(self.work, residency, last_resort))
+        return self._cuts[key]
 
 
 class TileSearch:
@@ -237,6 +172,7 @@ class TileSearch:
         pack: bool = True,
         end: End = MIDDLE,
         costs: TileCosts | None = None,
+        last_resort: bool = False,
     ) -> None:
         self.work = work
         self.residency = residency
@@ -245,6 +181,7 @@ class TileSearch:
         self._end = end
         self._costs = costs or TileCosts(work, hardware)
         self._pack = pack
+        self._last_resort = last_resort
         self._transfers = self._costs.transfers
         self._tile_overhead = hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2
         self._inputs: dict[int, int] = {}
@@ -272,7 +209,7 @@ class TileSearch:
             size = channels.kept_bytes
         else:
             size = channels.tile_bytes * min(depth.constants, channels.tiles)
-        size += self._input_bytes(cut.row_step)
+        size += self._slice_bytes(cut) if slices(work, cut) else self._input_bytes(cut.row_step)
         if not self.residency.output:
             row_tiles = -(-work.rows // cut.row_step)
             tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
@@ -290,6 +227,15 @@ class TileSearch:
                 if not resident
             )
         return found
+
+    def _slice_bytes(self, cut: Cut) -> int:
+        """Scratchpad bytes of the streaming buffers of the inputs, where tiles need slices of them."""
+        tiles = -(-self.work.rows // cut.row_step) * self._costs.channels(cut).tiles
+        return sum(
+            aligned(self._costs.bands(position, cut.row_step)[0] // self.work.channels * cut.channel_step)
+            * min(self._depth.inputs, tiles)
+            for position in range(len(self.work.inputs))
+        )
 
     def cycles(self, cut: Cut, limit: float = inf) -> float:
         """Estimated time: transfers overlap computation but for one tile at either end.
@@ -326,7 +272,13 @@ class TileSearch:
         traffic = self._constant_traffic * reload
         loads = channel_tiles * reload if self._constant_traffic else 0
         for position, resident in enumerate(residency.inputs):
-            if not resident:
+            if slices(work, cut):
+                pixels = self._costs.bands(position, cut.row_step)[1] // work.channels
+                traffic += sum(
+                    [count * pixels * self._touched(size, cut.channel_step) for size, count in spans]
+                )
+                loads += tiles
+            elif not resident:
                 passes = channel_tiles if cut.channels_outside and row_tiles > 1 else 1
                 traffic += self._costs.bands(position, cut.row_step)[1] * passes
                 loads += row_tiles * passes
@@ -374,23 +326,27 @@ class TileSearch:
         return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
 
     def _stored(self, channels: int, step: int) -> float:
-        """DRAM bytes of storing some channels of all pixels: whole bursts, shared only by pixels side by side.
+        """DRAM bytes of storing some channels of all pixels."""
+        return output_bytes(self.work, self.work.rows, 1) * self._touched(channels, step)
+
+    def _touched(self, channels: int, step: int) -> int:
+        """DRAM bytes of some channels of a pixel: whole bursts, shared only by pixels side by side.
 
         Runs of `channels` bytes begin at multiples of g = gcd(pixel, step, burst) in their bursts, evenly, and
         so touch (channels + burst - g) / burst of them.
         """
         work, burst = self.work, self.hardware.dram.burst_bytes
-        pixels = output_bytes(work, work.rows, 1)
         if channels == work.channels:
-            return pixels * channels
+            return channels
         grid = gcd(work.channels, step, burst)
-        return pixels * min(channels + burst - grid, work.channels)
+        return min(channels + burst - grid, work.channels)
 
     def smallest_buffers(self) -> int:
         """Bytes of scratchpad below which no cut fits."""
         if self._smallest_buffers is None:
             work = self.work
-            step = min(work.channel_step, work.channels) if work.channel_step else work.channels
+            step = finest_channels(work, self.residency) if self._last_resort else work.channel_step
+            step = min(step or work.channels, work.channels)
             self._smallest_buffers = min(
                 self.buffer_bytes(Cut(row_step, channel_step, outside, keep))
                 for row_step in {1, work.rows}
@@ -409,7 +365,7 @@ class TileSearch:
         """All cuts whose buffers fit, the fastest by estimate first; equally fast ones in the order of `cuts`."""
         fitting = [
             cut
-            for group in self._costs.cuts(self.residency)
+            for group in self._costs.cuts(self.residency, self._last_resort)
             for cut in group
             if self.buffer_bytes(cut) <= budget_bytes
         ]
@@ -417,7 +373,7 @@ class TileSearch:
 
     def _search(self, budget_bytes: int) -> tuple[float, Cut] | None:
         best: tuple[float, Cut] | None = None
-        for group in self._costs.cuts(self.residency):
+        for group in self._costs.cuts(self.residency, self._last_resort):
             worse = 0
             for cut in group:
                 if self.buffer_bytes(cut) > budget_bytes:
@@ -434,7 +390,7 @@ class TileSearch:
     def _tapered(self, best: tuple[float, Cut], budget_bytes: int) -> tuple[float, Cut]:
         """The best cut with a smaller last tile, so that little is left to compute when the last weights are there."""
         work = self.work
-        for group in self._costs.cuts(self.residency) if work.channel_step else ():
+        for group in self._costs.cuts(self.residency, self._last_resort) if work.channel_step else ():
             for cut in group:
                 for part in _TAPERS:
                     last = -(-work.channels // (part * work.channel_step)) * work.channel_step
@@ -444,36 +400,3 @@ class TileSearch:
                     if self.buffer_bytes(tapered) <= budget_bytes:
                         best = min(best, (self.cycles(tapered, best[0]), tapered), key=lambda pair: pair[0])
         return best
-
-
-def _streams_rows(residency: Residency) -> bool:
-    """Whether any operand comes or goes row by row."""
-    return not residency.output or not all(residency.inputs) or any(residency.loaded)
-
-
-def cuts(work: Work, residency: Residency) -> Iterator[list[Cut]]:
-    """The cuts worth a look, coarse ones first: one list per row step."""
-    row_steps = [work.rows]
-    if _streams_rows(residency):
-        row_steps = list(dict.fromkeys(-(-work.rows // parts) for parts in PARTS if parts <= work.rows))
-        if row_steps[-1] != 1:
-            row_steps.append(1)
-    channel_steps = [work.channels]
-    if work.channel_step:
-        groups = -(-work.channels // work.channel_step)
-        steps = (-(-groups // parts) * work.channel_step for parts in PARTS if parts <= groups)
-        channel_steps = list(dict.fromkeys(min(step, work.channels) for step in steps))
-        if channel_steps[-1] > work.channel_step:
-            channel_steps.append(work.channel_step)
-    for row_step in row_steps:
-        found = []
-        for step in channel_steps:
-            if row_step >= work.rows:
-                found.append(Cut(row_step, step, True, False))
-            elif step >= work.channels:
-                found.append(Cut(row_step, step, False, True))
-            else:
-                found.append(Cut(row_step, step, True, False))
-                found.append(Cut(row_step, step, False, True))
-                found.append(Cut(row_step, step, False, False))
-        yield found

@@ -37,7 +37,8 @@ class Buffer:
 class Load:
     """Bytes that must be in a buffer before a slot: a dense copy from DRAM, or none (room for results).
 
-    With `weights`, the last `packed_bytes` of the copy unpack to that many weights.
+    With `weights`, the last `packed_bytes` of the copy unpack to that many weights. With `run_bytes` the bytes come in
+    runs of that many, `stride_bytes` apart in DRAM.
     """
 
     buffer: Buffer
@@ -50,6 +51,8 @@ class Load:
     packed_bytes: int = 0
     weights: int = 0
     zero_point: int = 0
+    run_bytes: int = 0
+    stride_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -233,6 +236,13 @@ def _place(load: Load, slot: int, memory: Allocator, spare_results: bool) -> boo
     return True
 
 
+def _runs(load: Load) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Counts of a load's copy, strides in the scratchpad and in DRAM."""
+    if not load.run_bytes:
+        return (load.size_bytes,), (), ()
+    return (load.size_bytes // load.run_bytes, load.run_bytes), (load.run_bytes,), (load.stride_bytes,)
+
+
 def _issue(timeline: Timeline, load: Load) -> None:
     if load.weights:
         unpack = Unpack(
@@ -251,8 +261,6 @@ def _issue(timeline: Timeline, load: Load) -> None:
         False,
         load.buffer.address + load.offset_bytes,
         load.dram_address,
-        (load.size_bytes,),
-        (),
-        (),
+        *_runs(load),
     )
     timeline.add(copy, load.layer, (load.buffer,))

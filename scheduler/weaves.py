@@ -15,8 +15,9 @@ from math import inf
 
 from npusim.kernels.work import Tile, Work
 from npusim.scheduler.chains import Chain
+from npusim.scheduler.cuts import Cut
 from npusim.scheduler.residency import Residents
-from npusim.scheduler.tiling import PRICE, SHARED, Cut, TileSearch
+from npusim.scheduler.tiling import PRICE, SHARED, TileSearch
 
 _PRICE = 1 / 8
 """Share that counts of the time of the constants, which all come before the first tile: works before hide most."""

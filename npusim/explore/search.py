@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from npusim.explore.base import keep_base
+from npusim.explore.base import keep_base, read_base
 from npusim.explore.evaluate import Job, Record, Workload
 from npusim.explore.executors import Executor, executor
 from npusim.explore.folder import Folder
@@ -46,6 +46,7 @@ def explore(
     folder = Folder(Path(path))
     folder.describe(describe(workloads, space, sampling))
     with folder.writing():
+        read_base(folder)  # a damaged one is known before the work
         search = _Search(folder, space, sampling, watch)
         if not search.complete:
             with closing(make_executor(Job(space, tuple(workloads)))) as executor:

@@ -68,7 +68,7 @@
     found.push({
       title: "layer", begin: ends.map((_, i) => (i ? ends[i - 1] : 0)), end: ends,
       kinds: [["faint", 1], ["rule", 1]], kind: data.turns.layer.map((layer) => layer % 2), plain: true,
-      label: (i) => layerName(data.turns.layer[i]),
+      label: (i) => data.short[data.turns.layer[i]] ?? "",
       lines: (i) => [layerName(data.turns.layer[i]), data.ops[data.turns.layer[i]] ?? "", "owns these cycles"],
     });
     data.tracks.forEach((track) => {
@@ -76,7 +76,7 @@
       found.push({
         title: track.title, begin, end: begin.map((at, i) => at + track.length[i]),
         kinds: [["r-" + track.colour, 1], ["r-" + track.colour, 0.62]], kind: track.layer.map((layer) => layer % 2), busy: track.busy,
-        label: (i) => layerName(track.layer[i]),
+        label: (i) => data.short[track.layer[i]] ?? "",
         lines: (i) => [layerName(track.layer[i]), `${track.title}: ${track.words[track.word[i]]}` +
           (track.number && track.number[i] > 1 ? `, ${show.whole(track.number[i])} instructions` : "")],
       });

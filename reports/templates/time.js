@@ -64,7 +64,7 @@ const overTime = (() => {
     const letter = context.measureText("m").width * 0.75;
     let keep = Math.floor(width / letter) - 1;
     for (; keep >= 6; keep -= 1) {  // the end is kept, where names of layers differ
-      const short = "\u2026" + text.slice(text.length - keep);
+      const short = "\u2026" + text.slice(text.length - keep).replace(/^.{0,3}\u2026/, "");
       if (context.measureText(short).width <= width) return short;
     }
     return "";

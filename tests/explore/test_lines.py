@@ -209,6 +209,11 @@ def test_a_damaged_base_is_named(text: str, study: Path) -> None:
     (study / "base.json").write_text(text)
     with pytest.raises(StudyError, match=r"base\.json: damaged: .*; delete it to compute it again$"):
         Study.open(study)
+    (study / "points.jsonl").write_bytes(b"".join(lines_of(study)[:2]))
+    file = space_file(SPACE, objectives=["latency", "energy"])
+    with pytest.raises(StudyError, match=r"base\.json: damaged: .*; delete it to compute it again$"):
+        explore([digits()], file.space, sampling("grid"), study, make_executor=InProcess)
+    assert len(lines_of(study)) == 2  # known before the work
 
 
 # Whose file it is

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import resource
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +165,82 @@ def test_broken_npz_is_one_line(tmp_path: Path, name: str, make: Any, message: s
 def test_missing_npz(tmp_path: Path) -> None:
     with pytest.raises(NpusimError, match=r"none\.npz: no such file$"):
         inputs.read_npz(tmp_path / "none.npz", BOTH)
+
+
+# Files that unfold
+
+
+def _npz(path: Path, *members: tuple[str, bytes, int]) -> None:
+    """An npz file by hand: name, header and data, and how often the data stands there."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, begin, megabytes in members:
+            with archive.open(name, "w", force_zip64=True) as member:
+                member.write(begin)
+                for _ in range(megabytes):
+                    member.write(bytes(1 << 20))
+
+
+def _header(dtype: str, shape: tuple[int, ...], version: int = 1) -> bytes:
+    text = repr({"descr": dtype, "fortran_order": False, "shape": shape}).encode() + b"\n"
+    size = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + size + text
+
+
+@pytest.mark.parametrize(
+    ("begin", "megabytes", "message"),
+    [
+        (_header("|u1", (1 << 40,)), 0, "shape [1099511627776], the model takes [1, 2, 3]"),
+        (_header("|u1", (3221225472,)), 600, "shape [3221225472], the model takes [1, 2, 3]"),
+        (_header("<c16", (1, 2, 3)), 600, "values of complex128, the model takes uint8"),
+        (
+            _header("|u1", (1, 2, 3)),
+            600,
+            "not a readable npz file of plain arrays: bytes stand behind an array",
+        ),
+        (
+            _header("|u1", (1, 2, 3)),
+            0,
+            "not a readable npz file of plain arrays: an array ends after 0 of 6 bytes",
+        ),
+        (
+            b"\x93NUMPY\2\0\xff\xff\xff\xff",
+            600,
+            "an array with a header of 4294967295 bytes, there may be 10000",
+        ),
+        (b"\x93NUMPY\7\0" + bytes(100), 0, "a member is not an array of numpy"),
+        (b"PK", 0, "a member is not an array of numpy"),
+    ],
+)
+def test_a_file_that_unfolds_is_not_unfolded(
+    begin: bytes, megabytes: int, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bomb.npz"
+    _npz(path, ("image.npy", begin, megabytes), ("state.npy", _header("<f4", (4,)), 0))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(NpusimError) as caught:
+        inputs.read_npz(path, BOTH)
+    assert message in str(caught.value)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10 < 100 << 20
+
+
+def test_other_methods_of_packing_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "in.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("image.npy", _header("|u1", (1, 2, 3)) + bytes(6))
+        archive.writestr("state.npy", _header("<f4", (4,)) + bytes(16))
+    with pytest.raises(NpusimError, match=r"image.npy is packed with method 12; use np.savez"):
+        inputs.read_npz(tmp_path / "in.npz", BOTH)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_headers_of_every_version_and_order_are_read(version: int, tmp_path: Path) -> None:
+    _npz(
+        tmp_path / "in.npz",
+        ("in0.npy", _header("|u1", (1, 2, 3), version) + bytes(range(6)), 0),
+        ("state.npy", _header(">f4", (4,), version) + np.arange(4, dtype=">f4").tobytes(), 0),
+    )
+    image, state = inputs.read_npz(tmp_path / "in.npz", BOTH)
+    assert image.tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    assert state.tolist() == [0, 1, 2, 3]
+    by_columns = np.asfortranarray(GOOD_IMAGE)
+    np.savez(tmp_path / "columns.npz", image=by_columns, state=GOOD_STATE)
+    assert np.array_equal(inputs.read_npz(tmp_path / "columns.npz", BOTH)[0], GOOD_IMAGE)

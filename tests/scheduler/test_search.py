@@ -19,8 +19,8 @@ from npusim.kernels.graph import Graph
 from npusim.machine import execute
 from npusim.scheduler import compile_graph, prepare, schedule
 from npusim.scheduler.choices import FAST, Band, Choices
+from npusim.scheduler.cuts import SINGLE, Cut
 from npusim.scheduler.search import Timing, search
-from npusim.scheduler.tiling import SINGLE, Cut
 from npusim.tuning import timing
 
 from ..examples import examples

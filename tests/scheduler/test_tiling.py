@@ -14,7 +14,8 @@ from npusim.kernels.graph import Graph
 from npusim.kernels.work import Work
 from npusim.machine import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.tiling import Cut, End, Residency, TileSearch, band_bytes, cuts
+from npusim.scheduler.cuts import Cut, End, Residency, band_bytes, cuts
+from npusim.scheduler.tiling import TileSearch
 
 from ..graphs import Sketch
 from ..random_graphs import random_graph
