@@ -91,7 +91,7 @@ class _Cell:
         state_scale = quantization(input_type(call, Operand.CELL_STATE)).scale
         self.cell_limit = _limit(call.attributes["cell_clip"], state_scale, 32767)
         hidden_scale, self.hidden_zero = call.attributes["intermediates"][HIDDEN]
-        self.hidden_rescale = _pair(2.0**-15 / hidden_scale * 2.0**-15)
+        self.hidden_rescale = _hidden_rescale(call)
         self.projection: Addend | None = None
         if present(call, Operand.PROJECTION_WEIGHTS):
             # LiteRT projects codes that stand for scale * (code + zero point)
@@ -148,9 +148,8 @@ def _gate(call: Call, values: Sequence[Array | None], gate: str) -> Gate:
     from_output = _addend(call, values, recurrent, None, *state_codes, _SUM_SCALE)
     if gate not in PEEPHOLES or not present(call, PEEPHOLES[gate]):
         return Gate(from_input, from_output, None, (0, 0))
-    scale = 2.0 ** state_exponent(call) * quantization(input_type(call, PEEPHOLES[gate])).scale
     peephole = input_value(values, PEEPHOLES[gate]).astype(np.int64)
-    return Gate(from_input, from_output, peephole, _pair(scale / float(_SUM_SCALE)))
+    return Gate(from_input, from_output, peephole, _peephole_rescale(call, gate))
 
 
 def _addend(
@@ -162,13 +161,47 @@ def _addend(
     zero_point: int,
     target_scale: np.float32,
 ) -> Addend:
-    """Weights times codes of (scale, zero point), in units of `target_scale`. Scale arithmetic is float32."""
+    """Weights times codes of (scale, zero point), in units of `target_scale`."""
     weights: Any = input_value(values, position).astype(np.int64)
     offset = -zero_point * weights.sum(axis=1)
     if bias_position is not None:
         offset = offset + input_value(values, bias_position).astype(np.int64)
+    return Addend(weights.astype(np.float64), offset, _rescale_of(call, position, scale, target_scale))
+
+
+def _rescale_of(call: Call, position: int, scale: np.float32, target_scale: np.float32) -> tuple[int, int]:
+    """What takes products of the weights at a position and codes of a scale to units of `target_scale`, in float32."""
     weight_scale = np.float32(quantization(input_type(call, position)).scale)
-    return Addend(weights.astype(np.float64), offset, _pair(weight_scale * scale / target_scale))
+    with np.errstate(over="ignore"):
+        return _pair(weight_scale * scale / target_scale)
+
+
+def largest_shift(call: Call) -> int:
+    """The most places to the left that a rescale of the layer takes."""
+    source, state = (
+        np.float32(quantization(input_type(call, position)).scale)
+        for position in (Operand.INPUT, Operand.OUTPUT_STATE)
+    )
+    pairs = [_hidden_rescale(call)]
+    for gate in gates_of(call):
+        pairs.append(_rescale_of(call, weights_of(gate, Operand.INPUT_WEIGHTS), source, _SUM_SCALE))
+        pairs.append(_rescale_of(call, weights_of(gate, Operand.RECURRENT_WEIGHTS), state, _SUM_SCALE))
+        if gate in PEEPHOLES and present(call, PEEPHOLES[gate]):
+            pairs.append(_peephole_rescale(call, gate))
+    if present(call, Operand.PROJECTION_WEIGHTS):
+        hidden = np.float32(call.attributes["intermediates"][HIDDEN][0])
+        pairs.append(_rescale_of(call, Operand.PROJECTION_WEIGHTS, hidden, state))
+    return max(shift for _, shift in pairs)
+
+
+def _hidden_rescale(call: Call) -> tuple[int, int]:
+    hidden_scale, _ = call.attributes["intermediates"][HIDDEN]
+    return _pair(2.0**-15 / hidden_scale * 2.0**-15)
+
+
+def _peephole_rescale(call: Call, gate: str) -> tuple[int, int]:
+    scale = 2.0 ** state_exponent(call) * quantization(input_type(call, PEEPHOLES[gate])).scale
+    return _pair(scale / float(_SUM_SCALE))
 
 
 def _pair(real: float | np.float32) -> tuple[int, int]:

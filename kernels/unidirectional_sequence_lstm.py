@@ -30,6 +30,7 @@ from npusim.kernels.lstm_cell import (
 )
 from npusim.kernels.operands import elementwise, input_type
 from npusim.kernels.operator import Call, Operator, Shapes
+from npusim.kernels.rescale import MOST_LEFT
 
 _WEIGHTS = (*range(Operand.INPUT_WEIGHTS, Operand.CELL_TO_INPUT), Operand.PROJECTION_WEIGHTS)
 _PEEPHOLES = tuple(PEEPHOLES.values())
@@ -184,6 +185,11 @@ def _hidden_scale(call: Call) -> bool:
     return len(intermediates) == 5 and intermediates[lstm_integer.HIDDEN] is not None
 
 
+def _shifts(call: Call) -> bool:
+    """in integers products of scales are less than 2**31 times the scale of their sum: C leaves more undefined"""
+    return input_type(call).dtype == "float32" or lstm_integer.largest_shift(call) <= MOST_LEFT
+
+
 OPERATOR = Operator(
     name="unidirectional_sequence_lstm",
     rules=(
@@ -200,6 +206,7 @@ OPERATOR = Operator(
         _integer_scales,
         _cell_scale,
         _hidden_scale,
+        _shifts,
     ),
     infer=_infer,
     npu_rules=(rules.host_only("the NPU has no 16-bit gates and cell states"),),

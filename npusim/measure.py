@@ -138,12 +138,11 @@ def _power(program: Program, execution: Execution, energy_uj: float) -> Power:
     moving = accumulated(program, execution, moving_pj(program, execution).values())
     average = energy_uj / hardware.us_of_cycles(total) * 1e3
 
-    def peak(window: str) -> float:
+    floor, peaks, above = floor_mw(hardware), list[float](), average
+    for window in reversed(tuple(WINDOWS_US)):  # the longest first: shorter ones have no lower peaks
         cycles = window_cycles(hardware, window)
-        if cycles >= total:
-            return average
-        rate_pj = moving.peak_rate(cycles, total)
-        # pJ per cycle * MHz = uW. Never below the average but for the last bit of a sum in another order.
-        return max(rate_pj * hardware.clock_mhz * 1e-3 + floor_mw(hardware), average)
-
-    return Power(average, *(peak(window) for window in WINDOWS_US))
+        if cycles < total:
+            # pJ per cycle * MHz = uW. Sums in another order may be below by their last bit.
+            above = max(moving.peak_rate(cycles, total) * hardware.clock_mhz * 1e-3 + floor, above)
+        peaks.insert(0, above)
+    return Power(average, *peaks)

@@ -285,3 +285,18 @@ def test_attributes(change: dict[str, Any]) -> None:
     call = call_of_operands(operands, reals(1, 1, 4), **change)
     message = "activation is tanh, time_major true or false, and the clips are 0 (none) or more"
     assert broken(LSTM.rules, call) == message
+
+
+@pytest.mark.parametrize(
+    ("position", "largest"), [(Operand.INPUT_WEIGHTS + 2, 2.0**19), (Operand.RECURRENT_WEIGHTS, 2.0**26)]
+)
+def test_scales_whose_shift_c_leaves_undefined(position: int, largest: float) -> None:
+    # a weight's scale times 1 (the input's) or 1/128 (the output state's), over 2**-12, is less than 2**31
+    rule = "in integers products of scales are less than 2**31 times the scale of their sum"
+    for scale, refused in ((largest * 0.999, False), (largest, True), (2.0**120, True)):
+        operands = one_cell(1)
+        operands[position] = codes(1, 1, scale=scale), operands[position][1]
+        output = codes(1, 1, 1, scale=1 / 128)
+        call = call_of_operands(operands, output, intermediates=[None, None, None, None, [1 / 128, 0]])
+        found = broken(LSTM.rules, call)
+        assert (found is not None and found.startswith(rule)) == refused

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.isa.instruction import Unit
 from npusim.measure import measure
 from npusim.power import WINDOWS, layer_energy_uj, moving_pj, moving_power, power_over_time, window_cycles
 from npusim.result import RunResult
 from npusim.timeline import scratchpad_use
 
+from . import fake_run as fake
 from .fake_run import BENCH, LAYERS, STEPS, execution, program
 
 
@@ -55,6 +57,15 @@ def test_the_chart_is_the_energy_and_its_highest_point_the_peak(result: RunResul
 def test_peaks_of_longer_windows_are_lower_and_none_is_below_the_average(result: RunResult) -> None:
     power = result.power_mw
     assert power.peak == power.peak_10us >= power.peak_1ms >= power.average > 0
+
+
+def test_peaks_of_a_run_with_a_plateau_are_in_order() -> None:
+    """Constant power for longer than any window: all peaks are that power, whatever the order of the sums."""
+    host = fake.LAYERS[-1]
+    steps = tuple(fake.Step(Unit.HOST, 0, at * 700_001 + 3, (at + 1) * 700_001) for at in range(3))
+    run = fake.execution(steps=steps, layer_actions=[{}, {"dram_read_byte": 7}])
+    power = measure(fake.program((host,), steps), run).power_mw
+    assert power.peak_10us >= power.peak_1ms >= power.average
 
 
 @pytest.mark.parametrize(("clock_mhz", "cycles"), [(500.0, 5000), (333.3, 3333), (0.15, 2), (0.001, 1)])
