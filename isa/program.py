@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -47,6 +48,9 @@ class HostCall:
         states = (self.inputs[position] for position in self.updates)
         return (*self.outputs, *(place for place in states if place is not None))
 
+
+UNKNOWN = "unknown "
+"""In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
 
 LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
 """What does the main work of a layer; "none" is free."""
@@ -172,6 +176,14 @@ class Program:
     def instructions(self) -> int:
         """Number of instructions."""
         return len(self.code)
+
+    @property
+    def unknown_operators(self) -> dict[str, int]:
+        """Operators that npusim does not have, with their counts: they are timed, nothing is computed."""
+        found = Counter(
+            layer.op.removeprefix(UNKNOWN) for layer in self.layers if layer.op.startswith(UNKNOWN)
+        )
+        return dict(sorted(found.items()))
 
     @property
     def code_size_bytes(self) -> int:

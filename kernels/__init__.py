@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from npusim.isa.errors import GraphError
+from npusim.isa.program import UNKNOWN
 from npusim.kernels import (
     add,
     arg_max,
@@ -43,6 +44,7 @@ from npusim.kernels import (
 from npusim.kernels.graph import Graph, Node
 from npusim.kernels.operator import Call, Operator, Shapes
 from npusim.kernels.rewrite import fold_padding
+from npusim.kernels.unknown import missing, on_host, refusal, unknown_operator
 
 OPERATORS: tuple[Operator, ...] = (
     # convolutions and matrix products
@@ -94,9 +96,21 @@ def operator(name: str) -> Operator:
     """The operator called `name`. Raises GraphError with the nearest known name."""
     if name in _BY_NAME:
         return _BY_NAME[name]
+    if name.startswith(UNKNOWN):
+        return unknown_operator(name)
     near = get_close_matches(name, _BY_NAME, n=1)
     hint = f"; the nearest is {near[0]!r}" if near else ""
     raise GraphError(f"operator {name!r} is not one that npusim has{hint}; `npusim ops` lists them")
+
+
+def known(name: str) -> bool:
+    """Whether npusim has an operator of that name, or times it as one that it does not have."""
+    return name in _BY_NAME or name.startswith(UNKNOWN)
+
+
+def unknown_on_host(graph: Graph) -> Graph:
+    """The graph with the operators that npusim does not have as host layers, timed by their bytes, without results."""
+    return on_host(graph, known)
 
 
 def call_of(graph: Graph, node: Node) -> Call:
@@ -127,6 +141,12 @@ def infer(call: Call, op: str) -> Shapes | None:
         return entry.infer(call)
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
+
+
+def require_known(graph: Graph) -> None:
+    """Raises GraphError that names every operator of a graph that npusim does not have, with its count."""
+    if found := missing(graph, known):
+        raise refusal(graph, found)
 
 
 def simplify(graph: Graph) -> Graph:

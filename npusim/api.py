@@ -89,12 +89,15 @@ def compile(
     hw: str | Path | Hardware = DEFAULT_HARDWARE,
     *,
     effort: str | int = "fast",
+    unknown: str | None = None,
     progress: Progress | None = None,
 ) -> Program:
     """Compile a graph for a machine; `hw` is a preset, a file, or a Hardware.
 
     effort:   "fast" decides everything by estimates. A number of schedules to try, or "high", searches for a faster
               program by the machine's own timing; it is never slower than the fast one, and always the same.
+    unknown:  "host": operators that npusim does not have become host layers that are timed by their bytes; the
+              program has no outputs then. None: they are refused, all of them by name.
     progress: called with (schedules tried, schedules to try).
 
     Raises NpusimError for an operator that npusim does not have, a model that does not fit or an unknown effort.
@@ -102,6 +105,10 @@ def compile(
     from npusim import scheduler
 
     schedules = schedules_of_effort(effort)
+    if check_unknown(unknown):
+        from npusim.kernels import unknown_on_host
+
+        graph = unknown_on_host(graph)
     machine = hw if isinstance(hw, Hardware) else hardware(hw)
     if not schedules:
         return scheduler.compile_graph(graph, machine)
@@ -109,6 +116,13 @@ def compile(
     from npusim.tuning import timing
 
     return search(scheduler.prepare(graph, machine), timing, schedules, progress).program
+
+
+def check_unknown(unknown: str | None) -> bool:
+    """Whether operators that npusim does not have are to be timed. Raises NpusimError for anything but "host"."""
+    if unknown not in (None, "host"):
+        raise NpusimError(f"unknown {unknown!r}: may be 'host', which times unknown operators as host layers")
+    return unknown == "host"
 
 
 def schedules_of_effort(effort: str | int) -> int:
@@ -161,6 +175,10 @@ def simulate(
     from npusim.provenance import Provenance
     from npusim.result import WallTimes
 
+    if program.unknown_operators:
+        if inputs is not None:
+            raise NpusimError(f"{program.name}: {_no_outputs(program)}, so inputs cannot be given")
+        timing_only = True
     kind = kind_of_inputs(inputs, timing_only)
     begin = time.perf_counter()
     whose = program
@@ -189,6 +207,17 @@ def simulate(
     )
 
 
+def require_outputs(program: Program, wanted: object) -> None:
+    """Raises NpusimError where outputs are wanted of a program that cannot compute them."""
+    if wanted and program.unknown_operators:
+        raise NpusimError(f"{wanted}: {program.name}: {_no_outputs(program)}")
+
+
+def _no_outputs(program: Program) -> str:
+    """Why a program cannot execute data."""
+    return f"unknown operators ({', '.join(program.unknown_operators)}) are timed only, there are no outputs"
+
+
 def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "given", "none"]:
     """What a run executes: random data, data that was given, or none."""
     return "none" if timing_only else "random" if inputs is None else "given"
@@ -210,17 +239,18 @@ def run(
     *,
     seed: int = 0,
     effort: str | int = "fast",
+    unknown: str | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
     """Load, compile and simulate a model in one call.
 
     path:   a model file, a `.npu` program, or the name of a built-in model.
     hw:     a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
-    effort: of the compiler, as for `compile`.
+    effort, unknown: of the compiler, as for `compile`.
 
     The other arguments, and what is raised, are those of `simulate`.
     """
-    program, wall = prepare(path, hw, effort=effort)
+    program, wall = prepare(path, hw, effort=effort, unknown=unknown)
     result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
     from npusim.provenance import of_run
 
@@ -229,7 +259,7 @@ def run(
         hw,
         effort=effort,
         seed=seed,
-        inputs=kind_of_inputs(inputs, timing_only),
+        inputs=kind_of_inputs(inputs, timing_only or bool(program.unknown_operators)),
         compiled=is_program(path),
     )
     return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
@@ -250,11 +280,12 @@ def prepare(
     hw: str | Path | Hardware | None = None,
     *,
     effort: str | int = "fast",
+    unknown: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Program, dict[str, float]]:
     """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
 
-    `effort` and `progress` are those of `compile`.
+    `effort`, `unknown` and `progress` are those of `compile`.
     """
     from npusim.isa.program import Program
 
@@ -272,7 +303,9 @@ def prepare(
             )
         return model, wall
     with _timed(wall, "compile"):
-        program = compile(model, chosen or DEFAULT_HARDWARE, effort=effort, progress=progress)
+        program = compile(
+            model, chosen or DEFAULT_HARDWARE, effort=effort, unknown=unknown, progress=progress
+        )
     return program, wall
 
 

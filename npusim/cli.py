@@ -20,6 +20,7 @@ from npusim.cli_base import (
     HardwareOption,
     Progress,
     SetOption,
+    UnknownOption,
     ascii_only,
     hardware_inputs,
     start_lightly,
@@ -98,6 +99,7 @@ def run(
         bool, typer.Option("--what-if", help="Also try each hardware parameter doubled, by simulation.")
     ] = False,
     effort: EffortOption = "fast",
+    unknown: UnknownOption = None,
 ) -> None:
     """Compile and execute a model, and print the summary; of several models or machines, a table."""
     from npusim import api, files
@@ -106,21 +108,31 @@ def run(
     if len(models) > 1 or len(machines) > 1:
         from npusim import cli_table
 
-        one = {"--input": input, "--output": output, "--trace": trace, "--what-if": what_if or None}
+        one: dict[str, object] = {
+            "--input": input,
+            "--output": output,
+            "--trace": trace,
+            "--what-if": what_if or None,
+        }
+        one["--unknown"] = unknown
         cli_table.run(models, machines, set_ or (), effort, cli_table.Targets(json, csv, report), one)
         return
     model = models[0]
     machine = api.hardware(machines[0], set_ or ()) if hw or set_ else None
-    if timing_only and (input or output):
+    without_data = "--timing-only" if timing_only else "--unknown host" if api.check_unknown(unknown) else ""
+    if without_data and (input or output):
         option = "--input" if input else "--output"
-        raise NpusimError(f"{option}: --timing-only executes no data; give one or the other")
+        raise NpusimError(f"{option}: {without_data} executes no data; give one or the other")
+    timing_only = bool(without_data)
     reports = {"--json": json, "--csv": csv, "--trace": trace}
     targets = {option: path for option, path in {"--output": output, **reports}.items() if path}
     pages = _report_files(report) if report else {}
     sources = {"MODEL": Path(model), "--input": input, **hardware_inputs(machines[0])}
     files.check_outputs(targets, sources, {"--report": (report, [path.name for path in pages])})
     with Progress(f"scheduling {model}") as progress:
-        program, wall = api.prepare(model, machine, effort=effort, progress=progress)
+        program, wall = api.prepare(model, machine, effort=effort, unknown=unknown, progress=progress)
+    api.require_outputs(program, output)
+    timing_only = timing_only or bool(program.unknown_operators)
     if output:
         from npusim import npz
 
@@ -153,7 +165,8 @@ def run(
 
         with Progress("what if") as progress:
             result = replace(
-                result, variants=try_all(model, result.hardware, effort=effort, progress=progress)
+                result,
+                variants=try_all(model, result.hardware, effort=effort, unknown=unknown, progress=progress),
             )
     try:
         print_summary(result)

@@ -52,6 +52,15 @@ EffortOption = Annotated[
     ),
 ]
 
+UnknownOption = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown",
+        metavar="host",
+        help="Time operators that npusim does not have as host layers, by their bytes; without outputs.",
+    ),
+]
+
 EXIT_OUR_FAULT = 1
 EXIT_USER_FAULT = 2
 EXIT_INTERRUPTED = 130

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from npusim.cli_base import EffortOption, HardwareOption, Progress, SetOption, hardware_inputs
+from npusim.cli_base import EffortOption, HardwareOption, Progress, SetOption, UnknownOption, hardware_inputs
 from npusim.isa.errors import NpusimError
 from npusim.terminal import say
 
@@ -30,16 +30,18 @@ def compile_model(
     hw: HardwareOption = None,
     set_: SetOption = None,
     effort: EffortOption = "fast",
+    unknown: UnknownOption = None,
 ) -> None:
     """Compile a model to a program that `npusim run` executes."""
     from npusim import api, files
 
     files.check_outputs({"-o": output}, {"MODEL": Path(model), **hardware_inputs(hw)})
     api.schedules_of_effort(effort)
+    api.check_unknown(unknown)
     machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
     graph = api.load(model)
     with Progress(f"scheduling {graph.name}") as progress:
-        program = api.compile(graph, machine, effort=effort, progress=progress)
+        program = api.compile(graph, machine, effort=effort, unknown=unknown, progress=progress)
     api.save_program(program, output)
     from npusim.reports import quantities as show
 
@@ -48,6 +50,8 @@ def compile_model(
         f"{show.plural(program.instructions, 'instruction')}, {show.size(len(program.constants))} constants, "
         f"{show.size(program.scratchpad_peak_bytes)} scratchpad, {show.size(program.dram_size_bytes)} DRAM"
     )
+    if program.unknown_operators:
+        say(show.printable(show.unknown(program.unknown_operators)))
 
 
 def assemble(

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from npusim.isa import hardware_file
+from npusim.isa import hardware_file, user_file
+from npusim.isa.errors import NpusimError
 from npusim.isa.hardware import Hardware
 
 if TYPE_CHECKING:
@@ -79,11 +80,11 @@ def digest_of_model(path: str | Path) -> str | None:
     if isinstance(found, bytes):
         return sha256(found).hexdigest()
     try:
-        with Path(found).open("rb") as file:
+        with user_file.opened(found, user_file.MODEL) as file:
             text = sha256()
             while block := file.read(1 << 20):
                 text.update(block)
-    except OSError:
+    except (NpusimError, OSError):
         return None
     return text.hexdigest()
 

@@ -308,6 +308,7 @@ class RunResult:
             "scratchpad_peak_bytes": self.scratchpad_peak_bytes,
             "instructions": self.program.instructions,
             "performance_info": asdict(self.performance_info),
+            "unknown_operators": self.program.unknown_operators,
             "layers": [layer.to_dict() for layer in self.layers],
             **({"what_if": self.variants.to_list()} if self.variants else {}),
             "provenance": self.provenance.to_dict(self.hardware),

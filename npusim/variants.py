@@ -24,6 +24,7 @@ from npusim.isa.errors import NpusimError
 from npusim.isa.hardware import Hardware
 from npusim.isa.hardware_file import Parameter, change, parameters, to_dict
 from npusim.isa.program import Program
+from npusim.kernels import unknown_on_host
 from npusim.kernels.graph import Graph
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ def what_if(
     hw: str | Path | Hardware | None = None,
     *,
     effort: str | int = "fast",
+    unknown: str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> WhatIf:
@@ -162,7 +164,7 @@ def what_if(
 
     model:    a model file, a built-in name, a Graph; or a program or `.npu` file, which brings its hardware.
     hw:       a preset, a file, or a Hardware; edge-128 if None.
-    effort:   of the compiler, for every variant, as for `npusim.compile`.
+    effort:   of the compiler, for every variant, as for `npusim.compile`; so is `unknown`.
     jobs:     processes; as many as there are cores if None. The result does not depend on it.
     progress: called now and then with (variants done, all variants).
 
@@ -171,6 +173,8 @@ def what_if(
     from npusim import api
 
     opened = api.open_model(model) if isinstance(model, str | Path) else model
+    if api.check_unknown(unknown) and isinstance(opened, Graph):
+        opened = unknown_on_host(opened)
     chosen = api.hardware(hw) if isinstance(hw, str | Path) else hw
     if isinstance(opened, Program):
         if chosen not in (None, opened.hardware):
@@ -208,11 +212,12 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
         return what_if(result.program, jobs=jobs)
     model = api.open_model(result.source)
     names = [layer.name for layer in result.program.layers]
+    unknown = "host" if result.program.unknown_operators else None
     if isinstance(model, Graph) and names != [
-        layer.name for layer in api.compile(model, result.hardware).layers
+        layer.name for layer in api.compile(model, result.hardware, unknown=unknown).layers
     ]:
         raise NpusimError(f"{result.source}: is another model than the one that this result is of")
-    return what_if(model, result.hardware, jobs=jobs)
+    return what_if(model, result.hardware, unknown=unknown, jobs=jobs)
 
 
 class _Bench(NamedTuple):

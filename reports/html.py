@@ -140,6 +140,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "result": result,
         "hardware": result.hardware,
         "machine": machine(result),
+        "unknown": show.unknown(unknown) if (unknown := result.program.unknown_operators) else "",
         "area_mm2": area(result.hardware).total,
         "cpu": cpu(result),
         "verdicts": _verdicts(result),

@@ -54,6 +54,7 @@ def summary(result: RunResult, width: int, ascii_only: bool = False) -> Renderab
     bars, cut = _Bars(max(width - 42, 12), ascii_only), PLAIN_CUT if ascii_only else CUT
     sections = [
         _heading(result),
+        *_unknown(result),
         _answer(result, cut),
         *_titled("Busy, share of all cycles", _busy(result, bars)),
         *_titled("Memory", _memory(result)),
@@ -370,6 +371,12 @@ def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
     if everything:
         title += ": nothing of this model runs on the NPU"
     return _titled(title, grid)
+
+
+def _unknown(result: RunResult) -> Iterable[RenderableType]:
+    """What the numbers do not hold, before any of them."""
+    if found := result.program.unknown_operators:
+        yield Text(f"{show.unknown(found)}\n", style="bold red")
 
 
 def _footer(result: RunResult) -> Iterable[RenderableType]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from npusim.isa.errors import GraphError
 from npusim.isa.hardware import Hardware
 from npusim.isa.program import Piece
-from npusim.kernels import call_of, operator, simplify
+from npusim.kernels import call_of, operator, require_known, simplify
 from npusim.kernels.check import check
 from npusim.kernels.graph import Graph
 from npusim.kernels.operator import Alias, Call, Operator
@@ -58,7 +58,9 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
 
     Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown.
     """
-    graph = simplify(_well_formed(graph))
+    graph = _well_formed(graph)
+    require_known(graph)
+    graph = simplify(graph)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
     check_states(graph, uses)
     aliases, free = join_aliases(graph, _aliases(uses))

@@ -177,6 +177,9 @@ def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
         # Converters join the names of all that they fused with ";": the first one tells the layer.
         name = _unique(tensors[outputs[0]].name.split(";")[0], names)
         where = f"layer {quoted(name)} ({record.kind} version {record.version}, operator {number})"
+        if record.kind not in OPERATORS:
+            nodes.append(_unknown(name, where, record, tensors))
+            continue
         layer = _layer(where, record, tensors, options_class)
         node = _node(name, record, layer, tensors)
         nodes.append(node)
@@ -258,13 +261,20 @@ def _options_classes() -> Callable[[str], Any]:
     return lambda name: getattr(tflite, name)
 
 
+def _unknown(name: str, where: str, record: OperatorRecord, tensors: Sequence[Tensor]) -> Node:
+    """An operator that the table does not have, of which nothing but the operands is read."""
+    _numbers([operand for operand in record.inputs if operand is not None], tensors, where)
+    kind, _, custom = record.kind.partition(" ")
+    return Node(
+        name, f'custom "{custom}"' if kind == "CUSTOM" else record.kind.lower(), record.inputs, record.outputs
+    )
+
+
 def _layer(
     where: str, record: OperatorRecord, tensors: Sequence[Tensor], options_class: Callable[[str], Any]
 ) -> Layer:
     """An operator that the table has, with as many operands as it may have."""
-    row = OPERATORS.get(record.kind)
-    if row is None:
-        raise FormatError(f"{where}: operator {record.kind} is not supported by the TFLite reader")
+    row = OPERATORS[record.kind]
     _numbers([operand for operand in record.inputs if operand is not None], tensors, where)
     _numbers(record.intermediates, tensors, where)
     _check_counts(where, record, row)

@@ -468,8 +468,6 @@ SAME_3X3 = options("Conv2DOptions", StrideH=1, StrideW=1)
 @pytest.mark.parametrize(
     ("code", "table_", "constants", "error", "text"),
     [
-        ("WHILE", None, [], FormatError,
-         'layer "y" (WHILE version 1, operator 0): operator WHILE is not supported by the TFLite reader'),
         ("ADD", options("AddOptions", FusedActivationFunction=4), [(1,)], GraphError,
          'layer "y" (ADD version 1, operator 0): FusedActivationFunction is 4, '
          "may be 0 (none), 1 (relu), 2 (relu_n1_to_1), 3 (relu6)"),
@@ -669,8 +667,8 @@ def test_custom_operators_and_their_options() -> None:
         detection(values | {"num_classes": 3, "max_detections": -3})
     with pytest.raises(GraphError, match=r"max_detections is nan, may be 0 or more$"):
         detection(values | {"num_classes": 3, "max_detections": float("nan")})
-    with pytest.raises(FormatError, match=r"operator CUSTOM ADD is not supported by the TFLite reader$"):
-        detection(values, code="ADD")
+    (unknown,) = detection(values, code="ADD").nodes
+    assert (unknown.op, unknown.inputs, dict(unknown.attributes)) == ('custom "ADD"', (0, 1, 2), {})
 
 
 # Files and formats
