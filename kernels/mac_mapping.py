@@ -17,10 +17,13 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from npusim.isa import mac_timing
+from npusim.isa.mac import HALVINGS_BITS
 from npusim.isa.mac_timing import ArrayShape, Occupancy, Window, corner
 
 _STEPS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4))
 """What is tried from a corner on. The output stage may have to wait for a whole block until blocks are much smaller."""
+_MOST_HALVINGS = (1 << HALVINGS_BITS) - 1
+"""As many as an instruction has room for; only accumulators of the largest machines could be halved further."""
 _LEAST_GAIN = 1 / 256
 """Share of the cycles that a smaller corner must save; the steady state is not better than that."""
 _LEAST_PART = 1 / 100
