@@ -23,6 +23,12 @@ _STEPS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4))
 """What is tried from a corner on. The output stage may have to wait for a whole block until blocks are much smaller."""
 _LEAST_GAIN = 1 / 256
 """Share of the cycles that a smaller corner must save; the steady state is not better than that."""
+_LEAST_PART = 1 / 100
+"""Share of the cycles that the ends of a tile must take for corners to be tried."""
+_SHORT_CYCLES = 1000
+"""Tiles below are compared by the closed forms."""
+_HOPELESS = 1.5
+"""A dataflow that is so many times slower on its largest corner is not looked at any closer."""
 _CLOSE = 1 / 32
 """Dataflows that differ by less are compared by the closed forms."""
 
@@ -35,8 +41,6 @@ class Corner(NamedTuple):
     accumulator_halvings: int = 0
 
 
-ALL = Corner()
-
 Cycles = Callable[[ArrayShape], float]
 """The cycles of a tile on a corner."""
 
@@ -47,14 +51,20 @@ def convolution(
 ) -> tuple[bool, Corner]:
     """Whether a convolution is faster output stationary where the array supports both, and its corner."""
     work = pixels, inner, channels
-    found = []
+    begun = []
     for kind, (steady, _, rows_are_pixels) in _KINDS.items():
         if dataflow in (kind, "both"):
-            held = (pixels if rows_are_pixels else inner, channels, pixels)
-            found.append((*_best(shape, held, partial(steady, *work)), kind))
+            begin = _smallest(shape, (pixels if rows_are_pixels else inner, channels, pixels))
+            begun.append((steady(*work, corner(shape, *begin)), begin, kind))
+    least = min(begun)[0]
+    found = []
+    for cycles, begin, kind in begun:
+        if cycles < least * _HOPELESS:
+            best = _best(shape, (pixels, channels), partial(_KINDS[kind][0], *work), begin, cycles)
+            found.append((*best, begin, kind))
     least, _, _, fastest = min(found)
-    # Output-stationary groups that the output stage holds up are slower than their steady state.
-    doubtful = fastest == "output_stationary"
+    # Output-stationary groups that the output stage holds up are slower than their steady state; so are few groups.
+    doubtful = fastest == "output_stationary" or least < _SHORT_CYCLES
     close = [
         (part, kind)
         for cycles, best, begin, kind in found
@@ -71,7 +81,9 @@ def convolution(
 def depthwise(shape: ArrayShape, window: Window, channels: int) -> Corner:
     """The corner of a depthwise convolution."""
     pixels, taps = window.ofm_height * window.ofm_width, window.kernel_height * window.kernel_width
-    _, best, begin = _best(shape, (taps, channels, pixels), partial(_steady_depthwise, window, channels))
+    begin = _smallest(shape, (taps, channels, pixels))
+    cycles = partial(_steady_depthwise, window, channels)
+    _, best = _best(shape, (pixels, channels), cycles, begin, cycles(corner(shape, *begin)))
     if best == begin:
         return best
     return min(
@@ -79,28 +91,41 @@ def depthwise(shape: ArrayShape, window: Window, channels: int) -> Corner:
     )
 
 
-def _best(shape: ArrayShape, sizes: tuple[int, int, int], cycles: Cycles) -> tuple[float, Corner, Corner]:
-    """The fastest corner with its cycles, and the one it was found from: the smallest that holds all rows, columns
-    and pixels there are, then halved further as long as that saves cycles.
+def _smallest(shape: ArrayShape, sizes: tuple[int, int, int]) -> Corner:
+    """The smallest corner that holds all rows, columns and pixels that there are: a larger one is slower."""
+    halvings = [
+        (has // size).bit_length() - 1 if has > size else 0
+        for has, size in zip((shape.rows, shape.columns, shape.half_accumulators), sizes, strict=True)
+    ]
+    return Corner(*halvings)
+
+
+def _best(
+    shape: ArrayShape, outputs: tuple[int, int], cycles: Cycles, begin: Corner, least: float
+) -> tuple[float, Corner]:
+    """The fastest corner with its cycles: halved further from the one to begin with as long as that saves cycles.
+    `outputs` are pixels and channels.
     """
-    whole = (shape.rows, shape.columns, shape.half_accumulators)
-    best = Corner(
-        *((has // size).bit_length() - 1 if has > size else 0 for has, size in zip(whole, sizes, strict=True))
-    )
-    least, begin = cycles(corner(shape, *best)), best
+    pixels, channels = outputs
+    # All that a smaller corner can save: the first weights, the way through the array, the last block of pixels.
+    block = min(pixels, shape.half_accumulators) * -(-min(channels, shape.columns) // shape.lanes)
+    ends = shape.latency + shape.rows * -(-shape.columns // shape.weight_port) + block
+    if ends < least * _LEAST_PART:
+        return least, begin
+    best = begin
     while True:
         found = best
-        for step in _STEPS:
-            tried = Corner(*(times + more for times, more in zip(best, step, strict=True)))
-            if not all(has >> times for has, times in zip(whole, tried, strict=True)):
+        for rows, columns, accumulators in _STEPS:
+            tried = Corner(best[0] + rows, best[1] + columns, best[2] + accumulators)
+            part = corner(shape, *tried)
+            if not (part.rows and part.columns and part.half_accumulators):
                 continue
-            taken = cycles(corner(shape, *tried))
+            taken = cycles(part)
             if taken < least * (1 - _LEAST_GAIN):
                 found, least = tried, taken
         if found == best:
-            break
+            return least, best
         best = found
-    return least, best, begin
 
 
 class _Stream(NamedTuple):

@@ -139,9 +139,7 @@ def _power(program: Program, execution: Execution, energy_uj: float) -> Power:
     average = energy_uj / hardware.us_of_cycles(total) * 1e3
 
     floor, peaks, above = floor_mw(hardware), list[float](), average
-    for window in reversed(
-        WINDOWS_US
-    ):  # the longest first: none of its peaks is above one of a shorter window
+    for window in reversed(tuple(WINDOWS_US)):  # the longest first: shorter ones have no lower peaks
         cycles = window_cycles(hardware, window)
         if cycles < total:
             # pJ per cycle * MHz = uW. Sums in another order may be below by their last bit.

@@ -64,7 +64,7 @@ def test_other_ways_to_write_the_same(text: str, same: str) -> None:
 
 @rows
 def test_every_row_round_trips(row: type[Instruction]) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(instructions_of(row))
     def check(instruction: Instruction) -> None:
         assert parse_instruction(format_instruction(instruction)) == instruction
@@ -113,7 +113,7 @@ def test_faults_of_an_instruction(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.text(st.characters(codec="utf-8"), max_size=60)
     | st.from_regex(r"dma\.copy( [a-z0-9_]+=[^ ]*)*( wait .*)?")
@@ -208,7 +208,7 @@ def test_a_program_comes_back_with_the_same_bytes() -> None:
     assert disassemble(assemble(text)) == text
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1 << 30), st.text(max_size=20), st.binary(max_size=100))
 def test_random_programs_come_back_with_the_same_bytes(seed: int, name: str, constants: bytes) -> None:
     rng = np.random.default_rng(seed)
@@ -358,7 +358,7 @@ def test_faults_name_their_line(text: str, message: str) -> None:
     assert said == message or (message.endswith(", ") and said.startswith(message))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_damaged_text_gives_a_line_or_a_program(data: st.DataObject) -> None:
     lines = disassemble(PROGRAM).split("\n")

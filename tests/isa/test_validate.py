@@ -180,6 +180,16 @@ def test_rules_of_fields(legal: Instruction, illegal: Instruction | None, fault:
             {"mac_array.dataflow": "output_stationary"},
             "dataflow weight_stationary; the array of the hardware supports output_stationary",
         ),
+        (
+            replace(CONVOLVE, row_halvings=1),
+            {"mac_array.rows": 1},
+            "row_halvings 1; the array has 1 rows",
+        ),
+        (
+            replace(DEPTHWISE, column_halvings=1),
+            {"mac_array.columns": 1},
+            "column_halvings 1; the array has 1 columns",
+        ),
     ],
 )
 def test_what_the_hardware_lacks(instruction: Instruction, changes: dict[str, Any], fault: str) -> None:

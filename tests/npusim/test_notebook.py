@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import npusim
-from npusim.isa.errors import NpusimError
 from npusim.measure import measure
 from npusim.reports import notebook
 from npusim.result import RunResult, WallTimes
@@ -106,16 +105,6 @@ def test_figures(name: str) -> None:
     assert isinstance(figure, matplotlib.Figure)
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert pickle.loads(pickle.dumps(figure)).axes
-
-
-def test_figures_without_matplotlib(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    for module in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(NpusimError, match=r"pip install 'npusim\[report\]'"):
-        result.plot_roofline()
 
 
 # The example
