@@ -97,7 +97,7 @@ def depthwise(shape: ArrayShape, window: Window, channels: int) -> Corner:
 def _smallest(shape: ArrayShape, sizes: tuple[int, int, int]) -> Corner:
     """The smallest corner that holds all rows, columns and pixels that there are: a larger one is slower."""
     halvings = [
-        (has // size).bit_length() - 1 if has > size else 0
+        min((has // size).bit_length() - 1, _MOST_HALVINGS) if has > size else 0
         for has, size in zip((shape.rows, shape.columns, shape.half_accumulators), sizes, strict=True)
     ]
     return Corner(*halvings)
@@ -121,7 +121,7 @@ def _best(
         for rows, columns, accumulators in _STEPS:
             tried = Corner(best[0] + rows, best[1] + columns, best[2] + accumulators)
             part = corner(shape, *tried)
-            if not (part.rows and part.columns and part.half_accumulators):
+            if max(tried) > _MOST_HALVINGS or not (part.rows and part.columns and part.half_accumulators):
                 continue
             taken = cycles(part)
             if taken < least * (1 - _LEAST_GAIN):
