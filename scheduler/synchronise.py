@@ -16,7 +16,7 @@ from npusim.isa.instruction import PRODUCERS, Instruction, Region, Space
 from npusim.isa.program import HostCall
 from npusim.scheduler.spans import Spans
 
-_RECENT = 32
+_RECENT = 128
 """So many accesses are looked through one by one; what lies further back is found by its addresses."""
 
 _Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
