@@ -56,6 +56,11 @@ class TensorType:
         return self.elements * self.numpy_dtype.itemsize
 
     @property
+    def spanned_bytes(self) -> int:
+        """Bytes with every size at least 1: what numpy must be able to address even of a tensor without elements."""
+        return prod(max(size, 1) for size in self.shape) * self.numpy_dtype.itemsize
+
+    @property
     def quantized(self) -> bool:
         """True for an 8-bit tensor with one scale and zero point: what the NPU computes on."""
         return self.dtype in ("int8", "uint8") and self.quantization is not None

@@ -12,6 +12,9 @@ from npusim.kernels.graph import Graph, Node, Tensor
 
 _LONGEST_SHOWN = 60
 
+MOST_BYTES = (1 << 63) - 1
+"""What a tensor may span: so much numpy can address."""
+
 
 def check(graph: Graph) -> Graph:
     """The graph itself, if it is well formed; the rules of its operators are not looked at.
@@ -43,6 +46,10 @@ def _check_tensor(number: int, tensor: Tensor) -> None:
             "or convert the model with a fixed shape"
         )
     _check_dtype(kind, where)
+    if kind.spanned_bytes > MOST_BYTES:
+        raise GraphError(
+            f"{where}: shape {list(kind.shape)} spans {kind.spanned_bytes} bytes, may be {MOST_BYTES}"
+        )
     data = tensor.data
     if data is not None and (data.shape != kind.shape or data.dtype != kind.numpy_dtype):
         raise GraphError(

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from npusim.api import DEFAULT_HARDWARE, schedules_of_effort
 from npusim.explore.expression import Expression, ExpressionError, parse
@@ -44,6 +44,10 @@ from npusim.isa.toml_file import listed, read, short
 DEFAULT_OBJECTIVES = ["latency_ms", "energy_uj.total", "area_mm2.total"]
 DEFAULT_POINTS = 100
 Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT)]
+Models = Annotated[  # faults of what was meant only, not of the other form too
+    Annotated[list[str], Tag("list[name]")] | Annotated[dict[str, Weight], Tag("dict[name, weight]")],
+    Discriminator(lambda given: "list[name]" if isinstance(given, list) else "dict[name, weight]"),
+]
 SamplerKind = Literal["grid", "random", "nsga2", "tpe"]
 MOST_GRID_POINTS = 1_000_000
 
@@ -87,7 +91,7 @@ class _SpaceTables(_Table):
     programs: Programs = "own"
     effort: str | int = "fast"
     sampler: Sampling = Sampling()
-    models: list[str] | dict[str, Weight] = {}
+    models: Models = {}
 
 
 @dataclass(frozen=True)

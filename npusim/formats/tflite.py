@@ -98,8 +98,9 @@ def _fill_empty(model: ModelRecord, tensors: list[Tensor]) -> None:
 
 
 def _check_size(type_: TensorType, where: str) -> None:
-    if type_.size_bytes > _LARGEST_TENSOR_BYTES:
-        raise FormatError(f"{where}: {type_.size_bytes} bytes, may have {_LARGEST_TENSOR_BYTES}")
+    spanned = type_.spanned_bytes
+    if spanned > _LARGEST_TENSOR_BYTES:
+        raise FormatError(f"{where}: {spanned} bytes, may have {_LARGEST_TENSOR_BYTES}")
 
 
 def _constant(type_: TensorType, data: Data | None, where: str) -> Array | None:

@@ -60,6 +60,8 @@ FAULTS: list[tuple[Graph, str]] = [
     (with_type(0, replace(EIGHT, shape=(-1, 4))),
      'tensor 0 "x": shape [-1, 4] has an unknown size; give every size, from 0 on, or convert the model with a '
      "fixed shape"),
+    (with_type(0, replace(EIGHT, shape=(0, 1 << 32, 1 << 32))),
+     f'tensor 0 "x": shape [0, 4294967296, 4294967296] spans {1 << 64} bytes, may be {(1 << 63) - 1}'),
     (with_type(0, replace(EIGHT, shape=(1.5, 4))), 'tensor 0 "x": shape [1.5, 4], sizes must be whole numbers'),  # type: ignore[arg-type]
     (with_type(1, replace(EIGHT, dtype="int4")),
      "tensor 1 \"y\": element type 'int4', may be a numpy name of a number such as int8"),

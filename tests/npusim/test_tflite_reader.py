@@ -579,6 +579,7 @@ def test_operands_that_become_attributes_must_be_constant() -> None:
          'tensor 0 "t": 2 scales along axis 2 of shape [3, 2]'),
         ({"shape": (1,) * 9}, "tensor 0: 9 dimensions, may have 8"),
         ({"shape": (65536, 65536)}, 'tensor 0 "t": 4294967296 bytes, may have 2147483647'),
+        ({"shape": (0, 65536, 65536)}, 'tensor 0 "t": 4294967296 bytes, may have 2147483647'),
         ({"Buffer": 3}, 'tensor 0 "t": buffer 3, the model has 1'),
         ({"data": np.zeros(4, np.int8)}, 'tensor 0 "t": int8[3] takes 3 bytes, its buffer has 4'),
         ({"Sparsity": table("SparsityParameters")},
