@@ -31,9 +31,9 @@ def table(call: Call, position: int) -> Array | None:
     if output.dtype != "uint8" or tensor.quantization == output.quantization:
         return None
     source, target = quantization(tensor), quantization(output)
-    factor = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
-    offset = np.float32(-source.zero_point) * factor
     with np.errstate(over="ignore", invalid="ignore"):
+        factor = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
+        offset = np.float32(-source.zero_point) * factor
         steps = np.arange(256, dtype=np.float32) * factor + offset
     return clamp(codes_of_reals(steps, target.zero_point), *code_range("uint8"), np.uint8)
 

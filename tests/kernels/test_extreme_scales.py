@@ -289,3 +289,22 @@ def test_joined_inputs_of_large_scales() -> None:
     model = writer.finish([joined])
     values = inputs_of(model)
     assert np.array_equal(outputs_of(model, values)[0], litert_outputs(model, values)[0])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("op", ["CONCATENATION", "TANH", "LOGISTIC"])
+@pytest.mark.parametrize(
+    ("ifm_scale", "ofm_scale"), [(3e38, 1e-3), (1.0, 1e-44), (3e38, 1e-44), (1e-44, 3e38)]
+)
+def test_reals_beyond_float32_make_no_noise(op: str, ifm_scale: float, ofm_scale: float) -> None:
+    """numpy would warn on the terminal of a user; the bytes are those of LiteRT where it takes the model."""
+    rng = np.random.default_rng(7)
+    writer = ModelWriter("model")
+    x = codes(rng, "uint8", 1, 256)
+    ifm = writer.input("x", TensorType("uint8", (1, 256), per_tensor(ifm_scale, 128)))
+    ofm = TensorType("uint8", (1, 256), per_tensor(ofm_scale, 0))
+    if op == "CONCATENATION":
+        out = writer.operator(op, (ifm,), ofm, options="ConcatenationOptions", fields={"Axis": 1})
+    else:
+        out = writer.operator(op, (ifm,), ofm)
+    outputs_of(writer.finish([out]), [x])
