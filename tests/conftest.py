@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # No test of random values fails because the computer had other work to do.
-settings.register_profile("npusim")
+settings.register_profile("npusim", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("npusim")
 
 # Before numpy is imported: several test processes share the cores already.
