@@ -28,6 +28,7 @@ from .command import attempt
 from .graphs import allowed, draw
 from .hardware import random_hardware
 from .harness import Kind
+from .texts import some_place
 
 PROGRAM, ASSEMBLY = "program.npu", "program.asm"
 VALUES = (
@@ -117,27 +118,22 @@ def metadata(data: bytes, rng: random.Random) -> bytes:
 
 def _change(tree: Any, rng: random.Random) -> None:
     """Change, remove or double one value somewhere below."""
-    while True:
-        keys: list[Any] = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
-        if not keys:
-            return
-        key = rng.choice(keys)
-        below = tree[key]
-        if isinstance(below, dict | list) and below and rng.randrange(8):
-            tree = below
-            continue
-        kind = rng.randrange(8)
-        if kind == 0:
-            del tree[key]
-        elif kind == 1:
-            tree[key] = [below, below]
-        elif kind == 2:
-            tree[key] = rng.choice((None, True, {}, [], 1e300, -0.5))
-        elif isinstance(below, str):
-            tree[key] = rng.choice(WORDS)
-        else:
-            tree[key] = rng.choice(VALUES)
+    found = some_place(tree, rng, stops=8)
+    if found is None:
         return
+    tree, key = found
+    below = tree[key]
+    kind = rng.randrange(8)
+    if kind == 0:
+        del tree[key]
+    elif kind == 1:
+        tree[key] = [below, below]
+    elif kind == 2:
+        tree[key] = rng.choice((None, True, {}, [], 1e300, -0.5))
+    elif isinstance(below, str):
+        tree[key] = rng.choice(WORDS)
+    else:
+        tree[key] = rng.choice(VALUES)
 
 
 def assembly(text: str, rng: random.Random) -> str:

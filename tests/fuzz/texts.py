@@ -122,26 +122,34 @@ def mutant(text: str, rng: random.Random) -> bytes:
     return changed_bytes(text.encode(), rng)
 
 
-def changed_tree(tree: Any, rng: random.Random) -> None:
-    """One value somewhere below a table or list changed, removed or doubled; of JSON."""
+def some_place(tree: Any, rng: random.Random, stops: int) -> tuple[Any, Any] | None:
+    """A table or list somewhere below and one of its keys; None where it is empty. One in `stops` goes no deeper."""
     while True:
         keys: list[Any] = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
         if not keys:
-            return
+            return None
         key = rng.choice(keys)
         below = tree[key]
-        if isinstance(below, dict | list) and below and rng.randrange(5):
-            tree = below
-            continue
-        kind = rng.randrange(6)
-        if kind == 0:
-            del tree[key]
-        elif kind == 1:
-            tree[key] = [below, below]
-        elif kind == 2:
-            tree[key] = rng.choice((None, True, {}, [], "", "x", "\x1b[31m", "a" * 3000))
-        elif isinstance(tree, dict) and kind == 3:
-            tree[rng.choice(WORDS)] = tree.pop(key)
-        else:
-            tree[key] = rng.choice((0, -1, 1, 2**31, 2**53 + 1, 2**63, 10**400, 1e308, 1e-308, -0.5, 0.1))
+        if not (isinstance(below, dict | list) and below and rng.randrange(stops)):
+            return tree, key
+        tree = below
+
+
+def changed_tree(tree: Any, rng: random.Random) -> None:
+    """One value somewhere below a table or list changed, removed or doubled; of JSON."""
+    found = some_place(tree, rng, stops=5)
+    if found is None:
         return
+    tree, key = found
+    below = tree[key]
+    kind = rng.randrange(6)
+    if kind == 0:
+        del tree[key]
+    elif kind == 1:
+        tree[key] = [below, below]
+    elif kind == 2:
+        tree[key] = rng.choice((None, True, {}, [], "", "x", "\x1b[31m", "a" * 3000))
+    elif isinstance(tree, dict) and kind == 3:
+        tree[rng.choice(WORDS)] = tree.pop(key)
+    else:
+        tree[key] = rng.choice((0, -1, 1, 2**31, 2**53 + 1, 2**63, 10**400, 1e308, 1e-308, -0.5, 0.1))
