@@ -84,11 +84,19 @@ def to_parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes | None:
     import pyarrow
     import pyarrow.parquet
 
-    table = pyarrow.table({name: [row[name] for row in rows] for name in names})
+    table = pyarrow.table({name: _one_kind([row[name] for row in rows]) for name in names})
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(table, sink)
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def _one_kind(cells: Sequence[object]) -> list[object]:
+    """A column whose numbers are of one kind: reals where one of them is, or is beyond 64 bits."""
+    numbers = [cell for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
+    if not any(isinstance(cell, float) or not -(1 << 63) <= cell < 1 << 63 for cell in numbers):
+        return list(cells)
+    return [float(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell for cell in cells]
 
 
 def _write_hardware(study: Study) -> list[Path]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from npusim.explore.folder import Folder, StudyError
 from npusim.explore.search import explore
 from npusim.explore.space_file import SpaceFile
 from npusim.explore.study import Study
-from npusim.explore.tables import write_tables
+from npusim.explore.tables import to_parquet, write_tables
 from npusim.inputs import draw
 from npusim.isa.errors import NpusimError
 from npusim.isa.interpreter import interpret
@@ -352,6 +353,17 @@ def test_fronts_sensitivities_and_tables(grid: Study) -> None:
     # The model has all of the area of a full grid, which is nearly a sum over parameters.
     shares = [each.share for key, each in effects.items() if key[1] == "area_mm2.total"]
     assert sum(shares) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, 10**30])
+def test_whole_numbers_beside_reals_make_one_column(value: int) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow, the extra parquet, is not installed")
+    import pandas
+
+    content = to_parquet([{"x": value}, {"x": 0.5}, {"x": None}], ["x"])
+    assert content is not None
+    column = pandas.read_parquet(BytesIO(content))["x"]
+    assert column.tolist()[:2] == [float(value), 0.5]
 
 
 def test_hardware_files_of_the_front_run(grid: Study) -> None:
