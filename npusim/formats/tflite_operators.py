@@ -363,6 +363,8 @@ def _mirror_pad(layer: Layer) -> Attributes:
 
 def _transpose(layer: Layer) -> Attributes:
     rank = len(layer.input(0).shape)
+    if layer.input(1).dtype != "int32":  # LiteRT reads whatever it is as int32
+        layer.fail(f"operand 1 (permutation) is {layer.input(1).dtype}, must be int32")
     perm = [layer.axis(value, rank) for value in layer.integers(1, "permutation", rank)]
     if len(set(perm)) != rank:
         layer.fail(f"operand 1 (permutation) is {perm}, must have each of 0..{rank - 1} once")

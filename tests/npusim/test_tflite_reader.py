@@ -20,6 +20,7 @@ from npusim.isa.errors import FormatError, GraphError, NpusimError
 from npusim.isa.tensor import Quantization, TensorType
 from npusim.kernels.check import check
 from npusim.kernels.graph import Graph, Node
+from npusim.models.writer import ModelWriter
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tflite_builder import Builder, Table, int32, serialize, small_model, table
@@ -719,3 +720,12 @@ def test_truncated_file_says_where_it_should_end(shared: Path, tmp_path: Path) -
         f"{path}: operator codes: an offset leads to byte 333112, the file has 300000; "
         "it is truncated or damaged"
     )
+
+
+def test_a_permutation_that_litert_would_misread() -> None:
+    writer = ModelWriter("model")
+    ifm = writer.input("x", TensorType("int32", (2, 3), None))
+    perm = writer.constant("perm", np.array([1, 0], np.int64))
+    out = writer.operator("TRANSPOSE", (ifm, perm), TensorType("int32", (3, 2), None))
+    with pytest.raises(GraphError, match=r"operand 1 \(permutation\) is int64, must be int32"):
+        tflite.parse(writer.finish([out]), "model")
