@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-FOLDERS := npusim npusim/formats npusim/models npusim/explore isa isa/presets kernels scheduler reports reports/templates
+FOLDERS := $(shell find npusim isa kernels scheduler reports -type d -not -name __pycache__)
 # Two workers: most machines that run this have at least two cores.
 JOBS ?= 2
 
@@ -21,7 +21,7 @@ lint: $(VENV)/dev
 	cd $(VENV) && bin/mypy --config-file ../pyproject.toml -p npusim
 
 docs: $(VENV)/dev
-	$(BIN)/python -m npusim.isa.manual
+	$(BIN)/python -m npusim.isa.text.manual
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/make_notebook.py
 
@@ -43,10 +43,10 @@ $(BIN)/python:
 
 # Strict editable mode lays the packages out as links, which type checkers can follow. A folder that changes
 # (a file was added) installs again.
-$(VENV)/run: pyproject.toml $(FOLDERS) | $(BIN)/python
+$(VENV)/run: pyproject.toml setup.py $(FOLDERS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable .
 	@touch $@
 
-$(VENV)/dev: pyproject.toml $(FOLDERS) | $(BIN)/python
+$(VENV)/dev: pyproject.toml setup.py $(FOLDERS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[dev]'
 	@touch $@ $(VENV)/run

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import npusim
 from benchmarks import peers
-from npusim.isa.hardware_file import change
+from npusim.isa.hardware.file import change
 from npusim.models import MODELS as BUILT_IN
 
 TOLERANCE = 0.01

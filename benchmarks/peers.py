@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmarks.measure import Sample, run_fresh
-from npusim.litert_reference import PACKAGE
+from npusim.verification.litert import PACKAGE
 
 LITERT_VERSION = PACKAGE.partition("==")[2]
 VELA_VERSION = "5.2.0"

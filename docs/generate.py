@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npusim.isa.hardware import Hardware, Section
-from npusim.isa.hardware_file import Parameter, hardware, list_presets, parameters, to_dict
+from npusim.isa.hardware.file import Parameter, hardware, list_presets, parameters, to_dict
+from npusim.isa.hardware.hardware import Hardware, Section
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"

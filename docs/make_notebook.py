@@ -3,7 +3,7 @@
     python docs/make_notebook.py
 
 What differs from one execution to the next (times of day, execution metadata, identifiers) is not kept, so that the
-file changes only when a result does. tests/npusim/test_notebook.py executes the same cells.
+file changes only when a result does. tests/npusim/session/test_notebook.py executes the same cells.
 """
 
 from __future__ import annotations

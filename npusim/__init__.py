@@ -13,16 +13,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npusim.api import compile, hardware, load, load_program, run, save_program, simulate
-    from npusim.comparison import Comparison, compare
-    from npusim.held_states import reset_states, states
-    from npusim.isa.errors import NpusimError
-    from npusim.isa.hardware import Hardware
-    from npusim.isa.program import Program
-    from npusim.kernels.graph import Graph
-    from npusim.result import RunResult
-    from npusim.variants import WhatIf, what_if
-    from npusim.verification import Verification, verify
+    from npusim.comparison.comparison import Comparison, compare
+    from npusim.explore.what_if import WhatIf, what_if
+    from npusim.isa.base.errors import NpusimError
+    from npusim.isa.hardware.hardware import Hardware
+    from npusim.isa.program.program import Program
+    from npusim.kernels.graph.graph import Graph
+    from npusim.numbers.run import RunResult
+    from npusim.session.api import compile, hardware, load, load_program, run, save_program, simulate
+    from npusim.session.states import reset_states, states
+    from npusim.verification.verification import Verification, verify
 
     __version__: str
 
@@ -56,26 +56,26 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "npusim.comparison",
-    "Graph": "npusim.kernels.graph",
-    "Hardware": "npusim.isa.hardware",
-    "NpusimError": "npusim.isa.errors",
-    "Program": "npusim.isa.program",
-    "RunResult": "npusim.result",
-    "Verification": "npusim.verification",
-    "WhatIf": "npusim.variants",
-    "compare": "npusim.comparison",
-    "compile": "npusim.api",
-    "hardware": "npusim.api",
-    "load": "npusim.api",
-    "load_program": "npusim.api",
-    "reset_states": "npusim.held_states",
-    "run": "npusim.api",
-    "save_program": "npusim.api",
-    "simulate": "npusim.api",
-    "states": "npusim.held_states",
-    "verify": "npusim.verification",
-    "what_if": "npusim.variants",
+    "Comparison": "npusim.comparison.comparison",
+    "Graph": "npusim.kernels.graph.graph",
+    "Hardware": "npusim.isa.hardware.hardware",
+    "NpusimError": "npusim.isa.base.errors",
+    "Program": "npusim.isa.program.program",
+    "RunResult": "npusim.numbers.run",
+    "Verification": "npusim.verification.verification",
+    "WhatIf": "npusim.explore.what_if",
+    "compare": "npusim.comparison.comparison",
+    "compile": "npusim.session.api",
+    "hardware": "npusim.session.api",
+    "load": "npusim.session.api",
+    "load_program": "npusim.session.api",
+    "reset_states": "npusim.session.states",
+    "run": "npusim.session.api",
+    "save_program": "npusim.session.api",
+    "simulate": "npusim.session.api",
+    "states": "npusim.session.states",
+    "verify": "npusim.verification.verification",
+    "what_if": "npusim.explore.what_if",
 }
 
 

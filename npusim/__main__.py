@@ -1,6 +1,6 @@
 """`python -m npusim`: the command line."""
 
-from npusim.cli import main
+from npusim.cli.app import main
 
 if __name__ == "__main__":
     main()

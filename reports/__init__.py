@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from npusim.result import RunResult
+    from npusim.numbers.run import RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Report:
 
 
 REPORTS: tuple[Report, ...] = (
-    Report("--json", "npusim.reports.result_json", "every number, for programs"),
-    Report("--csv", "npusim.reports.layers_csv", "the layers, for a spreadsheet"),
-    Report("--trace", "npusim.reports.chrome_trace", "the timeline, for ui.perfetto.dev"),
+    Report("--json", "npusim.reports.run.result_json", "every number, for programs"),
+    Report("--csv", "npusim.reports.run.layers_csv", "the layers, for a spreadsheet"),
+    Report("--trace", "npusim.reports.run.chrome_trace", "the timeline, for ui.perfetto.dev"),
 )
-"""Reports that are files; the summary in the terminal is `npusim.reports.terminal`."""
+"""Reports that are files; the summary in the terminal is `npusim.reports.run.terminal`."""
 
 
 def report(option: str) -> Report:

@@ -8,21 +8,21 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from npusim.area import area
-from npusim.reports import comparison_cells as cells
-from npusim.reports import quantities as show
-from npusim.reports.layer_names import short_names
-from npusim.reports.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES
-from npusim.reports.reason import ending
-from npusim.reports.what_if import GROUPS, advice, felt, how, per_mm2, percent, value
+from npusim.numbers.area import area
+from npusim.reports.comparison import cells
+from npusim.reports.run.what_if import GROUPS, advice, felt, how, per_mm2, percent, value
+from npusim.reports.words import quantities as show
+from npusim.reports.words.layer_names import short_names
+from npusim.reports.words.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES
+from npusim.reports.words.reason import ending
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from npusim.comparison import Comparison, Row
+    from npusim.comparison.comparison import Comparison, Row
     from npusim.explore.study import Study
-    from npusim.result import RunResult
-    from npusim.variants import WhatIf
+    from npusim.explore.what_if import WhatIf
+    from npusim.numbers.run import RunResult
 
 MOST_LAYERS = 20
 LONGEST_NAME = 48
@@ -89,8 +89,8 @@ def result(run: RunResult) -> str:
 
 
 def figure(name: str, run: RunResult) -> Figure:
-    """A figure of `npusim.reports.figures` that a notebook shows, also without `%matplotlib inline`."""
-    from npusim.reports import figures
+    """A figure of `npusim.reports.run.figures` that a notebook shows, also without `%matplotlib inline`."""
+    from npusim.reports.run import figures
 
     drawn: Figure = getattr(figures, name)(run)
     vars(drawn)["_repr_png_"] = partial(_png, drawn)  # of a kind that IPython asks every object for
@@ -98,7 +98,7 @@ def figure(name: str, run: RunResult) -> Figure:
 
 
 def _png(drawn: Figure) -> bytes:
-    from npusim.reports import figures
+    from npusim.reports.run import figures
 
     file = BytesIO()
     with figures.styled():
@@ -160,8 +160,9 @@ def what_if(found: WhatIf) -> str:
 
 def study(found: Study) -> str:
     """The front, at most `MOST_LAYERS` of its points, and what each parameter explains."""
-    from npusim.reports import study_columns, study_page
-    from npusim.reports.study_effects import basis
+    from npusim.reports.study import columns as study_columns
+    from npusim.reports.study import page as study_page
+    from npusim.reports.study.effects import basis
 
     parameters, values = study_columns.parameters(found), study_columns.values(found)
     shown = found.front[:: max(1, -(-len(found.front) // MOST_LAYERS))]
@@ -194,7 +195,7 @@ def study(found: Study) -> str:
 
 def _shares(found: Study) -> str:
     from npusim.explore.sensitivity import ranked
-    from npusim.reports.study_effects import words_of_share
+    from npusim.reports.study.effects import words_of_share
 
     keys = [each.key for each in found.objectives]
     rows = [(effects[0].parameter, *map(words_of_share, effects)) for effects in ranked(found.sensitivities)]

@@ -9,26 +9,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npusim.isa.errors import CompileError
-from npusim.isa.hardware import Hardware
-from npusim.isa.instruction import Unit
-from npusim.isa.program import Buffer as BufferRecord
-from npusim.isa.program import HostCall, Layer, Program
-from npusim.isa.table import encode_all
-from npusim.kernels.graph import Graph
-from npusim.kernels.operator import Call, Operator
-from npusim.scheduler.chains import Chain, plan_chains
-from npusim.scheduler.choices import Choices
-from npusim.scheduler.layout import DramLayout, host_placements
-from npusim.scheduler.network import Network, prepare
-from npusim.scheduler.policies import estimated
-from npusim.scheduler.residency import Residents, fit
-from npusim.scheduler.slots import SlotBuilder
-from npusim.scheduler.states import updated, updates
-from npusim.scheduler.storage import HostStep
-from npusim.scheduler.synchronise import synchronise
-from npusim.scheduler.timeline import Buffer, DoesNotFit, Timeline, arrange
-from npusim.scheduler.weaves import Weave, plan_weaves
+from npusim.isa.base.errors import CompileError
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Unit
+from npusim.isa.instructions.table import encode_all
+from npusim.isa.program.program import Buffer as BufferRecord
+from npusim.isa.program.program import HostCall, Layer, Program
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.operator.operator import Call, Operator
+from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Timeline, arrange
+from npusim.scheduler.emit.slots import SlotBuilder
+from npusim.scheduler.emit.synchronise import synchronise
+from npusim.scheduler.fit.choices import Choices
+from npusim.scheduler.network.network import Network, prepare
+from npusim.scheduler.network.states import updated, updates
+from npusim.scheduler.network.storage import HostStep
+from npusim.scheduler.place.chains import Chain, plan_chains
+from npusim.scheduler.place.layout import DramLayout, host_placements
+from npusim.scheduler.place.policies import estimated
+from npusim.scheduler.place.residency import Residents, fit
+from npusim.scheduler.place.weaves import Weave, plan_weaves
 
 _ATTEMPTS = 200
 _UNIT_OF_LAYER = {Unit.MAC: "mac", Unit.VECTOR: "vector", Unit.HOST: "host"}

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.tensor import Array, Quantization, TensorType
-from npusim.kernels import call_of, operator
-from npusim.kernels.graph import Graph, Node, Tensor
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.table import call_of, operator
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]

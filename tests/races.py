@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instruction import PRODUCERS, Instruction, Region, Space
-from npusim.isa.program import Program
-from npusim.isa.table import decode_all
+from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Region, Space
+from npusim.isa.instructions.table import decode_all
+from npusim.isa.program.program import Program
 
 UNITS = len(PRODUCERS)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from npusim.kernels.graph import Graph
+from npusim.kernels.graph.graph import Graph
 
 from .graphs import Padding, Pair, Sketch, same_padding, windows, with_all_outputs
 

@@ -88,7 +88,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for room in ("npusim", "isa", "kernels", "scheduler", "reports"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     for block in generate.blocks(readme):
-        if block.name == "isa/vector.py":
+        if block.name == "isa/instructions/vector.py":
             _insert(
                 folder / block.name,
                 "@dataclass(frozen=True, slots=True, kw_only=True)\nclass Softmax",
@@ -108,10 +108,10 @@ def test_an_operator_is_added_as_the_readme_says(copy: Path) -> None:
 
 def test_an_instruction_is_added_as_the_readme_says(copy: Path) -> None:
     (copy / "docs").mkdir(exist_ok=True)
-    _python(copy, "-m", "npusim.isa.manual")
+    _python(copy, "-m", "npusim.isa.text.manual")
     assert "### vec.reverse" in (copy / "docs" / "isa.md").read_text("utf-8")
     encode = (
-        "from npusim.isa.table import decode; from npusim.isa.vector import Reverse; "
+        "from npusim.isa.instructions.table import decode; from npusim.isa.instructions.vector import Reverse; "
         "one = Reverse(input=3, output=64, size=10); print(decode(one.encode()) == one)"
     )
     assert _python(copy, "-c", encode) == "True\n"

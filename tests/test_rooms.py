@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npusim.kernels import OPERATORS
+from npusim.kernels.table import OPERATORS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,7 +16,7 @@ ROOMS = {
     "npusim.isa": ROOT / "isa",
     "npusim.kernels": ROOT / "kernels",
     "npusim.scheduler": ROOT / "scheduler",
-    "npusim.formats": ROOT / "npusim" / "formats",
+    "npusim.frontends": ROOT / "npusim" / "formats",
     "npusim.models": ROOT / "npusim" / "models",
     "npusim.explore": ROOT / "npusim" / "explore",
     "npusim.reports": ROOT / "reports",
@@ -28,40 +28,56 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "npusim.isa": (),
     "npusim.kernels": ("npusim.isa",),
     "npusim.scheduler": ("npusim.isa", "npusim.kernels"),
-    "npusim.formats": ("npusim.isa", "npusim.kernels"),
-    "npusim.models": ("npusim.isa", "npusim.kernels", "npusim.files", "npusim.extras"),
+    "npusim.frontends": ("npusim.isa", "npusim.kernels"),
+    "npusim.models": ("npusim.isa", "npusim.kernels", "npusim.base.files", "npusim.base.extras"),
     "npusim.reports": (
         "npusim.isa",
-        "npusim.trace",
-        "npusim.timeline",
-        "npusim.activity",
-        "npusim.losses",
-        "npusim.energy",
-        "npusim.area",
-        "npusim.power",
-        "npusim.result",
-        "npusim.performance",
-        "npusim.comparison",
-        "npusim.run_table",
-        "npusim.provenance",
-        "npusim.conditions",
-        "npusim.variants",
+        "npusim.machine.trace",
+        "npusim.numbers.timeline",
+        "npusim.numbers.activity",
+        "npusim.numbers.losses",
+        "npusim.numbers.energy",
+        "npusim.numbers.area",
+        "npusim.numbers.power",
+        "npusim.numbers.run",
+        "npusim.numbers.performance",
+        "npusim.comparison.comparison",
+        "npusim.session.run_table",
+        "npusim.numbers.provenance",
+        "npusim.comparison.conditions",
+        "npusim.explore.what_if",
         "npusim.explore",
-        "npusim.files",
-        "npusim.extras",
-        "npusim.csv_text",
-        "npusim.terminal",
+        "npusim.base.files",
+        "npusim.base.extras",
+        "npusim.base.csv_text",
+        "npusim.base.terminal",
         "npusim.__version__",
     ),
     # The machine and what is derived from its runs.
-    "npusim.machine": ("npusim.isa", "npusim.banks", "npusim.dram", "npusim.pacing", "npusim.trace"),
-    "npusim.banks": ("npusim.isa", "npusim.cycle"),
-    "npusim.dram": ("npusim.isa", "npusim.cycle", "npusim.pacing", "npusim.trace"),
-    "npusim.cycle": (),
-    "npusim.trace": ("npusim.isa",),
-    "npusim.timeline": ("npusim.isa", "npusim.trace"),
-    "npusim.energy": ("npusim.isa", "npusim.trace", "npusim.timeline"),
-    "npusim.power": ("npusim.isa", "npusim.trace", "npusim.timeline", "npusim.energy"),
+    "npusim.machine.core": (
+        "npusim.isa",
+        "npusim.machine.banks",
+        "npusim.machine.port",
+        "npusim.machine.pacing",
+        "npusim.machine.trace",
+    ),
+    "npusim.machine.banks": ("npusim.isa", "npusim.machine.cycle"),
+    "npusim.machine.port": (
+        "npusim.isa",
+        "npusim.machine.cycle",
+        "npusim.machine.pacing",
+        "npusim.machine.trace",
+    ),
+    "npusim.machine.cycle": (),
+    "npusim.machine.trace": ("npusim.isa",),
+    "npusim.numbers.timeline": ("npusim.isa", "npusim.machine.trace"),
+    "npusim.numbers.energy": ("npusim.isa", "npusim.machine.trace", "npusim.numbers.timeline"),
+    "npusim.numbers.power": (
+        "npusim.isa",
+        "npusim.machine.trace",
+        "npusim.numbers.timeline",
+        "npusim.numbers.energy",
+    ),
 }
 """What each room or module may import of ours, itself aside. Modules not listed know everybody: cli, api, ..."""
 
@@ -104,7 +120,11 @@ def governed(module: str) -> str | None:
 def test_every_module_is_found() -> None:
     for package in ROOMS:
         assert package in NAMES
-    assert {"npusim.isa.instruction", "npusim.kernels.conv_2d", "npusim.scheduler.compile"} <= NAMES
+    assert {
+        "npusim.isa.instructions.instruction",
+        "npusim.kernels.operators.convolution.conv_2d",
+        "npusim.scheduler.compile",
+    } <= NAMES
     for module in MAY_IMPORT:
         assert module in NAMES
 
@@ -167,16 +187,21 @@ def test_the_scheduler_names_no_operator() -> None:
 
 def test_the_machine_names_no_instruction() -> None:
     # The units have one loop; what differs between instructions is in their rows.
-    for name in ("npusim.machine", "npusim.dram"):
+    for name in ("npusim.machine.core", "npusim.machine.port"):
         file = dict(modules())[name]
-        rows = {"npusim.isa.dma", "npusim.isa.mac", "npusim.isa.vector", "npusim.isa.control"}
+        rows = {
+            "npusim.isa.instructions.dma",
+            "npusim.isa.instructions.mac",
+            "npusim.isa.instructions.vector",
+            "npusim.isa.instructions.control",
+        }
         assert not rows & {imported for _, imported in imports(file)}, name
 
 
 def test_only_commands_print_or_exit() -> None:
     for module, file in modules():
         text = file.read_text()
-        command = within(module, "npusim.__main__") or module.startswith("npusim.cli")
+        command = within(module, "npusim.__main__") or module.startswith("npusim.cli.app")
         if command or 'if __name__ == "__main__":' in text:
             continue
         for node in ast.walk(ast.parse(text)):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from npusim import files
+from npusim.base import files
 from npusim.explore.evaluate import Evaluator, Job, Record
 from npusim.explore.folder import OLD_FORMAT, Folder, StudyError
 from npusim.explore.lines import BASE_POINT
-from npusim.isa import user_file
+from npusim.isa.base import user_file
 
 BASE = "base.json"
 

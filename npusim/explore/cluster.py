@@ -16,11 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from npusim.base.extras import missing
 from npusim.explore.evaluate import Evaluator, Job, Record, order
 from npusim.explore.executors import ATTEMPTS, chunks, died
-from npusim.extras import missing
-from npusim.isa import user_file
-from npusim.isa.errors import NpusimError
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
 
 CONNECT_S = 15
 LEAST_IN_FLIGHT = 16

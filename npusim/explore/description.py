@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from npusim.explore.metrics import COMBINE, full_key
 from npusim.explore.space import Space
 from npusim.explore.space_file import Sampling
-from npusim.isa import hardware_file
-from npusim.isa.printable import replaced
+from npusim.isa.base.printable import replaced
+from npusim.isa.hardware import file as hardware_file
 
 MOST_AXES = 1000
 LARGEST_NUMBER = 1e30

@@ -15,16 +15,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from npusim import api, machine
 from npusim.explore.metrics import LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, combine, is_value, number
 from npusim.explore.space import InfeasibleError, Space, Values
-from npusim.isa.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
-from npusim.isa.hardware import Hardware
-from npusim.isa.program import Program
-from npusim.kernels.graph import Graph
-from npusim.measure import measure
-from npusim.result import RunResult
-from npusim.trace import Execution
+from npusim.isa.base.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.machine import core as machine
+from npusim.machine.trace import Execution
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.session import api
 
 PROGRAMS_KEPT = 16
 EXECUTIONS_KEPT = 16

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from npusim.explore.evaluate import Evaluator, Job, Record, order
-from npusim.isa.errors import NpusimError
+from npusim.isa.base.errors import NpusimError
 
 LARGEST_GROUP = 16
 ATTEMPTS = 3

@@ -18,13 +18,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from npusim import files
+from npusim.base import files
 from npusim.explore.description import require_sound
 from npusim.explore.evaluate import Record
 from npusim.explore.lines import BEGIN, LONGEST_LINE_BYTES, Lines, checksum
 from npusim.explore.space import Space
-from npusim.isa import user_file
-from npusim.isa.errors import NpusimError
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
 
 OLD_FORMAT, FORMAT = 1, 2
 """Studies of format 1 have no checksums. They are read, their lines checked for what they can be, but not continued."""

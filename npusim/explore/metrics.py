@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from npusim.area import Area, area
-from npusim.energy import Energy
-from npusim.isa.errors import NpusimError
-from npusim.isa.nearest import nearest
-from npusim.performance import PerformanceInfo
-from npusim.result import DramBytes, Power, RunResult, Tops
-from npusim.timeline import BusyCycles
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.nearest import nearest
+from npusim.numbers.area import Area, area
+from npusim.numbers.energy import Energy
+from npusim.numbers.performance import PerformanceInfo
+from npusim.numbers.run import DramBytes, Power, RunResult, Tops
+from npusim.numbers.timeline import BusyCycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _below(value: Any, part: str) -> Any:
 
 @cache
 def _causes() -> frozenset[str]:
-    from npusim.losses import CAUSES
+    from npusim.numbers.losses import CAUSES
 
     return frozenset(CAUSES)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npusim import files
+from npusim.base import files
 
 if TYPE_CHECKING:
     from npusim.explore.study import Study
@@ -16,7 +16,8 @@ PAGE = "study.html"
 def write_page(study: Study) -> list[Path]:
     """Write study.html and its figures; returns the files."""
     from npusim.explore.tables import FILES
-    from npusim.reports import study_figures, study_page
+    from npusim.reports.study import figures as study_figures
+    from npusim.reports.study import page as study_page
 
     figures = study_figures.writers(study)
     listed = [*FILES, *study_figures.listed(figures)]

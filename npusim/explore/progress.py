@@ -14,7 +14,7 @@ from npusim.explore.pareto import Costs
 from npusim.explore.samplers import proposers, sampler
 from npusim.explore.search import FRUITLESS_BATCHES
 from npusim.explore.space_file import Sampling
-from npusim.isa.errors import NpusimError
+from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
     from npusim.explore.study import Study

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from npusim.isa.nearest import nearest
-from npusim.isa.toml_file import short
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.toml_file import short
 
 MOST_VALUES = 10_000
 _DIGITS = 10

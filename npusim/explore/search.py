@@ -15,7 +15,7 @@ from npusim.explore.samplers import proposers, sampler
 from npusim.explore.space import Space
 from npusim.explore.space_file import Sampling
 from npusim.explore.study import Study
-from npusim.isa.errors import NpusimError
+from npusim.isa.base.errors import NpusimError
 
 FRUITLESS_BATCHES = 20
 """A search whose proposals were all known this often in a row has nothing left to propose."""

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from npusim.explore.expression import Expression, ExpressionError, parse
 from npusim.explore.stages import Stage, paths_up_to, stage
-from npusim.isa import hardware_file
-from npusim.isa.errors import HardwareError, NpusimError
-from npusim.isa.hardware import Hardware
+from npusim.isa.base.errors import HardwareError, NpusimError
+from npusim.isa.hardware import file as hardware_file
+from npusim.isa.hardware.hardware import Hardware
 
 Values = Mapping[str, Any]
 """Parameters by path."""

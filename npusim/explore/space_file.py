@@ -30,16 +30,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
-from npusim.api import DEFAULT_HARDWARE, schedules_of_effort
 from npusim.explore.expression import Expression, ExpressionError, parse
 from npusim.explore.metrics import HIGHER_IS_BETTER, LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, full_key
 from npusim.explore.ranges import listed_values
 from npusim.explore.space import Axis, Goal, InfeasibleError, Limit, Objective, Programs, Space, known_names
-from npusim.isa import hardware_file, user_file
-from npusim.isa.errors import HardwareError, NpusimError
-from npusim.isa.hardware import Hardware
-from npusim.isa.nearest import nearest
-from npusim.isa.toml_file import listed, read, short
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import HardwareError, NpusimError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.toml_file import listed, read, short
+from npusim.isa.hardware import file as hardware_file
+from npusim.isa.hardware.hardware import Hardware
+from npusim.session.api import DEFAULT_HARDWARE, schedules_of_effort
 
 DEFAULT_OBJECTIVES = ["latency_ms", "energy_uj.total", "area_mm2.total"]
 DEFAULT_POINTS = 100

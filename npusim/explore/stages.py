@@ -18,7 +18,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 
-from npusim.isa import hardware_file
+from npusim.isa.hardware import file as hardware_file
 
 
 class Stage(IntEnum):

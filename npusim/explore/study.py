@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.base.frame import frame
 from npusim.explore import pareto
 from npusim.explore.base import read_base
 from npusim.explore.evaluate import Record
 from npusim.explore.folder import Folder
 from npusim.explore.sensitivity import Sensitivity, sensitivities
 from npusim.explore.space import Axis, Objective, Space
-from npusim.frame import frame
-from npusim.isa import hardware_file
-from npusim.isa.hardware import Hardware
-from npusim.isa.printable import printable
+from npusim.isa.base.printable import printable
+from npusim.isa.hardware import file as hardware_file
+from npusim.isa.hardware.hardware import Hardware
 
 if TYPE_CHECKING:
     import pandas

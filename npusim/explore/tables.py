@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from npusim import files
-from npusim.csv_text import csv_text
+from npusim.base import files
+from npusim.base.csv_text import csv_text
+from npusim.base.extras import has_parquet
 from npusim.explore.base import BASE
 from npusim.explore.folder import DESCRIPTION, POINTS
 from npusim.explore.study import Study
-from npusim.extras import has_parquet
-from npusim.isa import hardware_file
+from npusim.isa.hardware import file as hardware_file
 
 Row = Mapping[str, Any]
 

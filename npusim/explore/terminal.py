@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
+from npusim.base.terminal import console
 from npusim.explore import pareto
 from npusim.explore.evaluate import Record
 from npusim.explore.metrics import COMBINE
 from npusim.explore.sensitivity import ranked
 from npusim.explore.space import Space
 from npusim.explore.study import Study
-from npusim.reports.columns import columns
-from npusim.reports.quantities import digits, printable
-from npusim.terminal import console
+from npusim.reports.words.columns import columns
+from npusim.reports.words.quantities import digits, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -96,7 +96,7 @@ def _spread(rows: Sequence[list[str]], most: int) -> list[list[str]]:
 
 
 def _sensitivities(study: Study) -> str:
-    from npusim.reports.study_effects import basis, words_of_share
+    from npusim.reports.study.effects import basis, words_of_share
 
     title = "What matters (share of the variance, ± two standard errors):"
     said = basis(study)

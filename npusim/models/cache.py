@@ -17,9 +17,9 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from npusim import files
-from npusim.isa import user_file
-from npusim.isa.errors import NpusimError
+from npusim.base import files
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
 
 _GENERATOR_SOURCES = ("flatbuffer.py", "writer.py", "synthesis.py", "topologies.py")
 _OF_ANY_VERSION = r"-[0-9a-f]{64}\.tflite|-[0-9a-f]{8}-[0-9a-f]{8}\.tflite"

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.extras import missing
-from npusim.isa.tensor import Quantization, TensorType
+from npusim.base.extras import missing
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.models.training import (
     Adam,
     AveragePool2x2,

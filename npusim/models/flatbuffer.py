@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.tensor import Array, Quantization, TensorType
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 
 SCHEMA_VERSION = 3
 FILE_IDENTIFIER = b"TFL3"

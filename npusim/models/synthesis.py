@@ -22,7 +22,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.tensor import Quantization, TensorType
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.models.writer import ModelWriter, Pair, Shape, affine, per_channel, per_tensor
 
 Reals = NDArray[np.float64]

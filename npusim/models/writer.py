@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from npusim.isa.errors import GraphError
-from npusim.isa.tensor import Array, Quantization, TensorType
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.models.flatbuffer import Fields, FileOperator, FileTensor, serialize
 
 Shape = tuple[int, ...]

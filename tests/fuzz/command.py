@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
-from npusim import cli, models
+from npusim import models
+from npusim.cli import app as cli
 
 from .child import Report
 
@@ -56,7 +57,7 @@ def one_line(err: str) -> bool:
 
 def warm_up() -> None:
     """Import what cases need, once: a forked process has what its parent has."""
-    from npusim import litert_reference
+    from npusim.verification import litert as litert_reference
 
     assert npusim("run", "digits_cnn")[0] == 0
     npusim("asm", "nothing.asm", "-o", "nothing.npu")

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 import npusim
-from npusim.api import host_functions
-from npusim.formats import tflite
-from npusim.isa.errors import CompileError, GraphError
-from npusim.isa.hardware_file import to_toml
-from npusim.isa.interpreter import interpret
-from npusim.isa.tensor import Array
-from npusim.litert_reference import LiteRTError, installed
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.errors import CompileError, GraphError
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.file import to_toml
+from npusim.isa.program.interpreter import interpret
+from npusim.session.api import host_functions
+from npusim.verification.litert import LiteRTError, installed
 
 from ..litert.live import by_litert, difference
 from ..litert.rows import CLOSE, ROWS, UNDEFINED, inputs_of, model

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.errors import HardwareError
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change, hardware, list_presets
+from npusim.isa.base.errors import HardwareError
+from npusim.isa.hardware.file import change, hardware, list_presets
+from npusim.isa.hardware.hardware import Hardware
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "clock_mhz": (500.0, 50.0, 2000.0, 333.3),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from npusim.isa.hardware_file import hardware, list_presets, parameters, to_toml
+from npusim.isa.hardware.file import hardware, list_presets, parameters, to_toml
 
 from .child import Report
 from .command import attempt

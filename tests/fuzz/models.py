@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from npusim import models
-from npusim.formats import tflite
-from npusim.isa.tensor import Array, Quantization, TensorType
-from npusim.kernels import operator
-from npusim.litert_reference import LiteRTError, Session, installed
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.table import operator
 from npusim.models.flatbuffer import FileTensor, serialize
 from npusim.models.writer import ModelWriter
+from npusim.verification.litert import LiteRTError, Session, installed
 
 from ..damage import DAMAGES
 from ..litert.export import export
@@ -346,8 +346,8 @@ def check(folder: Path, report: Report) -> None:
 
 def random_draw(graph: Any) -> list[Array]:
     """The inputs that `npusim run` draws for seed 0."""
-    from npusim.inputs import draw
-    from npusim.isa.program import Placement
+    from npusim.isa.program.program import Placement
+    from npusim.session.inputs import draw
 
     tensors = [graph.tensors[index] for index in graph.inputs]
     return draw([Placement(each.name, each.type, 0) for each in tensors], 0)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import npusim
-from npusim.formats import tflite
-from npusim.isa.container import SECTIONS
-from npusim.isa.errors import CompileError, GraphError
-from npusim.isa.program import Program
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.errors import CompileError, GraphError
+from npusim.isa.program.container import SECTIONS
+from npusim.isa.program.program import Program
 
 from ..damage import DAMAGES
 from .child import Report

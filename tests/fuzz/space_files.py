@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from npusim.isa.hardware_file import parameters
+from npusim.isa.hardware.file import parameters
 
 from . import study_lines
 from .child import Report
@@ -114,7 +114,7 @@ def run(seed: int, folder: Path, report: Report) -> None:
 def _large(path: Path, report: Report) -> bool:
     """Whether nobody would wait for the search; reading is judged by the command `explore`, which refuses or begins."""
     from npusim.explore.space_file import read_space
-    from npusim.isa.errors import NpusimError
+    from npusim.isa.base.errors import NpusimError
 
     try:
         file = read_space(path)

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change
-from npusim.isa.instruction import FieldSpec, Instruction, Space
-from npusim.isa.manual import full_hardware
-from npusim.isa.memory import HostFunction, Memory, commit
-from npusim.isa.packing import pack
-from npusim.isa.program import Buffer, HostCall, Layer, Placement, Program
-from npusim.isa.table import encode_all
-from npusim.isa.tensor import Quantization, TensorType
-from npusim.isa.validate import find_violation
-from npusim.isa.workload import Workload
+from npusim.isa.arithmetic.packing import pack
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.file import change
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import FieldSpec, Instruction, Space
+from npusim.isa.instructions.memory import HostFunction, Memory, commit
+from npusim.isa.instructions.table import encode_all
+from npusim.isa.program.program import Buffer, HostCall, Layer, Placement, Program
+from npusim.isa.program.validate import find_violation
+from npusim.isa.text.manual import full_hardware
 
 DRAM_BYTES = 8192
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from npusim.isa import arithmetic
+from npusim.isa.arithmetic import integer as arithmetic
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 MULTIPLIER = st.integers(1 << 30, (1 << 31) - 1) | st.just(0)

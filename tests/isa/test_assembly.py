@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.isa import container
-from npusim.isa.assembly import assemble, disassemble, format_instruction, parse_instruction
-from npusim.isa.control import Barrier, Call
-from npusim.isa.dma import Copy
-from npusim.isa.errors import ProgramError
-from npusim.isa.hardware_file import change, hardware
-from npusim.isa.instruction import Instruction
-from npusim.isa.mac import Convolve
-from npusim.isa.table import BY_MNEMONIC, INSTRUCTIONS
-from npusim.isa.vector import Binary
+from npusim.isa.base.errors import ProgramError
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.instructions.control import Barrier, Call
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.mac import Convolve
+from npusim.isa.instructions.table import BY_MNEMONIC, INSTRUCTIONS
+from npusim.isa.instructions.vector import Binary
+from npusim.isa.program import container
+from npusim.isa.text.assembly import assemble, disassemble, format_instruction, parse_instruction
 
 from .samples import legal_instructions, program_of, tiny_hardware
 from .test_codec import instructions_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.beats import Beats, Walk, straight, walk
+from npusim.isa.instructions.beats import Beats, Walk, straight, walk
 
 from ..examples import examples
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.isa.control import Barrier
-from npusim.isa.dma import Copy
-from npusim.isa.errors import ProgramError
-from npusim.isa.instruction import (
+from npusim.isa.base.errors import ProgramError
+from npusim.isa.instructions.control import Barrier
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.instruction import (
     NO_WAITS,
     OPCODE_BITS,
     PRODUCERS,
@@ -24,9 +24,9 @@ from npusim.isa.instruction import (
     Unit,
     used_bits,
 )
-from npusim.isa.mac import Convolve
-from npusim.isa.table import BY_OPCODE, INSTRUCTIONS, decode, decode_all, encode_all
-from npusim.isa.vector import Binary
+from npusim.isa.instructions.mac import Convolve
+from npusim.isa.instructions.table import BY_OPCODE, INSTRUCTIONS, decode, decode_all, encode_all
+from npusim.isa.instructions.vector import Binary
 
 rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
 

@@ -18,16 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import api
-from npusim.isa import container
-from npusim.isa.control import Barrier, Call
-from npusim.isa.dma import Copy
-from npusim.isa.errors import NpusimError, ProgramError
-from npusim.isa.hardware_file import to_dict
-from npusim.isa.interpreter import interpret
-from npusim.isa.program import Buffer, HostCall, Program
-from npusim.isa.tensor import Quantization, TensorType
-from npusim.isa.workload import Workload
+from npusim.isa.base.errors import NpusimError, ProgramError
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.file import to_dict
+from npusim.isa.instructions.control import Barrier, Call
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.program import container
+from npusim.isa.program.interpreter import interpret
+from npusim.isa.program.program import Buffer, HostCall, Program
+from npusim.session import api
 
 from ..yardstick import cost
 from .samples import CALLS, HOST_FUNCTIONS, program_of, tensor, tiny_hardware

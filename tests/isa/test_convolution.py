@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.convolution import (
+from npusim.isa.arithmetic.convolution import (
     convolve,
     convolve_float,
     depthwise_convolve,

@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from npusim.isa.cpu import (
+from npusim.isa.base.errors import HardwareError
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.cpu import (
     CORES,
     CpuCore,
     cpu_busy_energy_uj,
@@ -17,9 +19,7 @@ from npusim.isa.cpu import (
     host_cycles,
     host_energy_uj,
 )
-from npusim.isa.errors import HardwareError
-from npusim.isa.hardware import Hardware, Host
-from npusim.isa.workload import Workload
+from npusim.isa.hardware.hardware import Hardware, Host
 
 Network = list[Workload]
 

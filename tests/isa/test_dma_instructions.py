@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.dma import Copy, Unpack
-from npusim.isa.errors import ProgramError, SimulationError
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change
-from npusim.isa.instruction import Cost, Instruction, Region, Space, dense
-from npusim.isa.memory import Memory, commit
+from npusim.isa.base.errors import ProgramError, SimulationError
+from npusim.isa.hardware.file import change
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.dma import Copy, Unpack
+from npusim.isa.instructions.instruction import Cost, Instruction, Region, Space, dense
+from npusim.isa.instructions.memory import Memory, commit
 
 from .samples import program_of, tiny_hardware
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from npusim.isa.errors import HardwareError, NpusimError
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import (
+from npusim.isa.base.errors import HardwareError, NpusimError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.hardware.file import (
     change,
     from_dict,
     hardware,
@@ -20,8 +20,8 @@ from npusim.isa.hardware_file import (
     to_dict,
     to_toml,
 )
-from npusim.isa.hardware_rules import RULES, broken_rules
-from npusim.isa.nearest import nearest
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.rules import RULES, broken_rules
 
 PRESETS = (
     # name, MAC/cycle, MHz, scratchpad KiB, off-chip GB/s, host core, threads
@@ -302,7 +302,7 @@ def test_nearest(word: str, known: tuple[str, ...], found: str | None) -> None:
 
 def test_reading_a_preset_loads_no_heavy_package() -> None:
     code = (
-        "import sys; from npusim.isa.hardware_file import hardware; hardware('edge-128');"
+        "import sys; from npusim.isa.hardware.file import hardware; hardware('edge-128');"
         "print([m for m in ('numpy', 'simpy', 'rich', 'typer', 'tflite', 'pandas') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

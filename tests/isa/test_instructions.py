@@ -12,12 +12,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from npusim.isa.actions import ACTIONS
-from npusim.isa.errors import SimulationError
-from npusim.isa.instruction import Instruction, Region, Space, Unit, dense
-from npusim.isa.memory import Memory
-from npusim.isa.table import INSTRUCTIONS
-from npusim.isa.vector import FUNCTIONS, Binary
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.instruction import Instruction, Region, Space, Unit, dense
+from npusim.isa.instructions.memory import Memory
+from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.vector import FUNCTIONS, Binary
 
 from .samples import CALLS, executions, legal_instructions, memory_of, program_of, tiny_hardware
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.assembly import assemble
-from npusim.isa.control import Barrier, Call
-from npusim.isa.dma import Copy
-from npusim.isa.errors import ProgramError, SimulationError
-from npusim.isa.interpreter import interpret
-from npusim.isa.program import HostCall, Placement
-from npusim.isa.workload import Workload
+from npusim.isa.base.errors import ProgramError, SimulationError
+from npusim.isa.base.workload import Workload
+from npusim.isa.instructions.control import Barrier, Call
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.program.interpreter import interpret
+from npusim.isa.program.program import HostCall, Placement
+from npusim.isa.text.assembly import assemble
 
 from .samples import program_of, tensor
 

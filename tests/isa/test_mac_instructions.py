@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change
-from npusim.isa.mac import Convolve, Depthwise
+from npusim.isa.hardware.file import change
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .samples import codes, read, run, tiny_hardware
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.mac import Convolve, Depthwise
-from npusim.isa.mac_timing import (
+from npusim.isa.engines.systolic import (
     ArrayShape,
     Split,
     output_stationary,
@@ -15,6 +14,7 @@ from npusim.isa.mac_timing import (
     weight_stationary,
     weight_stationary_split,
 )
+from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .samples import legal_instructions, tiny_hardware
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from npusim.isa.actions import ACTIONS
-from npusim.isa.assembly import parse_instruction
-from npusim.isa.hardware_file import parameters
-from npusim.isa.instruction import UNIT_NAMES, Instruction
-from npusim.isa.manual import counted_actions, full_hardware, main, manual
-from npusim.isa.table import INSTRUCTIONS
-from npusim.isa.vector import FUNCTIONS
+from npusim.isa.hardware.file import parameters
+from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.instruction import UNIT_NAMES, Instruction
+from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.vector import FUNCTIONS
+from npusim.isa.text.assembly import parse_instruction
+from npusim.isa.text.manual import counted_actions, full_hardware, main, manual
 
 from .samples import CALLS, legal_instructions, tiny_hardware
 
@@ -26,7 +26,7 @@ def section(row: type[Instruction]) -> str:
 
 
 def test_docs_isa_md_is_up_to_date() -> None:
-    assert FILE.read_text("utf-8") == TEXT, "write it again with python -m npusim.isa.manual"
+    assert FILE.read_text("utf-8") == TEXT, "write it again with python -m npusim.isa.text.manual"
 
 
 @pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
@@ -80,6 +80,6 @@ def test_the_manual_is_written_and_checked(tmp_path: Path, capsys: pytest.Captur
     assert main(["--check", str(file)]) == 1
     assert main(["--check", str(tmp_path / "none.md")]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"{file} is out of date; write it with python -m npusim.isa.manual",
+        f"{file} is out of date; write it with python -m npusim.isa.text.manual",
         f"{tmp_path / 'none.md'}: No such file or directory; run this in the top folder of npusim",
     ]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from npusim.isa import program
-from npusim.isa.packing import GROUP, lengths, pack, unpack
-from npusim.isa.program import Image, Piece
+from npusim.isa.arithmetic.packing import GROUP, lengths, pack, unpack
+from npusim.isa.program import program
+from npusim.isa.program.program import Image, Piece
 
 RNG = np.random.default_rng(9)
 WEIGHTS = {

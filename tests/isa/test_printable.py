@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from npusim.isa.printable import printable, printable_lines, replaced, visible
+from npusim.isa.base.printable import printable, printable_lines, replaced, visible
 
 SHOWN = [
     ("conv2d/Relu", "conv2d/Relu"),

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from npusim.isa.program import Image, Piece
+from npusim.isa.program.program import Image, Piece
 
 
 def test_an_image_makes_its_pieces_once_and_when_they_are_read() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from npusim.isa import user_file
-from npusim.isa.errors import HardwareError, NpusimError
-from npusim.isa.user_file import Kind
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import HardwareError, NpusimError
+from npusim.isa.base.user_file import Kind
 
 SMALL = Kind("a small file", 10, "; make one")
 ROOT = Path(__file__).resolve().parents[2]

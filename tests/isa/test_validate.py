@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.control import Barrier, Call
-from npusim.isa.dma import Copy, Unpack
-from npusim.isa.errors import ProgramError
-from npusim.isa.hardware_file import change
-from npusim.isa.instruction import Instruction
-from npusim.isa.mac import Convolve, Depthwise
-from npusim.isa.program import Buffer, Placement
-from npusim.isa.table import decode_all
-from npusim.isa.validate import Violation, find_violation, validate
-from npusim.isa.vector import Binary, Lookup, Mean, Pool, Rescale, Softmax
+from npusim.isa.base.errors import ProgramError
+from npusim.isa.hardware.file import change
+from npusim.isa.instructions.control import Barrier, Call
+from npusim.isa.instructions.dma import Copy, Unpack
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.mac import Convolve, Depthwise
+from npusim.isa.instructions.table import decode_all
+from npusim.isa.instructions.vector import Binary, Lookup, Mean, Pool, Rescale, Softmax
+from npusim.isa.program.program import Buffer, Placement
+from npusim.isa.program.validate import Violation, find_violation, validate
 
 from .samples import CALLS, program_of, tensor, tiny_hardware
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.arithmetic import softmax_scaling
-from npusim.isa.hardware_file import change
-from npusim.isa.instruction import Cost, Instruction
-from npusim.isa.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale, Softmax
+from npusim.isa.arithmetic.integer import softmax_scaling
+from npusim.isa.hardware.file import change
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale, Softmax
 
 from .samples import codes, read, run, tiny_hardware
 

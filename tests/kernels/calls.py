@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.tensor import Quantization, TensorType
-from npusim.kernels.operator import Call, Operator, Rule
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.operator.operator import Call, Operator, Rule
 
 NONE: Mapping[str, Any] = {}
 

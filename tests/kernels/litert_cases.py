@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.tensor import Array, Quantization, TensorType
-from npusim.kernels.operator import Call
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.operator.operator import Call
 
 ACTIVATIONS = {0: "none", 1: "relu", 2: "relu_n1_to_1", 3: "relu6"}
 SAME = 0

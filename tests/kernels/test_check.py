@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.isa.errors import GraphError
-from npusim.isa.tensor import Quantization, TensorType
-from npusim.kernels.check import check
-from npusim.kernels.graph import Graph, Node, Tensor
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.graph.check import check
+from npusim.kernels.graph.graph import Graph, Node, Tensor
 
 EIGHT = TensorType("int8", (1, 4), Quantization((0.5,), (0,)))
 

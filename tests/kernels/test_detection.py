@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.formats import tflite
-from npusim.isa.errors import SimulationError
-from npusim.isa.tensor import Array, TensorType
-from npusim.kernels import call_of, detection_post_process, operator
-from npusim.kernels.operator import Call
-from npusim.kernels.partial_sort import largest
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operators.detection import detection_post_process
+from npusim.kernels.operators.reduction.partial_sort import largest
+from npusim.kernels.table import call_of, operator
 
 from .calls import broken, call_with, codes, reals, results
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.formats import tflite
-from npusim.isa.arithmetic import quantize_multiplier
-from npusim.isa.tensor import Quantization, TensorType
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.arithmetic.integer import quantize_multiplier
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.models.writer import ModelWriter, per_channel, per_tensor
 
 DTYPES = ("int8", "uint8")

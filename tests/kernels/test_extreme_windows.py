@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.formats import tflite
-from npusim.isa.tensor import TensorType
-from npusim.kernels import operator
-from npusim.kernels.operator import Call
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.table import operator
 from npusim.models.writer import ModelWriter, per_tensor
 
 from .calls import broken, codes, reals
@@ -164,7 +164,7 @@ def test_the_reproducers(shared: Path, name: str) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 
-    code = "from npusim.cli import main; main()"
+    code = "from npusim.cli.app import main; main()"
     words = [sys.executable, "-c", code, "run", str(shared / "repro" / f"{name}.tflite")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, preexec_fn=limit)
     if name == "conv_dilation_2147483647":

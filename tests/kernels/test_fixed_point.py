@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npusim.kernels.fixed_point import FixedPoint, divide_by_power
+from npusim.kernels.operator.fixed_point import FixedPoint, divide_by_power
 
 WORDS = np.arange(-32768, 32768)
 SHORT = FixedPoint(16)

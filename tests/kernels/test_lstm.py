@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.formats import tflite
-from npusim.isa.tensor import Array, Quantization, TensorType
-from npusim.kernels import call_of, operator
-from npusim.kernels.lstm_cell import Operand
-from npusim.kernels.operator import Call
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operators.sequence.lstm_cell import Operand
+from npusim.kernels.table import call_of, operator
 
 from .calls import broken, codes, reals
 

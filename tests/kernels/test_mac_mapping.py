@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from npusim.isa import mac_timing
-from npusim.isa.hardware_file import hardware
-from npusim.isa.mac_timing import ArrayShape, Window, array_shape, corner
-from npusim.kernels import mac_mapping
+from npusim.isa.engines import systolic as mac_timing
+from npusim.isa.engines.systolic import ArrayShape, Window, array_shape, corner
+from npusim.isa.hardware.file import hardware
+from npusim.kernels.lowering import mac_mapping
 
 FORMS = {False: mac_timing.weight_stationary, True: mac_timing.output_stationary}
 PRESETS = ("edge-32", "edge-128", "edge-512", "mobile-1024", "mobile-4096")

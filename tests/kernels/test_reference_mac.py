@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.arithmetic import quantize_multiplier
-from npusim.isa.tensor import Array, Quantization, TensorType
-from npusim.isa.workload import Workload
-from npusim.kernels import operator
-from npusim.kernels.activation import act_range
-from npusim.kernels.operator import Call, Rule
-from npusim.kernels.rescale import (
+from npusim.isa.arithmetic.integer import quantize_multiplier
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator.activation import act_range
+from npusim.kernels.operator.operator import Call, Rule
+from npusim.kernels.operator.rescale import (
     add_multipliers,
     convolution_multipliers,
     fully_connected_multipliers,
     mean_multiplier,
 )
+from npusim.kernels.table import operator
 
 from .litert_cases import litert_cases
 

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.formats.tflite import parse
-from npusim.isa.tensor import Quantization, TensorType
-from npusim.kernels import call_of, concatenation, logistic, operator, relu, softmax
-from npusim.kernels.operator import Alias, Call
+from npusim.frontends.tflite.reader import parse
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.operator.operator import Alias, Call
+from npusim.kernels.operators.movement import concatenation
+from npusim.kernels.operators.reduction import softmax
+from npusim.kernels.operators.tables import logistic, relu
+from npusim.kernels.table import call_of, operator
 
 from .calls import NONE, broken, call_with, codes, reals, results
 from .litert_cases import litert_cases

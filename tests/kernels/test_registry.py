@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npusim.isa.errors import GraphError
-from npusim.isa.tensor import TensorType
-from npusim.kernels import OPERATORS, call_of, operator
-from npusim.kernels.graph import Graph, Node, Tensor
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.table import OPERATORS, call_of, operator
 
 
 def test_names_are_unique() -> None:

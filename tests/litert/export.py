@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.tensor import TensorType
-from npusim.kernels.graph import Graph, Node
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.graph import Graph, Node
 from npusim.models.writer import ModelWriter
 
 from ..graphs import same_padding

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from npusim import litert_reference
-from npusim.isa.tensor import Array
-from npusim.litert_reference import Session
+from npusim.isa.base.tensor import Array
+from npusim.verification import litert as litert_reference
+from npusim.verification.litert import Session
 
 needs_litert = pytest.mark.skipif(
     not litert_reference.installed(),

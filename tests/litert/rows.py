@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npusim.isa.tensor import Array
-from npusim.kernels import operator
+from npusim.isa.base.tensor import Array
+from npusim.kernels.table import operator
 
 from . import elementwise, moves, weighted
 from .sample import Sample, values

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.tensor import Array, Quantization, TensorType
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.models.writer import ModelWriter, per_channel, per_tensor
 
 CODES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.formats import tflite
-from npusim.isa.tensor import TensorType
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.tensor import TensorType
 from npusim.models.writer import SOFTMAX_INT8, ModelWriter, per_channel, per_tensor
 from npusim.reports import REPORTS
 

@@ -13,8 +13,8 @@ import pytest
 
 import npusim
 from npusim import models
-from npusim.formats import tflite
-from npusim.kernels.graph import Graph
+from npusim.frontends.tflite import reader as tflite
+from npusim.kernels.graph.graph import Graph
 
 from ..graphs import random_inputs
 from ..random_graphs import deep_graph, random_graph

@@ -13,18 +13,18 @@ from functools import cache
 
 import pytest
 
-from npusim.api import host_functions
-from npusim.formats import tflite
-from npusim.formats.tflite_operators import OPERATORS as TFLITE_OPERATORS
-from npusim.isa.errors import CompileError, GraphError
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change, hardware
-from npusim.isa.program import Program
-from npusim.kernels import OPERATORS
-from npusim.kernels.graph import Graph
-from npusim.litert_reference import LiteRTError
-from npusim.machine import execute
+from npusim.frontends.tflite import reader as tflite
+from npusim.frontends.tflite.operators import OPERATORS as TFLITE_OPERATORS
+from npusim.isa.base.errors import CompileError, GraphError
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.table import OPERATORS
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
+from npusim.session.api import host_functions
+from npusim.verification.litert import LiteRTError
 
 from .live import by_litert, difference, needs_litert
 from .rows import CLOSE, ROWS, UNDEFINED, inputs_of, model

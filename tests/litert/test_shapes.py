@@ -10,12 +10,12 @@ import pytest
 
 import npusim
 from npusim import models
-from npusim.formats import tflite
-from npusim.formats.tflite_records import ModelRecord, decode
-from npusim.isa.errors import GraphError
-from npusim.isa.tensor import TensorType
-from npusim.kernels.check import check
-from npusim.kernels.graph import Graph
+from npusim.frontends.tflite import reader as tflite
+from npusim.frontends.tflite.records import ModelRecord, decode
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.check import check
+from npusim.kernels.graph.graph import Graph
 from npusim.models.writer import ModelWriter, per_tensor
 
 from ..random_graphs import random_graph

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim import held_states
-from npusim.api import host_functions
-from npusim.formats import tflite
-from npusim.isa.errors import GraphError, ProgramError
-from npusim.isa.interpreter import interpret
-from npusim.isa.program import Program
-from npusim.isa.tensor import Array
-from npusim.kernels.graph import Graph, Node
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.errors import GraphError, ProgramError
+from npusim.isa.base.tensor import Array
+from npusim.isa.program.interpreter import interpret
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.session import states as held_states
+from npusim.session.api import host_functions
 
 from .live import difference, needs_litert
 from .rows import CLOSE, inputs_of

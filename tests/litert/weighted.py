@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 
-from npusim.isa.tensor import Quantization, TensorType
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.models.writer import per_tensor
 
 from .sample import PADDINGS, Sample

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import npusim
-from npusim.isa.instruction import Unit
-from npusim.measure import measure
-from npusim.reports import html, series
-from npusim.result import RunResult
+from npusim.isa.instructions.instruction import Unit
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.reports.run import html, series
 
 from ..npusim.fake_run import LAYERS, execution, program
 

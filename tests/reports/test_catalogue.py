@@ -7,12 +7,12 @@ from io import StringIO
 
 from rich.console import Console
 
-from npusim.isa.hardware import Hardware
-from npusim.isa.workload import Workload
-from npusim.performance import ReferenceRun, capabilities
-from npusim.reports import capabilities as report
-from npusim.reports.columns import columns
-from npusim.reports.operators import Coverage, table
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.numbers.performance import ReferenceRun, capabilities
+from npusim.reports.run import capabilities as report
+from npusim.reports.run.operators import Coverage, table
+from npusim.reports.words.columns import columns
 
 
 def test_columns_are_aligned() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import npusim
-from npusim.comparison import compare
+from npusim.comparison.comparison import compare
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("Chromium is not installed (apt-get install chromium)")
-    from npusim.reports import comparison_page
+    from npusim.reports.comparison import page as comparison_page
 
     machines = ("edge-128", "edge-64", "mobile-1024")
     runs = [npusim.run("digits_cnn", machine, timing_only=True) for machine in machines]

@@ -7,10 +7,10 @@ from io import BytesIO
 
 import pytest
 
-from npusim.isa.instruction import Unit
-from npusim.measure import measure
-from npusim.reports import figures, series
-from npusim.result import RunResult
+from npusim.isa.instructions.instruction import Unit
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.reports.run import figures, series
 
 from ..npusim.fake_run import STEPS, Step, execution, program
 

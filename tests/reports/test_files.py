@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.instruction import Unit
-from npusim.measure import measure
-from npusim.reports import REPORTS, chrome_trace, report
-from npusim.result import RunResult
+from npusim.isa.instructions.instruction import Unit
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.reports import REPORTS, report
+from npusim.reports.run import chrome_trace
 
 from ..npusim.fake_run import LAYERS, STEPS, execution, program
 

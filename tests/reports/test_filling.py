@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
-from npusim.reports import figures, series
-from npusim.reports.filling import Items, cells, covered, patches
-from npusim.reports.names import CAUSE_COLOURS
-from npusim.result import RunResult
+from npusim.numbers.run import RunResult
+from npusim.reports.run import figures, series
+from npusim.reports.run.filling import Items, cells, covered, patches
+from npusim.reports.words.names import CAUSE_COLOURS
 
 
 def _items(spans: list[tuple[int, int, int]]) -> Items:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from npusim import extras
-from npusim.measure import measure
-from npusim.reports import folder, report, tables
-from npusim.result import RunResult
+from npusim.base import extras
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.reports import report
+from npusim.reports.run import folder, tables
 
 from ..npusim.fake_run import execution, program
 
@@ -105,9 +106,7 @@ def test_without_pyarrow_the_folder_has_all_but_parquet(monkeypatch: pytest.Monk
     assert any(each.endswith(".parquet") for each in full)
 
 
-LIGHT = (
-    "import sys, npusim.reports.html, npusim.reports.tables, npusim.reports.figures, npusim.reports.folder\n"
-)
+LIGHT = "import sys\nfrom npusim.reports.run import html, tables, figures, folder\n"
 LIGHT += "heavy = {'jinja2', 'matplotlib', 'pandas', 'pyarrow'} & set(sys.modules)\nassert not heavy, heavy"
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from npusim.losses import CAUSES
-from npusim.measure import measure
-from npusim.reports import html, html_data, names, page, series
-from npusim.result import RunResult
+from npusim.numbers.losses import CAUSES
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.reports.page import page
+from npusim.reports.run import html, html_data, series
+from npusim.reports.words import names
 
 from ..npusim.fake_run import BENCH, BUFFERS, LAYERS, execution, program
 

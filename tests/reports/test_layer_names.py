@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.reports.layer_names import PLAIN_CUT, short_names
-from npusim.reports.names import main_name
-from npusim.reports.quantities import printable
+from npusim.reports.words.layer_names import PLAIN_CUT, short_names
+from npusim.reports.words.names import main_name
+from npusim.reports.words.quantities import printable
 
 
 def test_what_all_share_is_cut() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import npusim
-from npusim.isa.hardware_file import change, parameters
-from npusim.losses import CAUSES
-from npusim.measure import measure
-from npusim.reports import html, terminal
-from npusim.reports.reason import BOUND_LEVERS, CAUSE_LEVERS, Ending, ending, idlest
-from npusim.result import RunResult
+from npusim.isa.hardware.file import change, parameters
+from npusim.numbers.losses import CAUSES
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.reports.run import html, terminal
+from npusim.reports.words.reason import BOUND_LEVERS, CAUSE_LEVERS, Ending, ending, idlest
 
 from ..graphs import Sketch
 from ..npusim.fake_run import execution, program

@@ -23,8 +23,9 @@ from npusim.explore.progress import progress
 from npusim.explore.samplers import random_points
 from npusim.explore.search import describe, explore
 from npusim.explore.study import Study
-from npusim.isa import hardware_file
-from npusim.reports import study_columns, study_data
+from npusim.isa.hardware import file as hardware_file
+from npusim.reports.study import columns as study_columns
+from npusim.reports.study import data as study_data
 
 from ..explore.spaces import digits, sampling, space_file
 
@@ -94,8 +95,8 @@ def test_the_answer_is_in_the_text(study: Study) -> None:
 def test_page_terminal_and_notebook_tell_the_same_shares(study: Study) -> None:
     from npusim.explore.terminal import summary
     from npusim.reports import notebook
-    from npusim.reports.page import typeset
-    from npusim.reports.study_effects import basis, words_of_share
+    from npusim.reports.page.page import typeset
+    from npusim.reports.study.effects import basis, words_of_share
 
     page, text, cell = written(study).read_text("utf-8"), summary(study), notebook.study(study)
     shares = [words_of_share(each) for each in study.sensitivities]
@@ -110,7 +111,8 @@ def test_page_terminal_and_notebook_tell_the_same_shares(study: Study) -> None:
 
 
 def test_too_few_points_draw_no_effect(study: Study) -> None:
-    from npusim.reports import study_figures, study_page
+    from npusim.reports.study import figures as study_figures
+    from npusim.reports.study import page as study_page
 
     few = replace(study, records=study.records[:4])
     page = study_page.render(few)
@@ -147,7 +149,7 @@ class Closed(HTMLParser):
 
 @pytest.mark.parametrize("left", [0, 1, 2, 24])
 def test_studies_of_any_size_have_a_page(left: int, study: Study) -> None:
-    from npusim.reports import study_page
+    from npusim.reports.study import page as study_page
 
     Closed(study_page.render(replace(study, records=study.records[:left], base=None)))
 

@@ -8,10 +8,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from npusim.losses import CAUSES
-from npusim.measure import measure
-from npusim.reports import quantities, terminal
-from npusim.result import RunResult, WallTimes
+from npusim.numbers.losses import CAUSES
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult, WallTimes
+from npusim.reports.run import terminal
+from npusim.reports.words import quantities
 
 from ..npusim.fake_run import CONVOLUTION, LAYERS, SORT, STEPS, execution, program
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.hardware import Hardware, MacArray
-from npusim.isa.instruction import Instruction
+from npusim.isa.hardware.hardware import Hardware, MacArray
+from npusim.isa.instructions.instruction import Instruction
 
 from .unit_bench import Run, UnitBench
 

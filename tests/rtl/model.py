@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.hardware import Hardware
-from npusim.isa.instruction import Instruction, Space
-from npusim.isa.memory import Memory, commit
-from npusim.isa.program import Layer, Program
-from npusim.isa.table import decode_all, encode_all
-from npusim.isa.workload import Workload
-from npusim.machine import _Machine
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.table import decode_all, encode_all
+from npusim.isa.program.program import Layer, Program
+from npusim.machine.core import _Machine
 
 from .system_referee import Timeline
 

@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
-from npusim.isa.control import Barrier
-from npusim.isa.dma import Copy
-from npusim.isa.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad
-from npusim.isa.instruction import NO_WAITS, PRODUCERS, Instruction, Space
+from npusim.isa.hardware.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad
+from npusim.isa.instructions.control import Barrier
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.instruction import NO_WAITS, PRODUCERS, Instruction, Space
 
 from .system_referee import DMA_PORT
 

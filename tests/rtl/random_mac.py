@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.hardware import Hardware, MacArray
-from npusim.isa.mac import CODES, Convolve, Depthwise
-from npusim.isa.mac_timing import array_shape
+from npusim.isa.engines.systolic import array_shape
+from npusim.isa.hardware.hardware import Hardware, MacArray
+from npusim.isa.instructions.mac import CODES, Convolve, Depthwise
 
 from .mac_referee import Shape
 from .unit_bench import SCRATCHPAD_BYTES

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.hardware import Hardware, Vector
-from npusim.isa.instruction import Instruction
-from npusim.isa.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale
+from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale
 
 from .unit_bench import SCRATCHPAD_BYTES
 from .vector_referee import STAGES

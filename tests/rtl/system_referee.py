@@ -9,12 +9,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.dram import dram_timing
-from npusim.isa.hardware import Hardware
-from npusim.isa.instruction import PRODUCERS, Instruction, Unit
-from npusim.isa.mac_timing import array_shape
-from npusim.isa.program import Program
-from npusim.isa.table import decode_all
+from npusim.isa.engines.systolic import array_shape
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Unit
+from npusim.isa.instructions.table import decode_all
+from npusim.isa.program.program import Program
+from npusim.machine.port import dram_timing
 
 from .mac_referee import Shape
 from .unit_bench import SCRATCHPAD_BYTES

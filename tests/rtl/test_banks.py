@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npusim.isa.hardware_file import change
-from npusim.isa.instruction import Instruction
-from npusim.kernels.graph import Graph
-from npusim.machine import execute
+from npusim.isa.hardware.file import change
+from npusim.isa.instructions.instruction import Instruction
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.core import execute
 
 from .conftest import ALL
 from .model import program_of, timeline

@@ -8,11 +8,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from npusim.isa.instruction import Space, Unit
-from npusim.isa.memory import Memory
-from npusim.isa.program import Program
-from npusim.isa.table import decode_all
-from npusim.kernels.graph import Graph
+from npusim.isa.instructions.instruction import Space, Unit
+from npusim.isa.instructions.memory import Memory
+from npusim.isa.instructions.table import decode_all
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
 
 from ..graphs import random_inputs
 from .conftest import ALL

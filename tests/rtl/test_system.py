@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from npusim.isa.hardware import Hardware, MacArray
-from npusim.isa.instruction import Instruction
+from npusim.isa.hardware.hardware import Hardware, MacArray
+from npusim.isa.instructions.instruction import Instruction
 
 from .conftest import ALL
 from .mac_referee import Shape

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from npusim.isa.hardware import Hardware, Vector
+from npusim.isa.hardware.hardware import Hardware, Vector
 
 from .conftest import ALL
 from .model import executed

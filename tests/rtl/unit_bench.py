@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instruction import Instruction
+from npusim.isa.instructions.instruction import Instruction
 
 from .verilated import library
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.hardware import Hardware, Vector
-from npusim.isa.instruction import Instruction
+from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.instructions.instruction import Instruction
 
 from .unit_bench import Run, UnitBench
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from npusim.isa.instruction import FieldSpec, Instruction
-from npusim.isa.mac import HALVINGS_BITS
-from npusim.isa.table import INSTRUCTIONS
-from npusim.isa.vector import FUNCTIONS
+from npusim.isa.instructions.instruction import FieldSpec, Instruction
+from npusim.isa.instructions.mac import HALVINGS_BITS
+from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.vector import FUNCTIONS
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")
 """Field names that SystemVerilog keeps for itself; an underscore follows."""

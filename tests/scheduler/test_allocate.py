@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.api import hardware, load
-from npusim.isa.hardware_file import change
-from npusim.machine import execute
+from npusim.isa.hardware.file import change
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.allocate import Allocator, aligned
-from npusim.scheduler.busy import Busy
+from npusim.scheduler.fit.allocate import Allocator, aligned
+from npusim.scheduler.fit.busy import Busy
+from npusim.session.api import hardware, load
 
 from ..examples import examples
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from npusim.isa.hardware_file import change, hardware
-from npusim.kernels.graph import Graph
+from npusim.isa.hardware.file import change, hardware
+from npusim.kernels.graph.graph import Graph
 from npusim.scheduler import prepare, schedule
-from npusim.scheduler.chains import links_from
-from npusim.scheduler.choices import Band, Choices
-from npusim.scheduler.residency import Residents
-from npusim.scheduler.storage import Aliases, find_storages
+from npusim.scheduler.fit.choices import Band, Choices
+from npusim.scheduler.network.storage import Aliases, find_storages
+from npusim.scheduler.place.chains import links_from
+from npusim.scheduler.place.residency import Residents
 
 from ..graphs import Sketch
 from .test_search import check

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from npusim.isa.errors import CompileError, GraphError
-from npusim.isa.hardware import Hardware, Scratchpad
-from npusim.isa.hardware_file import hardware
-from npusim.kernels.graph import Graph
+from npusim.isa.base.errors import CompileError, GraphError
+from npusim.isa.hardware.file import hardware
+from npusim.isa.hardware.hardware import Hardware, Scratchpad
+from npusim.kernels.graph.graph import Graph
 from npusim.scheduler import compile_graph
 
 from ..graphs import Sketch

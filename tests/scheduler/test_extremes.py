@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npusim.api import host_functions
-from npusim.isa.hardware_file import hardware
-from npusim.kernels.graph import Graph
-from npusim.kernels.work import Move
-from npusim.machine import execute
+from npusim.isa.hardware.file import hardware
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.lowering.work import Move
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.moves import pieces
+from npusim.scheduler.emit.moves import pieces
+from npusim.session.api import host_functions
 
 from ..graphs import Sketch, evaluate, random_inputs
 

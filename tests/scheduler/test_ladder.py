@@ -10,9 +10,9 @@ from functools import cache
 import pytest
 
 from npusim import load
-from npusim.isa.hardware_file import change, hardware
-from npusim.kernels.graph import Graph
-from npusim.machine import execute
+from npusim.isa.hardware.file import change, hardware
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
 
 TOLERANCE = 0.01

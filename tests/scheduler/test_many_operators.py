@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from npusim.isa.hardware_file import hardware
-from npusim.isa.instruction import Space, dense
-from npusim.kernels import simplify
+from npusim.isa.hardware.file import hardware
+from npusim.isa.instructions.instruction import Space, dense
+from npusim.kernels.table import simplify
 from npusim.scheduler import compile_graph
-from npusim.scheduler.allocate import Allocator
-from npusim.scheduler.choices import FAST
-from npusim.scheduler.network import prepare
-from npusim.scheduler.residency import fit
-from npusim.scheduler.synchronise import Accesses
+from npusim.scheduler.emit.synchronise import Accesses
+from npusim.scheduler.fit.allocate import Allocator
+from npusim.scheduler.fit.choices import FAST
+from npusim.scheduler.network.network import prepare
+from npusim.scheduler.place.residency import fit
 
 from ..graphs import Sketch, with_all_outputs
 

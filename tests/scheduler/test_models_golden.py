@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npusim.api import host_functions
-from npusim.formats import read
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change, hardware
-from npusim.isa.interpreter import interpret
-from npusim.isa.tensor import Array
-from npusim.kernels.graph import Graph
-from npusim.machine import execute
+from npusim.frontends.frontend import read
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.interpreter import interpret
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
+from npusim.session.api import host_functions
 
 from ..graphs import with_all_outputs
 from ..races import races, unwritten_reads

@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change, hardware
-from npusim.isa.instruction import Instruction, Space
-from npusim.isa.interpreter import interpret
-from npusim.isa.program import Layer, Placement, Program
-from npusim.isa.table import decode_all, encode_all
-from npusim.isa.tensor import TensorType
-from npusim.isa.workload import Workload
-from npusim.kernels.graph import Graph
-from npusim.kernels.work import Move
-from npusim.machine import execute
+from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.table import decode_all, encode_all
+from npusim.isa.program.interpreter import interpret
+from npusim.isa.program.program import Layer, Placement, Program
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.lowering.work import Move
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.moves import plan_move
+from npusim.scheduler.emit.moves import plan_move
 
 from ..examples import examples
 from ..graphs import Sketch, evaluate, random_inputs, with_leading_transpose

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npusim.api import host_functions
-from npusim.formats import tflite
-from npusim.isa.errors import CompileError
-from npusim.isa.hardware_file import change, hardware
-from npusim.isa.tensor import Array
-from npusim.kernels.graph import Graph
-from npusim.machine import execute
+from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.errors import CompileError
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.file import change, hardware
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
+from npusim.session.api import host_functions
 
 CASES = 40
 """Cases of an operator and a type."""

@@ -7,9 +7,9 @@ import gc
 import numpy as np
 import pytest
 
-from npusim.isa.packing import pack
-from npusim.kernels.work import Constants
-from npusim.scheduler import packed
+from npusim.isa.arithmetic.packing import pack
+from npusim.kernels.lowering.work import Constants
+from npusim.scheduler.fit import packed
 
 RNG = np.random.default_rng(2)
 

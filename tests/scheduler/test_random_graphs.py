@@ -14,14 +14,14 @@ import numpy as np
 from hypothesis import event, given, note
 from hypothesis import strategies as st
 
-from npusim.api import host_functions
-from npusim.isa.errors import CompileError
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import hardware
-from npusim.isa.interpreter import interpret
-from npusim.kernels.graph import Graph
-from npusim.machine import execute
+from npusim.isa.base.errors import CompileError
+from npusim.isa.hardware.file import hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.interpreter import interpret
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
+from npusim.session.api import host_functions
 
 from ..examples import examples
 from ..graphs import evaluate, random_inputs

@@ -10,18 +10,18 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 import npusim
-from npusim.api import host_functions
-from npusim.isa.errors import CompileError, NpusimError
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change, hardware
-from npusim.isa.program import Program
-from npusim.kernels.graph import Graph
-from npusim.machine import execute
+from npusim.isa.base.errors import CompileError, NpusimError
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph, prepare, schedule
-from npusim.scheduler.choices import FAST, Band, Choices
-from npusim.scheduler.cuts import SINGLE, Cut
-from npusim.scheduler.search import Timing, search
-from npusim.tuning import timing
+from npusim.scheduler.fit.choices import FAST, Band, Choices
+from npusim.scheduler.fit.cuts import SINGLE, Cut
+from npusim.scheduler.search.search import Timing, search
+from npusim.session.api import host_functions
+from npusim.session.tuning import timing
 
 from ..examples import examples
 from ..graphs import Sketch, evaluate, random_inputs

@@ -10,13 +10,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from npusim.api import host_functions
-from npusim.isa.errors import CompileError
-from npusim.isa.hardware import Scratchpad
-from npusim.isa.hardware_file import hardware
-from npusim.isa.interpreter import interpret
-from npusim.kernels.graph import Graph
+from npusim.isa.base.errors import CompileError
+from npusim.isa.hardware.file import hardware
+from npusim.isa.hardware.hardware import Scratchpad
+from npusim.isa.program.interpreter import interpret
+from npusim.kernels.graph.graph import Graph
 from npusim.scheduler import compile_graph
+from npusim.session.api import host_functions
 
 from ..graphs import Sketch, evaluate, random_inputs
 from ..races import unwritten_reads

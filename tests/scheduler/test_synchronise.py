@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.dma import Copy
-from npusim.isa.errors import SimulationError
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change, hardware
-from npusim.isa.instruction import PRODUCERS, Cost, Instruction, Region, Space, Unit, dense
-from npusim.isa.memory import Memory, commit
-from npusim.isa.program import Program
-from npusim.isa.table import INSTRUCTIONS, decode_all, encode_all
-from npusim.isa.tensor import Array
-from npusim.isa.vector import Lookup
-from npusim.kernels.graph import Graph
-from npusim.machine import execute
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.instruction import PRODUCERS, Cost, Instruction, Region, Space, Unit, dense
+from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.table import INSTRUCTIONS, decode_all, encode_all
+from npusim.isa.instructions.vector import Lookup
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.synchronise import Accesses, overlap, synchronise
+from npusim.scheduler.emit.synchronise import Accesses, overlap, synchronise
 
 from ..graphs import Sketch, random_inputs, with_all_outputs
 from ..races import bytes_of, races, unwritten_reads
@@ -260,7 +260,7 @@ def adversary(slow: Unit, late_reads: bool) -> Iterator[None]:
 @cache
 def setting(name: str) -> tuple[Program, tuple[Array, ...], tuple[Array, ...], Any]:
     """A network compiled to a small scratchpad, inputs, and the outputs that it should give."""
-    from npusim.api import host_functions
+    from npusim.session.api import host_functions
 
     graph, chosen = {
         "residual": (residual_network(), small(8, 2)),

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change, hardware
-from npusim.kernels import call_of, operator
-from npusim.kernels.graph import Graph
-from npusim.kernels.work import Work
-from npusim.machine import execute
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.lowering.work import Work
+from npusim.kernels.table import call_of, operator
+from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.cuts import Cut, End, Residency, band_bytes, cuts
-from npusim.scheduler.tiling import TileSearch
+from npusim.scheduler.fit.cuts import Cut, End, Residency, band_bytes, cuts
+from npusim.scheduler.fit.tiling import TileSearch
 
 from ..graphs import Sketch
 from ..random_graphs import random_graph
@@ -118,7 +118,9 @@ def test_the_chosen_cut_is_as_fast_as_any(kind: str, size_kib: int, monkeypatch:
         if search.buffer_bytes(cut) <= chosen.scratchpad_bytes
     ]
     # Every cut in turn on the machine, the model's input and output in DRAM.
-    monkeypatch.setattr("npusim.scheduler.storage.Storage.may_be_resident", property(lambda self: False))
+    monkeypatch.setattr(
+        "npusim.scheduler.network.storage.Storage.may_be_resident", property(lambda self: False)
+    )
     cycles = {cut: cycles_with(cut, graph, chosen, monkeypatch) for cut in fitting}
     best = search.best(chosen.scratchpad_bytes)
     assert best is not None

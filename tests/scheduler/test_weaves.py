@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from npusim.isa.hardware import Hardware
-from npusim.isa.hardware_file import change, hardware
-from npusim.isa.instruction import Unit
-from npusim.kernels.graph import Graph
-from npusim.machine import execute
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Unit
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.core import execute
 from npusim.scheduler import prepare, schedule
-from npusim.scheduler.choices import FAST, Choices
+from npusim.scheduler.fit.choices import FAST, Choices
 
 from ..graphs import Sketch
 from .test_search import check

@@ -1,5 +1,5 @@
 // Rescaling with one rounding or two. Written from the definitions of the LiteRT reference kernels
-// (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT, single rounding), not from isa/arithmetic.py.
+// (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT, single rounding), not from isa/arithmetic/integer.py.
 `timescale 1ns / 1ps
 
 package npu_arithmetic;

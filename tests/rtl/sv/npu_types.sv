@@ -1,4 +1,4 @@
-// Types that the units share. Widths follow isa/mac.py: operands are codes less their zero point.
+// Types that the units share. Widths follow isa/instructions/mac.py: operands are codes less their zero point.
 `timescale 1ns / 1ps
 
 package npu_types;

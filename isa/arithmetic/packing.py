@@ -1,0 +1,299 @@
+"""Packed weights: Golomb-Rice codes in groups, as the DMA engine's decoder unpacks them.
+
+Weights crowd around their zero point. A weight w with zero point z becomes u = 2(w - z) - 1 if w > z, else
+-2(w - z): small numbers first. `GROUP` weights share a mode of four bits:
+
+    0..7  Rice code with k = mode: u >> k in unary (that many 0 bits, then a 1), then the k low bits
+    8     the eight bits of each weight as they are
+    9     all weights equal the zero point; nothing follows
+
+A packed block keeps three streams apart, so that a decoder can read them side by side: a header of four bytes
+(little-endian number of bytes of the unary stream), the modes (two per byte, low half first), the unary stream,
+and the stream of low bits and plain weights. Bits are numbered from the low end of each byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.errors import SimulationError
+
+GROUP = 64
+"""Weights that share a mode."""
+
+PLAIN, ZEROS = 8, 9
+HEADER_BYTES = 4
+
+_PART = 1 << 18
+"""Weights packed at a time: their numbers and bits stay inside a cache, and can be counted in 31 bits."""
+
+_EACH_OF_FOUR = np.uint64(0x0001_0001_0001_0001)
+
+Bytes = NDArray[np.uint8]
+
+
+def pack(weights: NDArray[Any], zero_point: int) -> bytes:
+    """The packed form of int8 or uint8 weights, in C order."""
+    modes, unary, low = [], _BitStream(), []
+    for codes, count in _parts(weights, zero_point):
+        folded = _folded(codes, zero_point, weights.dtype)
+        chosen, quotients, _ = _choose_modes(folded)
+        modes.append(chosen)
+        unary.append(_unary_bits(quotients, chosen, count))
+        low.append(_low_stream(folded, codes, chosen, count))
+    nibbles = np.concatenate([*modes, np.zeros(-(-weights.size // GROUP) % 2, np.uint8)])
+    packed_modes: Bytes = nibbles[0::2] | nibbles[1::2] << 4
+    stream = unary.finish()
+    header = sum(map(len, stream)).to_bytes(HEADER_BYTES, "little")
+    return b"".join((header, packed_modes.tobytes(), *stream, *low))
+
+
+class Lengths(NamedTuple):
+    """What groups of weights take when packed: bits of each in the unary stream, bytes in the stream of low bits."""
+
+    unary_bits: NDArray[np.uint16]
+    low_bytes: NDArray[np.uint16]
+
+    def packed_bytes(self) -> int:
+        """The length of a block of these groups."""
+        modes_bytes = (len(self.low_bytes) + 1) // 2
+        return HEADER_BYTES + modes_bytes + -(-int(self.unary_bits.sum()) // 8) + int(self.low_bytes.sum())
+
+
+def lengths(weights: NDArray[Any], zero_point: int) -> Lengths:
+    """The lengths of the groups of `pack(weights, zero_point)`, without packing them.
+
+    Takes a sixteenth of the weights' bytes, and a few megabytes on the way.
+    """
+    groups = -(-weights.size // GROUP)
+    found, first = Lengths(np.empty(groups, np.uint16), np.empty(groups, np.uint16)), 0
+    for codes, count in _parts(weights, zero_point):
+        modes, _, sums = _choose_modes(_folded(codes, zero_point, weights.dtype))
+        part = slice(first, first + len(modes))
+        held = np.full(len(modes), GROUP, np.int64)
+        held[-1] -= -count % GROUP
+        found.unary_bits[part] = np.where(modes < PLAIN, sums + held, 0)
+        found.low_bytes[part] = _low_bytes(modes, count)
+        first = part.stop
+    return found
+
+
+def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
+    """The bytes of `count` weights. Raises SimulationError for a block that does not hold them."""
+    number = -(-count // GROUP)
+    unary_start = HEADER_BYTES + (number + 1) // 2
+    low_start = unary_start + int.from_bytes(packed[:HEADER_BYTES].tobytes(), "little")
+    if low_start > len(packed):
+        raise SimulationError(
+            f"packed weights: {len(packed)} bytes, header and modes of {count} weights say {low_start}"
+        )
+    nibbles = packed[HEADER_BYTES:unary_start]
+    modes = np.stack([nibbles & 15, nibbles >> 4], 1).ravel()[:number]
+    if modes.max(initial=0) > ZEROS:
+        raise SimulationError(f"packed weights: mode {modes.max()} has no meaning; 0..{ZEROS} have")
+    values = _quotients(packed[unary_start:low_start], modes, count)
+    stream = packed[low_start:]
+    if values is None or len(stream) < int(_low_bytes(modes, count).sum()):
+        raise SimulationError(f"packed weights: the block ends before its {count} weights do")
+    low = _low_values(stream, modes, count)
+    values <<= np.minimum(modes, PLAIN - 1).astype(np.uint16)[:, np.newaxis]
+    values |= low
+    codes = _unfolded(values, zero_point)
+    plain = np.flatnonzero(modes == PLAIN)
+    codes[plain] = low[plain]
+    return codes.reshape(-1)[:count]
+
+
+def _parts(weights: NDArray[Any], zero_point: int) -> Iterator[tuple[Bytes, int]]:
+    """Weights a part at a time: their bytes, [groups, GROUP], and how many they are.
+
+    Every part but the last has whole groups; the last group is filled up with zero points.
+    """
+    codes: Bytes = np.ascontiguousarray(weights).reshape(-1).view(np.uint8)
+    whole = len(codes) // GROUP * GROUP
+    for first in range(0, whole, _PART):
+        part = codes[first : min(first + _PART, whole)]
+        yield part.reshape(-1, GROUP), len(part)
+    if rest := len(codes) - whole:
+        last = np.full((1, GROUP), zero_point & 0xFF, np.uint8)
+        last[0, :rest] = codes[whole:]
+        yield last, rest
+
+
+def _folded(codes: Bytes, zero_point: int, dtype: np.dtype[Any]) -> NDArray[np.uint16]:
+    """u of each weight: with e = z - w, 2e if e >= 0, else -2e - 1, which is e shifted left and turned by its sign."""
+    below = np.subtract(np.int16(zero_point), codes.view(dtype), dtype=np.int16)
+    sign = below >> 15
+    below <<= 1
+    below ^= sign
+    u: NDArray[np.uint16] = below.view(np.uint16)
+    return u
+
+
+def _unfolded(u: NDArray[np.uint16], zero_point: int) -> Bytes:
+    """The byte of a weight for each u, the inverse of `_folded`; a u beyond all weights counts as the largest."""
+    u = np.minimum(u, 2 * 256 - 1)
+    turned = -(u & 1)
+    u >>= 1
+    u ^= turned
+    return np.subtract(zero_point & 0xFF, u.astype(np.uint8), dtype=np.uint8)
+
+
+@cache
+def _mode_of_sum() -> Bytes:
+    """The mode to try for a group by the sum of its numbers.
+
+    For numbers of geometric distribution the best k is near log2(ln 2 * mean), rounded up.
+    """
+    sums = np.maximum(np.arange(1 << 16), 1)
+    modes: Bytes = np.clip(np.ceil(np.log2(sums * (np.log(2) / GROUP))), 0, PLAIN - 1).astype(np.uint8)
+    return modes
+
+
+def _choose_modes(folded: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.uint16], NDArray[np.int64]]:
+    """The mode of each group; its quotients if it is Rice-coded, and their sum."""
+    sums = _sums(folded)
+    modes = _mode_of_sum()[sums]
+    # Four numbers in a word: what a shift brings in from the number above is masked out.
+    shifts = modes.astype(np.uint64)[:, np.newaxis]
+    quotients = folded.view(np.uint64) >> shifts
+    quotients &= (np.uint64(0xFFFF) >> shifts) * _EACH_OF_FOUR
+    of_quotients = _sums(quotients.view(np.uint16))
+    modes[of_quotients + GROUP * (1 + modes.astype(np.int64)) >= 8 * GROUP] = PLAIN
+    modes[sums == 0] = ZEROS
+    return modes, quotients.view(np.uint16), of_quotients
+
+
+def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """The sum of each group. A u is 1023 at most, so GROUP of them fit 16 bits, and words of four add as they are."""
+    words = values.reshape(-1).view(np.uint64)
+    while len(words) > len(values):
+        words = words[0::2] + words[1::2]
+    # The highest of the four lanes of this product is the sum of all four.
+    return (words * _EACH_OF_FOUR >> np.uint64(48)).astype(np.int64)
+
+
+def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
+    """Bytes of each group in the stream of low bits: GROUP values of w bits are 8w bytes; the last is cut short."""
+    width = np.where(modes <= PLAIN, modes, 0).astype(np.int64)
+    sizes = width * (GROUP // 8)
+    if count % GROUP:
+        sizes[-1] = -(-int(width[-1]) * (count % GROUP) // 8)
+    return sizes
+
+
+def _unary_bits(quotients: NDArray[np.uint16], modes: Bytes, count: int) -> Bytes:
+    """The quotients of all Rice-coded weights, each as that many 0 bits and a 1; a byte per bit."""
+    coded = modes < PLAIN
+    steps = (quotients if coded.all() else quotients[coded]).ravel() + np.uint16(1)
+    if len(modes) and coded[-1] and count % GROUP:
+        steps = steps[: count % GROUP - GROUP]
+    ends = np.cumsum(steps, dtype=np.int32)  # at most 512 bits for each of the weights of a part
+    bits = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    bits[ends - 1] = 1
+    return bits
+
+
+class _BitStream:
+    """Bits that come in parts of any number, eight to a byte."""
+
+    def __init__(self) -> None:
+        self._bytes: list[bytes] = []
+        self._left_over: Bytes = np.empty(0, np.uint8)
+
+    def append(self, bits: Bytes) -> None:
+        """Add bits, a byte each."""
+        bits = np.concatenate([self._left_over, bits])
+        whole = len(bits) // 8 * 8
+        self._bytes.append(np.packbits(bits[:whole], bitorder="little").tobytes())
+        self._left_over = bits[whole:]
+
+    def finish(self) -> list[bytes]:
+        """All bits, in pieces; the last byte is filled up with 0."""
+        return [*self._bytes, np.packbits(self._left_over, bitorder="little").tobytes()]
+
+
+def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.uint16] | None:
+    """The inverse of `_unary_stream`, [groups, GROUP]; None if the stream is too short."""
+    coded = modes < PLAIN
+    wanted = int(np.count_nonzero(coded)) * GROUP
+    short = GROUP - count % GROUP if wanted and coded[-1] and count % GROUP else 0
+    ends = np.flatnonzero(np.unpackbits(unary, bitorder="little").view(np.bool_))
+    if len(ends) < wanted - short:
+        return None
+    steps = np.zeros(wanted, np.uint16)
+    if wanted:
+        # Modulo 2^16, which no quotient of a weight comes near: a damaged block gives some weights or other.
+        held = ends[: wanted - short].astype(np.uint16)
+        steps[0] = held[0]
+        np.subtract(held[1:], held[:-1], out=steps[1 : len(held)])
+        steps[1 : len(held)] -= np.uint16(1)
+    if coded.all():
+        return steps.reshape(-1, GROUP)
+    quotients = np.zeros((len(modes), GROUP), np.uint16)
+    quotients[coded] = steps.reshape(-1, GROUP)
+    return quotients
+
+
+@cache
+def _every(bits: int, pitch: int) -> np.uint64:
+    """A word with the low `bits` of every `pitch` bits set."""
+    return np.uint64(sum(((1 << bits) - 1) << start for start in range(0, 64, pitch)))
+
+
+def _gathered(spread: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
+    """Eight values of `width` bits, one per byte, moved together to the low end: in pairs, fours, all eight."""
+    words = spread & _every(width, 8)
+    for pitch in (8, 16, 32):
+        bits = width * pitch // 8
+        even = _every(bits, 2 * pitch)
+        words = words & even | (words & even << np.uint64(pitch)) >> np.uint64(pitch - bits)
+    return words
+
+
+def _spread(words: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
+    """The inverse of `_gathered`."""
+    for pitch in (32, 16, 8):
+        bits = width * pitch // 8
+        even = _every(bits, 2 * pitch)
+        words = words & even | words << np.uint64(pitch - bits) & even << np.uint64(pitch)
+    return words
+
+
+def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: int) -> bytes:
+    """Low bits and plain weights: eight values of w bits make w bytes, so groups of one mode go together."""
+    sizes = _low_bytes(modes, count)
+    rows = np.zeros((len(modes), GROUP), np.uint8)
+    for mode in range(1, PLAIN + 1):
+        chosen = np.flatnonzero(modes == mode)
+        if not len(chosen):
+            continue
+        if mode == PLAIN:
+            rows[chosen] = codes[chosen]
+            continue
+        words = _gathered(folded[chosen].astype(np.uint8).view("<u8"), mode)
+        values = words.view(np.uint8).reshape(len(chosen), -1, 8)[:, :, :mode]
+        rows[chosen, : mode * GROUP // 8] = values.reshape(len(chosen), -1)
+    return rows[np.arange(GROUP, dtype=np.uint8) < sizes.astype(np.uint8)[:, np.newaxis]].tobytes()
+
+
+def _low_values(stream: Bytes, modes: Bytes, count: int) -> Bytes:
+    """The inverse of `_low_stream`, [groups, GROUP]; 0 where a mode has no low bits."""
+    sizes = _low_bytes(modes, count)
+    starts = np.cumsum(sizes) - sizes
+    padded = np.concatenate([stream, np.zeros(GROUP, np.uint8)])
+    # Eight values of `mode` bits begin every `mode` bytes: a word at each byte of the stream.
+    at = np.ndarray(len(stream) + GROUP - 7, "<u8", padded, 0, (1,))
+    low = np.zeros((len(modes), GROUP), np.uint8)
+    for mode in range(1, PLAIN + 1):
+        chosen = np.flatnonzero(modes == mode)
+        if len(chosen):
+            words = at[starts[chosen, np.newaxis] + np.arange(0, mode * GROUP // 8, mode)]
+            spread = words if mode == PLAIN else _spread(words & _every(8 * mode, 64), mode)
+            low[chosen] = spread.view(np.uint8)
+    return low

@@ -1,0 +1,63 @@
+"""TOML that a user wrote: reading it, and the words for what is wrong with it. One line holds all faults."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.printable import replaced
+
+MOST_FAULTS_LISTED = 40
+LONGEST_VALUE = 40
+
+
+def read(path: Path, shown: str, kind: user_file.Kind, fault: type[NpusimError]) -> dict[str, Any]:
+    """The plain values of a TOML file.
+
+    shown: how messages call the file. kind: what it should be. Raises `fault`.
+    """
+    text = user_file.text(path, kind, fault, shown)
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise fault(f"{shown}: nested too deeply") from None
+    except ValueError as error:
+        # tomllib.TOMLDecodeError; and ValueError itself for an integer of thousands of digits.
+        what = re.match(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+        if what is None:
+            raise fault(f"{shown}: not valid TOML: {error}") from None
+        position = f"line {what[2]}, column {what[3]}" if what[2] else "end of file"
+        raise fault(f"{shown}: {position}: not valid TOML: {what[1]}") from None
+
+
+def merged(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` over `base`, table by table."""
+    result = dict(base)
+    for key, item in values.items():
+        below = result.get(key)
+        result[key] = merged(below, item) if isinstance(below, dict) and isinstance(item, dict) else item
+    return result
+
+
+def listed(faults: Mapping[str, str]) -> str:
+    """All faults in one line, by path."""
+    lines = [f"{printable(path)}: {text}" for path, text in sorted(faults.items())]
+    more = len(lines) - MOST_FAULTS_LISTED
+    shown = lines[:MOST_FAULTS_LISTED] + ([f"and {more} more"] if more > 0 else [])
+    return f"{len(lines)} fault{'s' if len(lines) > 1 else ''}: {'; '.join(shown)}"
+
+
+def short(value: object) -> str:
+    """A value as it stands in a file, shortened."""
+    return printable(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def printable(text: str) -> str:
+    """Text of a user on one line, shortened."""
+    return replaced(text, LONGEST_VALUE)

@@ -1,0 +1,175 @@
+"""The one door through which files of a user come in: regular files, of at most so many bytes.
+
+A device, pipe or folder is refused before anything is read from it, so nothing waits for ever; of a file that is
+larger than its kind may be, or that grows while it is read, no more than the limit and one byte is read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from npusim.isa.base.errors import NpusimError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a file is read as: its name in messages, the most bytes that it may have, and what makes one."""
+
+    noun: str
+    most_bytes: int
+    made_by: str = ""
+
+
+MODEL = Kind("a model file", 8 << 30)
+PROGRAM = Kind("a program", 8 << 30)
+ASSEMBLY = Kind("an assembly text", 1 << 29)
+HARDWARE = Kind("a hardware file", 1 << 20)
+SPACE = Kind("a space file", 1 << 20)
+RESULT = Kind("a result file", 1 << 28, "; npusim run MODEL --json F writes one")
+STUDY = Kind("the description of a study", 1 << 24)
+POINTS = Kind("the points of a study", 4 << 30)
+PEM = Kind("a PEM file", 1 << 20)
+
+KINDS = (MODEL, PROGRAM, ASSEMBLY, HARDWARE, SPACE, RESULT, STUDY, POINTS, PEM)
+"""Every kind of file but the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""
+
+MAPPED_FROM_BYTES = 1 << 26
+"""Larger models are mapped, not read: what nobody looks at takes no memory."""
+
+_WHAT = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+@contextmanager
+def opened(
+    path: str | Path,
+    kind: Kind,
+    fault: type[NpusimError] = NpusimError,
+    shown: str | None = None,
+    *,
+    follow: bool = True,
+) -> Iterator[BinaryIO]:
+    """The file, open for reading, once it is known to be regular and not too large. Raises `fault`.
+
+    shown:  how messages call the file, the path if None; nothing if "", for callers that add it.
+    follow: whether a symbolic link stands for its target.
+    """
+    with os.fdopen(_descriptor(path, kind, fault, shown, follow), "rb") as file:
+        yield file
+
+
+def contents(
+    path: str | Path,
+    kind: Kind,
+    fault: type[NpusimError] = NpusimError,
+    shown: str | None = None,
+    *,
+    follow: bool = True,
+) -> bytes:
+    """All bytes of the file; arguments and faults are those of `opened`."""
+    with opened(path, kind, fault, shown, follow=follow) as file:
+        return rest(file, kind, fault, _prefix(path, shown))
+
+
+def rest(file: BinaryIO, kind: Kind, fault: type[NpusimError] = NpusimError, prefix: str = "") -> bytes:
+    """What is left of an opened file: at most the limit, or `fault`."""
+    pieces: list[bytes] = []
+    left, wanted = kind.most_bytes + 1, os.fstat(file.fileno()).st_size + 1
+    while left:
+        # A file that says its size is one piece; one that grows, or has none (as in /proc), is several.
+        piece = file.read(min(left, max(wanted, 1 << 16)))
+        if not piece:
+            return b"".join(pieces) if len(pieces) != 1 else pieces[0]
+        pieces.append(piece)
+        left -= len(piece)
+        wanted = 0
+    raise _too_large(prefix, kind, fault)
+
+
+def text(
+    path: str | Path,
+    kind: Kind,
+    fault: type[NpusimError] = NpusimError,
+    shown: str | None = None,
+    *,
+    follow: bool = True,
+) -> str:
+    """The text of a UTF-8 file; arguments are those of `opened`. Raises `fault`, also where it is not text."""
+    prefix = _prefix(path, shown)
+    with opened(path, kind, fault, shown, follow=follow) as file:
+        head = file.read(4096)
+        if b"\0" in head:  # sparse or binary: known before all of it is in memory
+            raise fault(
+                f"{prefix}not {kind.noun}: byte {head.index(0)} is 0, which no text has{kind.made_by}"
+            )
+        data = head + rest(file, kind, fault, prefix)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise fault(f"{prefix}not UTF-8 text at byte {error.start}{kind.made_by}") from None
+
+
+def mapped(
+    path: str | Path, kind: Kind, fault: type[NpusimError] = NpusimError, shown: str | None = None
+) -> bytes | mmap.mmap:
+    """The bytes of the file, read-only; those of a large one come from the disk when they are looked at."""
+    with opened(path, kind, fault, shown) as file:
+        if os.fstat(file.fileno()).st_size >= MAPPED_FROM_BYTES:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return rest(file, kind, fault, _prefix(path, shown))
+
+
+def _descriptor(
+    path: str | Path, kind: Kind, fault: type[NpusimError], shown: str | None, follow: bool
+) -> int:
+    prefix = _prefix(path, shown)
+    # Without waiting: a pipe without a writer would be opened never.
+    flags = os.O_RDONLY
+    for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", *(() if follow else ("O_NOFOLLOW",))):
+        flags |= getattr(os, name, 0)
+    try:
+        if not follow and os.path.islink(path):
+            raise fault(f"{prefix}is a symbolic link, which is not followed here")
+        # Looked at before it is opened: some devices act on that; and once more after, for it may have changed.
+        _require_regular(os.stat(path, follow_symlinks=follow), prefix, kind, fault)
+        handle = os.open(path, flags)
+        try:
+            _require_regular(os.fstat(handle), prefix, kind, fault)
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
+    except FileNotFoundError:
+        raise fault(f"{prefix}no such file") from None
+    except OSError as error:
+        raise fault(f"{prefix}cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # a NUL in the name
+        raise fault(f"{prefix}cannot be read: {error}") from None
+
+
+def _require_regular(status: os.stat_result, prefix: str, kind: Kind, fault: type[NpusimError]) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        what = next((words for test, words in _WHAT if test(status.st_mode)), "something else")
+        raise fault(f"{prefix}is {what}, not {kind.noun}; it must be a regular file")
+    if status.st_size > kind.most_bytes:
+        raise _too_large(prefix, kind, fault)
+
+
+def _too_large(prefix: str, kind: Kind, fault: type[NpusimError]) -> NpusimError:
+    return fault(f"{prefix}larger than {kind.most_bytes} bytes, not {kind.noun}")
+
+
+def _prefix(path: str | Path, shown: str | None) -> str:
+    return f"{path}: " if shown is None else f"{shown}: " if shown else ""

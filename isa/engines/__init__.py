@@ -1,0 +1,1 @@
+"""MAC engines: one file each, closed forms from a problem's sizes to cycles and their split."""

@@ -1,0 +1,434 @@
+"""Closed forms of the MAC array and its output stage, equal to the register-transfer description in tests/rtl.
+
+The array has R rows (along the dot product) and C columns (along the output channels). One instruction is cut
+into *groups*, each of which leaves finished accumulators in one half of the accumulator memory while the
+output stage empties the other half. A half holds A accumulators per column.
+
+* weight stationary: a group is up to A pixels by C channels; it takes one *fold* for every R values of the dot
+  product. A fold holds R x C weights and streams one vector of operands per pixel.
+* depthwise: the same with kernel taps as rows. A window moves on from pixel to pixel and brings in only what
+  the window to the left did not hold; the first window of an output row, and of a fold, comes in whole.
+* output stationary: a group is up to R pixels by C channels and one fold, which streams the whole dot product.
+
+A vector of n values takes max(1, n / port) cycles, rounded up, of the port that it comes through; rows and
+columns that a fold leaves empty are not fetched. Loading weights takes the sum over the R rows.
+
+Without shadow registers a fold loads R rows of weights, streams, and drains before the next one begins:
+2R + C + M - 2 cycles weight stationary, R + C + K - 2 output stationary, and array cycles leave out the last
+one of the last fold: the published systolic formulas (SCALE-Sim 2, checked in the tests). With shadow registers
+a fold begins as soon as the one before has been streamed and its own weights have been loaded meanwhile;
+output stationary, R cycles after the one before at the soonest, since a column sends its R sums over one bus.
+The first load and one pipeline latency R + C - 2 remain.
+
+An instruction may use a corner of the array only: R, C and A halved so many times (`corner`). Operands and weights
+enter where they always do; sums leave a column at its last row in use, over the bus that output-stationary sums of
+all rows take. A corner is in all respects an array of its size: a short layer fills and drains a small one sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple
+
+from npusim.isa.hardware.hardware import MacArray
+
+
+class ArrayShape(NamedTuple):
+    """The parameters of the array that its timing depends on."""
+
+    rows: int
+    columns: int
+    shadow: bool
+    half_accumulators: int
+    ifm_port: int
+    weight_port: int
+    lanes: int
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the entry of a vector to its last partial sum."""
+        return self.rows + self.columns - 2
+
+
+class Occupancy(NamedTuple):
+    """Cycles of one instruction: `total` until the last result is written, `array` for the array alone.
+
+    `fetched` counts the feature-map values that pass the port, padding included.
+    """
+
+    total: int
+    array: int
+    folds: int
+    pixel_blocks: int
+    fetched: int
+
+
+class Split(NamedTuple):
+    """Where the cycles of one instruction go; the parts are at least 0 and add up to `Occupancy.total`.
+
+    useful:       multiply-accumulates / multipliers, rounded up: every multiplier has work.
+    edge:         operands stream one vector per cycle, but rows, columns or pixels of the array are empty.
+    fill_drain:   weights load while nothing streams, results leave the pipeline.
+    port:         a vector of operands or a row of weights takes several cycles, as its port is narrower.
+    output_stage: the array waits for the output stage, and the last group passes through it.
+    """
+
+    useful: int
+    edge: int
+    fill_drain: int
+    port: int
+    output_stage: int
+
+
+class Window(NamedTuple):
+    """What depthwise timing needs to know of the window: output and kernel size, distances along the width."""
+
+    ofm_height: int
+    ofm_width: int
+    kernel_height: int
+    kernel_width: int
+    stride_width: int
+    dilation_width: int
+
+
+class _Fold(NamedTuple):
+    """Cycles to load the weights of a fold and to stream its operands."""
+
+    load: int
+    stream: int
+
+
+class _Group(NamedTuple):
+    """A group in cycles after its start: when the next can start, when its last vector enters, its output."""
+
+    advance: int
+    entered: int
+    output: int
+
+
+class _State(NamedTuple):
+    """Where the chain of groups is: start of the next group, end of the output so far, and when the half of the
+    group that comes after the next may be taken again.
+    """
+
+    start: int
+    output_end: int
+    half_free: int
+
+
+Step = Callable[[_State], _State]
+
+
+def array_shape(array: MacArray) -> ArrayShape:
+    """The timing parameters of a MAC array; accumulators are split evenly over columns and halves."""
+    half = array.accumulator_kib * 1024 // 4 // array.columns // 2
+    return ArrayShape(
+        array.rows,
+        array.columns,
+        array.shadow_weights,
+        half,
+        array.ifm_bytes_per_cycle,
+        array.weight_bytes_per_cycle,
+        array.output_lanes,
+    )
+
+
+def corner(shape: ArrayShape, rows: int, columns: int, accumulators: int) -> ArrayShape:
+    """The part of an array that is left when its rows, columns and accumulators are halved so many times."""
+    if not (rows or columns or accumulators):
+        return shape
+    return shape._replace(
+        rows=shape.rows >> rows,
+        columns=shape.columns >> columns,
+        half_accumulators=shape.half_accumulators >> accumulators,
+    )
+
+
+def _parts(total: int, step: int) -> list[tuple[int, int]]:
+    """`total` cut into steps: (size, how many) for the whole ones and the rest."""
+    whole, rest = divmod(total, step)
+    return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
+
+
+def _beats(values: int, port: int) -> int:
+    return max(1, -(-values // port))
+
+
+def _repeated(step: Step, state: _State, times: int) -> _State:
+    """`step` applied `times` times.
+
+    A step is made of maxima and sums: shifted by a cycle it does the same a cycle later. So once it has moved
+    the whole state by one distance, it moves on by this distance for ever.
+    """
+    if times == 1:
+        return step(state)
+    while times > 0:
+        after = step(state)
+        times -= 1
+        distance = after.start - state.start
+        if after.output_end - state.output_end == distance and after.half_free - state.half_free == distance:
+            moved = distance * times
+            return _State(after.start + moved, after.output_end + moved, after.half_free + moved)
+        state = after
+    return state
+
+
+def _group_step(group: _Group, latency: int, promised: int) -> Step:
+    """The output stage empties groups in order, each when its last vector has left the array. It gives a half
+    away up to `promised` cycles before it is empty, just in time for the first sums, but not before it began.
+    """
+    advance, entered, output = group
+    leaves, free_before_end = entered + latency, min(promised, output - 1)
+
+    def step(state: _State) -> _State:
+        begin, output_end, half_free = state
+        left, ready = begin + leaves, begin + advance
+        end = (left if left > output_end else output_end) + output
+        return _State(ready if ready > half_free else half_free, end, end - free_before_end)
+
+    return step
+
+
+Block = tuple[int, int]
+"""Pixels of a block, and how many of them bring in a whole window (depthwise)."""
+
+
+class _Plan(NamedTuple):
+    """An instruction as folds: blocks of pixels outside, groups of channels inside, then the dot product.
+
+    Each list is in order and counts how often an entry repeats in a row.
+    """
+
+    shape: ArrayShape
+    blocks: list[tuple[Block, int]]
+    channels: list[tuple[int, int]]
+    folds: Callable[[Block, int], list[tuple[_Fold, int]]]
+
+
+def _weights_group(plan: _Plan, block: Block, channels: int, next_load: int) -> _Group:
+    """A group of a weight-stationary array that starts with the streaming of its first fold.
+
+    With shadow registers each fold loads the weights of the next one. Without, it drains, then they are loaded.
+    """
+    shape = plan.shape
+    runs = plan.folds(block, channels)
+    advance = 0
+    for position, (fold, count) in enumerate(runs):
+        load = runs[position + 1][0].load if position + 1 < len(runs) else next_load
+        for following, times in ((fold.load, count - 1), (load, 1)):
+            hidden, shown = max(fold.stream, following), fold.stream + shape.latency + following
+            step = hidden if shape.shadow else shown
+            advance += step * times
+    entered = advance - step + runs[-1][0].stream
+    return _Group(advance, entered, block[0] * -(-channels // shape.lanes))
+
+
+def _sums_group(plan: _Plan, block: Block, channels: int, next_stream: int) -> _Group:
+    """A group of an output-stationary array that "starts" when its last vector has entered, and sums come out."""
+    shape = plan.shape
+    advance = max(next_stream, shape.rows) if shape.shadow else shape.latency + next_stream
+    return _Group(advance if next_stream else 0, 0, block[0] * -(-channels // shape.lanes))
+
+
+Make = Callable[[_Plan, Block, int, int], _Group]
+
+
+def _block_groups(
+    plan: _Plan, make: Make, block: Block, ahead: dict[int, int], after: int
+) -> list[tuple[_Group, int]]:
+    """The groups of one block, and how often each repeats. `ahead` is what each group asks of the one before it,
+    `after` what the group behind the block asks.
+    """
+    groups = []
+    for position, (channels, count) in enumerate(plan.channels):
+        rest = plan.channels[position + 1 :]
+        if count > 1:
+            groups.append((make(plan, block, channels, ahead[channels]), count - 1))
+        groups.append((make(plan, block, channels, ahead[rest[0][0]] if rest else after), 1))
+    return groups
+
+
+def _chain(plan: _Plan, make: Make, first: Callable[[_Fold], int], promised: int) -> tuple[int, int]:
+    """(cycles until the output stage ends, cycles until the array is empty if it never waits for a half).
+
+    first: what of a group's first fold the group before accounts for: its load, or its stream.
+    """
+    latency = plan.shape.latency
+    ahead = {
+        block: {channels: first(plan.folds(block, channels)[0][0]) for channels, _ in plan.channels}
+        for block in {block for block, _ in plan.blocks}
+    }
+    opening = plan.channels[0][0]
+    known: dict[tuple[Block, int], tuple[Step, int, _Group]] = {}
+
+    def block_step(block: Block, after: int) -> tuple[Step, int, _Group]:
+        """All groups of a block as one step, the cycles that they take without waiting, and the last of them."""
+        if (block, after) not in known:
+            groups = _block_groups(plan, make, block, ahead[block], after)
+            steps = [(_group_step(group, latency, promised), times) for group, times in groups]
+
+            def step(state: _State) -> _State:
+                for group, times in steps:
+                    state = _repeated(group, state, times)
+                return state
+
+            cycles = sum(group.advance * times for group, times in groups)
+            known[block, after] = step, cycles, groups[-1][0]
+        return known[block, after]
+
+    array = ahead[plan.blocks[0][0]][opening]
+    state = _State(array, 0, 0)
+    for position, (block, count) in enumerate(plan.blocks):
+        rest = plan.blocks[position + 1 :]
+        if count > 1:
+            step, cycles, _ = block_step(block, ahead[block][opening])
+            state = _repeated(step, state, count - 1)
+            array += cycles * (count - 1)
+        step, cycles, last = block_step(block, ahead[rest[0][0]][opening] if rest else 0)
+        state = step(state)
+        array += cycles
+    return state.output_end, array - last.advance + last.entered + latency
+
+
+def _occupancy(plan: _Plan, timing: tuple[int, int], fetched: int, folds_per_group: int) -> Occupancy:
+    total, array = timing
+    blocks = sum(count for _, count in plan.blocks)
+    folds = blocks * sum(count for _, count in plan.channels) * folds_per_group
+    return Occupancy(total, array if plan.shape.shadow else array - 1, folds, blocks, fetched)
+
+
+def _load(shape: ArrayShape, rows: int, channels: int) -> int:
+    """Cycles to load `rows` rows of weights of `channels` columns and to pass the other rows by."""
+    return rows * _beats(channels, shape.weight_port) + shape.rows - rows
+
+
+@lru_cache(maxsize=65536)
+def weight_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Occupancy:
+    """Convolution of `pixels` outputs of `channels` channels with dot products of `inner` values."""
+    inner_parts = _parts(inner, shape.rows)
+
+    def folds(block: Block, columns: int) -> list[tuple[_Fold, int]]:
+        return [
+            (_Fold(_load(shape, rows, columns), block[0] * _beats(rows, shape.ifm_port)), count)
+            for rows, count in inner_parts
+        ]
+
+    blocks = [((size, 0), count) for size, count in _parts(pixels, shape.half_accumulators)]
+    plan = _Plan(shape, blocks, _parts(channels, shape.columns), folds)
+    timing = _chain(plan, _weights_group, lambda fold: fold.load, shape.rows)
+    fetched = pixels * inner * -(-channels // shape.columns)
+    return _occupancy(plan, timing, fetched, -(-inner // shape.rows))
+
+
+@lru_cache(maxsize=65536)
+def output_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Occupancy:
+    """The same convolution with up to R pixels by C channels held in place and the dot products streamed."""
+
+    def folds(block: Block, columns: int) -> list[tuple[_Fold, int]]:
+        beats = max(_beats(block[0], shape.ifm_port), _beats(columns, shape.weight_port))
+        return [(_Fold(0, inner * beats), 1)]
+
+    size = min(shape.rows, shape.half_accumulators)
+    blocks = [((rows, 0), count) for rows, count in _parts(pixels, size)]
+    plan = _Plan(shape, blocks, _parts(channels, shape.columns), folds)
+    timing = _chain(plan, _sums_group, lambda fold: fold.stream, 0)
+    return _occupancy(plan, timing, pixels * inner * -(-channels // shape.columns), 1)
+
+
+def _fresh_taps(shape: ArrayShape, window: Window) -> list[tuple[int, int]]:
+    """Taps of each fold, and how many of them the window of the pixel to the left does not provide.
+
+    Row r takes over the operand of row r + stride if that is a tap of the same kernel row and fold. Windows of
+    dilated kernels do not overlap in this way.
+    """
+    taps = window.kernel_height * window.kernel_width
+    found = []
+    for start in range(0, taps, shape.rows):
+        rows = min(shape.rows, taps - start)
+        moved = 0
+        if window.dilation_width == 1:
+            for row in range(rows - window.stride_width):
+                moved += (start + row) % window.kernel_width + window.stride_width < window.kernel_width
+        found.append((rows, rows - moved))
+    return found
+
+
+@lru_cache(maxsize=65536)
+def depthwise(shape: ArrayShape, window: Window, channels: int) -> Occupancy:
+    """Depthwise convolution of `channels` output channels."""
+    pixels = window.ofm_height * window.ofm_width
+    taps = _fresh_taps(shape, window)
+
+    def folds(block: Block, columns: int) -> list[tuple[_Fold, int]]:
+        size, whole = block
+        found = []
+        for rows, fresh in taps:
+            stream = whole * _beats(rows * columns, shape.ifm_port)
+            stream += (size - whole) * _beats(fresh * columns, shape.ifm_port)
+            found.append((_Fold(_load(shape, rows, columns), stream), 1))
+        return found
+
+    blocks = []
+    for first in range(0, pixels, shape.half_accumulators):
+        size = min(shape.half_accumulators, pixels - first)
+        row_starts = -(-(first + size) // window.ofm_width) - -(-first // window.ofm_width)
+        blocks.append((size, row_starts + (first % window.ofm_width != 0)))
+    plan = _Plan(
+        shape,
+        [(block, len(list(same))) for block, same in groupby(blocks)],
+        _parts(channels, shape.columns),
+        folds,
+    )
+    timing = _chain(plan, _weights_group, lambda fold: fold.load, shape.rows)
+    whole_windows = sum(whole for _, whole in blocks)
+    fetched = channels * sum(whole_windows * rows + (pixels - whole_windows) * fresh for rows, fresh in taps)
+    return _occupancy(plan, timing, fetched, len(taps))
+
+
+@lru_cache(maxsize=65536)
+def weight_stationary_split(
+    shape: ArrayShape, pixels: int, inner: int, channels: int, multipliers: int = 0
+) -> Split:
+    """The parts of `weight_stationary`; `multipliers` of the array where `shape` is a corner of it."""
+    wide = shape._replace(ifm_port=shape.rows, weight_port=shape.columns)
+    unhindered = weight_stationary(wide, pixels, inner, channels)
+    work = weight_stationary(shape, pixels, inner, channels)
+    vectors = work.folds * pixels // work.pixel_blocks
+    return _split(shape, multipliers, pixels * inner * channels, vectors, unhindered, work)
+
+
+@lru_cache(maxsize=65536)
+def output_stationary_split(
+    shape: ArrayShape, pixels: int, inner: int, channels: int, multipliers: int = 0
+) -> Split:
+    """The parts of `output_stationary`; `multipliers` of the array where `shape` is a corner of it."""
+    wide = shape._replace(ifm_port=shape.rows, weight_port=shape.columns)
+    unhindered = output_stationary(wide, pixels, inner, channels)
+    work = output_stationary(shape, pixels, inner, channels)
+    return _split(shape, multipliers, pixels * inner * channels, work.folds * inner, unhindered, work)
+
+
+@lru_cache(maxsize=65536)
+def depthwise_split(shape: ArrayShape, window: Window, channels: int, multipliers: int = 0) -> Split:
+    """The parts of `depthwise`; `multipliers` of the array where `shape` is a corner of it."""
+    wide = shape._replace(ifm_port=shape.rows * shape.columns, weight_port=shape.columns)
+    unhindered = depthwise(wide, window, channels)
+    work = depthwise(shape, window, channels)
+    pixels = window.ofm_height * window.ofm_width
+    macs = pixels * window.kernel_height * window.kernel_width * channels
+    return _split(shape, multipliers, macs, work.folds * pixels // work.pixel_blocks, unhindered, work)
+
+
+def _split(
+    shape: ArrayShape, multipliers: int, macs: int, vectors: int, unhindered: Occupancy, work: Occupancy
+) -> Split:
+    """One hindrance after the other: full array, whole vectors, fill and drain, real ports, output stage.
+
+    Each adds what the closed form grows by. Without shadow registers the published formulas leave out one
+    cycle, so the array of a single multiplier could be one faster than its own stream: never below it here.
+    """
+    full = -(-macs // (multipliers or shape.rows * shape.columns))
+    steps = list(accumulate((full, vectors, unhindered.array, work.array, work.total), max))
+    return Split(full, *(after - before for before, after in pairwise(steps)))

@@ -1,0 +1,1 @@
+"""Hardware descriptions: one frozen, validated value, its file, its rules, the presets, the host CPU."""

@@ -1,0 +1,326 @@
+"""Hardware files: presets and user TOML to a checked `Hardware`, and back.
+
+    extends = "edge-128"        # a preset, or a file relative to this one
+    [scratchpad]
+    size_kib = 1024
+
+All faults of a file are reported at once, in one line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from os.path import realpath
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import HardwareError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.printable import visible
+from npusim.isa.base.toml_file import MOST_FAULTS_LISTED, listed, merged, read, short
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.rules import broken_rules
+
+PRESETS = Path(__file__).parent / "presets"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One key of a hardware file, for messages and manuals; `default` is None for a key without one.
+
+    what_if: the factors that are worth a try on its value; none for a name or a choice.
+    chosen:  an architect may choose it; else it comes with the DRAM, the circuits or the host.
+    """
+
+    path: str
+    allowed: str
+    default: object
+    description: str
+    what_if: tuple[float, ...] = ()
+    chosen: bool = True
+
+
+def list_presets() -> tuple[str, ...]:
+    """Names of the presets that ship with the package, by family and size."""
+
+    def family_and_size(name: str) -> tuple[str, int]:
+        family, _, size = name.rpartition("-")
+        return family, int(size) if size.isdigit() else 0
+
+    return tuple(sorted((file.stem for file in PRESETS.glob("*.toml")), key=family_and_size))
+
+
+def hardware(name_or_path: str | Path) -> Hardware:
+    """The hardware of a preset name or of a TOML file; raises HardwareError with every fault in one line."""
+    return _load(_locate(name_or_path), ())
+
+
+def sources(name_or_path: str | Path, folder: Path | None = None) -> tuple[Path, ...]:
+    """The files that the hardware is read from: its own, then what that extends, and so on; none for a preset.
+
+    A path is relative to `folder`, if there is one. Raises HardwareError for a file that cannot be read.
+    """
+    found: list[Path] = []
+    path = _locate(name_or_path, folder)
+    while path.parent != PRESETS and path not in found:
+        found.append(path)
+        extends = read(path, _shown(path), user_file.HARDWARE, HardwareError).get("extends")
+        if not isinstance(extends, str):
+            break
+        path = _locate(extends, path.parent)
+    return tuple(found)
+
+
+def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
+    """Check plain values, nested as in the file, into a Hardware; the inverse of `to_dict`.
+
+    `source` opens the message of a HardwareError: who is at fault.
+    """
+    if not isinstance(values, Mapping):
+        raise HardwareError(f"{source}: {short(values)} is not a table")
+    faults: dict[str, str] = {}
+    checked = _validated(values, faults)
+    if checked is None:
+        # Rules between fields are judged with defaults in place of the faulty fields, so that one
+        # run reports both kinds; a rule that reads a faulty field stays silent.
+        checked = _validated(_without(values, faults), {})
+    if checked is not None:
+        faults.update(broken_rules(checked, unless=tuple(faults)))
+    if faults or checked is None:
+        raise HardwareError(f"{source}: {listed(faults)}")
+    return checked
+
+
+def to_dict(value: Hardware) -> dict[str, Any]:
+    """Every parameter as plain values, nested as in the file; parameters that are unset are left out."""
+    return value.model_dump(exclude_none=True)
+
+
+def to_toml(value: Hardware) -> str:
+    """Every parameter as a hardware file; reading it gives an equal Hardware."""
+    plain = to_dict(value)
+    tables = {key: table for key, table in plain.items() if isinstance(table, dict)}
+    lines = [f"{key} = {toml_value(item)}" for key, item in plain.items() if key not in tables]
+    for key, table in tables.items():
+        lines += ["", f"[{key}]"] + [f"{name} = {toml_value(item)}" for name, item in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def change(value: Hardware, changes: Mapping[str, Any], source: str = "hardware") -> Hardware:
+    """A copy with parameters changed by dotted path ("scratchpad.size_kib": 512), checked as a whole."""
+    plain = to_dict(value)
+    for path, item in changes.items():
+        *tables, key = path.split(".")
+        table = plain
+        for name in tables:
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise HardwareError(f"{source}: 1 fault: {path}: {_unknown(path, item)}")
+        table[key] = item
+    return from_dict(plain, source)
+
+
+def extend(extends: str, changes: Mapping[str, Any], path: Path) -> Hardware:
+    """The hardware that a file at `path`, which is more than a hardware file, describes: what it `extends` (a
+    preset, or a file relative to it) with `changes`, nested as in a hardware file. Raises HardwareError."""
+    return from_dict(merged(_base(extends, path, ()), changes), _shown(path))
+
+
+def field_value(path: str, value: object) -> object:
+    """What a parameter holds when it is given `value`: 500 is 500.0 in a field for numbers.
+
+    Rules between parameters are not looked at. Raises ValueError with the fault: an unknown parameter, or what
+    the field may be.
+    """
+    *tables, key = path.split(".")
+    values: dict[str, Any] = {key: value}
+    for table in reversed(tables):
+        values = {table: values}
+    if isinstance(value, Mapping) or path not in _by_path():
+        raise ValueError(_unknown(path, value))
+    faults: dict[str, str] = {}
+    checked: Any = _validated({"name": "unnamed"} | values, faults)
+    if checked is None:
+        raise ValueError("; ".join(faults.values()))
+    for part in (*tables, key):
+        checked = getattr(checked, part)
+    return checked
+
+
+@cache
+def parameters() -> tuple[Parameter, ...]:
+    """Every key that a hardware file may hold, in the order of the schema."""
+    schema = Hardware.model_json_schema()
+    return tuple(_parameters(schema, schema["$defs"], ""))
+
+
+def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
+    """The file of a preset name or path; paths in a file are relative to its folder."""
+    text = str(name_or_path)
+    if text in list_presets():
+        return PRESETS / f"{text}.toml"
+    path = (folder / text) if folder else Path(text)
+    if path.suffix == ".toml" or "/" in text or "\\" in text:
+        return path
+    near = nearest(text, list_presets())
+    raise HardwareError(
+        f"no hardware is named {short(text)}{f', did you mean {near}?' if near else ''}; "
+        f"it may be {', '.join(list_presets())}, or the path of a .toml file"
+    )
+
+
+def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
+    """Read one file on top of what it extends. `extended_by` are the files that led here."""
+    values = read(path, _shown(path), user_file.HARDWARE, HardwareError)
+    shown = _shown(path)
+    base: dict[str, Any] = {}
+    if "extends" in values:
+        base = _base(values.pop("extends"), path, (*extended_by, path))
+    values.setdefault("name", path.stem)
+    return from_dict(merged(base, values), shown)
+
+
+def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
+    """The values that a file extends."""
+    where = f"{_shown(path)}: extends"
+    if not isinstance(extends, str):
+        raise HardwareError(f"{where}: {short(extends)} is not text: a preset or the path of a .toml file")
+    try:
+        base = _locate(extends, path.parent)
+    except HardwareError as error:
+        raise HardwareError(f"{where}: {error}") from None
+    if any(realpath(base) == realpath(file) for file in chain):
+        circle = " -> ".join(_shown(file) for file in (*chain, base))
+        raise HardwareError(f"{where}: goes in a circle: {circle}")
+    return to_dict(_load(base, chain))
+
+
+def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | None:
+    """The Hardware of plain values, or None and the faults by dotted path."""
+    try:
+        return Hardware.model_validate(dict(values))
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_context=False):
+            # The location names a branch of a union ("float") after the key: only keys make the path.
+            keys = [str(part) for part in item["loc"]]
+            path = ".".join(keys)
+            while len(keys) > 1 and path not in _by_path() and item["type"] != "extra_forbidden":
+                keys.pop()
+                path = ".".join(keys)
+            if item["type"] == "extra_forbidden":
+                near = len(faults) < MOST_FAULTS_LISTED
+                faults[path] = _unknown(path, item["input"]) if near else "unknown key"
+            elif item["type"] == "missing":
+                faults[path] = f"is missing, must be {_allowed(path)}"
+            else:
+                faults[path] = f"{short(item['input'])} is not {_allowed(path)}"
+        return None
+
+
+def _without(values: Mapping[str, Any], faults: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
+    """The values whose path has no fault; a missing name gets a stand-in."""
+    kept: dict[str, Any] = {} if prefix else {"name": "unnamed"}
+    for key, item in values.items():
+        path = f"{prefix}{key}"
+        if path not in faults:
+            kept[key] = _without(item, faults, f"{path}.") if isinstance(item, dict) else item
+    return kept
+
+
+def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
+    for key, field in schema["properties"].items():
+        table = field.get("$ref", "").rpartition("/")[2]
+        if table:
+            yield from _parameters(tables[table], tables, f"{prefix}{key}.")
+        else:
+            kind = field["anyOf"][0] if "anyOf" in field else field
+            factors = tuple(field.get("what_if", kind.get("what_if", ())))
+            yield Parameter(
+                f"{prefix}{key}",
+                _values(field),
+                field.get("default"),
+                field.get("description", ""),
+                factors,
+                not field.get("given", kind.get("given", False)),
+            )
+
+
+def _values(field: Mapping[str, Any]) -> str:
+    """What a field may be, in words, from its JSON schema."""
+    if "anyOf" in field:  # a value or nothing; TOML has no null, so nothing means: leave the key out
+        return _values(field["anyOf"][0])
+    if "enum" in field:
+        return "one of " + ", ".join(str(item) for item in field["enum"])
+    if field["type"] == "boolean":
+        return "true or false"
+    if field["type"] == "string":
+        return f"text of {field.get('minLength', 0)} to {field['maxLength']} characters"
+    whole = field["type"] == "integer"
+    low, above = field.get("minimum"), field.get("exclusiveMinimum")
+    if whole and above is not None:
+        low, above = above + 1, None
+    bounds = (
+        ("above", above),
+        ("from", low),
+        ("below", field.get("exclusiveMaximum")),
+        ("to", field.get("maximum")),
+    )
+    words = [f"{word} {bound:.10g}" for word, bound in bounds if bound is not None]
+    return " ".join(["a whole number" if whole else "a number", *words])
+
+
+@cache
+def _by_path() -> dict[str, Parameter]:
+    return {parameter.path: parameter for parameter in parameters()}
+
+
+def _allowed(path: str) -> str:
+    parameter = _by_path().get(path)
+    return parameter.allowed if parameter else "a table"
+
+
+def _unknown(path: str, value: object) -> str:
+    """The fault of an unknown key, with the nearest known one: in its table, else anywhere."""
+    *tables, key = path.split(".")
+    prefix = "".join(f"{table}." for table in tables)
+    below = [known[len(prefix) :] for known in _by_path() if known.startswith(prefix)]
+    known_here = dict.fromkeys(known.split(".")[0] for known in below)
+    if not prefix:
+        known_here["extends"] = None
+    if isinstance(value, Mapping):
+        near = nearest(key, [known for known in known_here if known not in below])
+    else:
+        near = nearest(key, [known for known in known_here if known in below or known == "extends"])
+        near = near or _nearest_anywhere(key)
+    hint = f"did you mean {near}?" if near else f"known here: {', '.join(known_here) or 'none'}"
+    return f"unknown key, {hint}"
+
+
+def _nearest_anywhere(key: str) -> str | None:
+    """The path that a key without its table means: "rows" is mac_array.rows."""
+    spellings = {known.rpartition(".")[2]: known for known in _by_path()}
+    spellings |= {known: known for known in _by_path()}
+    match = nearest(key, spellings)
+    return spellings[match] if match else None
+
+
+def toml_value(value: object) -> str:
+    """A TOML scalar: a JSON scalar, with whatever is not visible in a text as TOML's escape."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if visible(text) else "".join(mark if visible(mark) else _escape(mark) for mark in text)
+
+
+def _escape(mark: str) -> str:
+    code = ord(mark)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+
+
+def _shown(path: Path) -> str:
+    """A file as messages name it: presets by their name."""
+    return path.stem if path.parent == PRESETS else str(path)

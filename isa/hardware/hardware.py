@@ -1,0 +1,260 @@
+"""The hardware description: one frozen, validated value that every cost and every capacity comes from.
+
+Fields are checked here; rules between fields, files and presets are in `npusim.isa.hardware.file`.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# The factors worth a try when somebody asks what a change of the parameter would bring (npusim.explore.what_if).
+_MORE: Any = {"what_if": [2.0]}
+_MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
+# What an architect does not choose: it comes with the DRAM, the circuits or the host.
+_GIVEN: Any = {"what_if": [2.0], "given": True}
+_GIVEN_TIME: Any = {"what_if": [2.0, 0.5], "given": True}
+
+Positive = Annotated[int, Field(gt=0, json_schema_extra=_MORE)]
+# The least and the most that anybody builds, with room: a thousandth and a thousand times of it. Beyond, times of a
+# run leave what whole numbers of cycles and sums of energy can hold.
+Rate = Annotated[float, Field(ge=1e-6, le=1e6, json_schema_extra=_MORE)]
+Clock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_MORE)]
+# Capacities: less of one is cheaper.
+Capacity = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
+# Times: less is faster.
+Cycles = Annotated[int, Field(ge=0, json_schema_extra=_GIVEN_TIME)]
+PositiveCycles = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
+Time = Annotated[float, Field(ge=0, le=1e6, json_schema_extra=_GIVEN_TIME)]
+Given = Annotated[int, Field(gt=0, json_schema_extra=_GIVEN)]
+GivenClock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_GIVEN)]
+
+
+class Section(BaseModel):
+    """A table of a hardware file: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class FrontEnd(Section):
+    """Fetches encoded instructions from DRAM, decodes them, dispatches in program order to unit queues."""
+
+    queue_depth: Positive = Field(
+        default=16, le=1024, description="instructions that wait in front of each unit"
+    )
+    fetch_instructions: Positive = Field(
+        default=4, le=256, description="instructions fetched by one DRAM request"
+    )
+    decode_cycles: Cycles = Field(
+        default=1, le=1024, description="cycles to decode and dispatch one instruction"
+    )
+
+
+class Dma(Section):
+    """Strided copies between DRAM and scratchpad; each channel has a queue of its own."""
+
+    channels: Positive = Field(default=2, le=4, description="independent channels")
+    setup_cycles: Cycles = Field(
+        default=16, le=100_000, description="cycles before the first request of a transfer"
+    )
+    port_bytes_per_cycle: Positive = Field(
+        default=16, le=4096, description="scratchpad side, bytes per cycle and channel"
+    )
+    decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=_MORE)] = Field(
+        default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
+    )
+    burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=_MORE_OR_LESS)] = Field(
+        default=4,
+        le=1024,
+        description="burst buffer of a channel, for strided copies; half is filled while half is drained; 0: none",
+    )
+
+    @property
+    def block_bytes(self) -> int:
+        """Most bytes of a block of a strided copy: half of the burst buffer."""
+        return self.burst_buffer_kib * 1024 // 2
+
+
+class Dram(Section):
+    """One shared port; all traffic competes for it, one row visit at a time."""
+
+    bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
+    latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
+    row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
+    row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
+    burst_bytes: Given = Field(
+        default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
+    )
+    grant_bytes: Positive = Field(
+        default=512, le=65_536, description="most bytes of one turn at the port; a power of two"
+    )
+    outstanding_requests: Positive = Field(
+        default=16, le=4096, description="bursts in flight; bounds bandwidth by latency"
+    )
+    size_mib: Given = Field(default=1024, le=65_536, description="capacity")
+
+
+class Scratchpad(Section):
+    """Software-managed SRAM."""
+
+    size_kib: Capacity = Field(default=2048, le=262_144, description="capacity")
+    banks: Positive = Field(
+        default=16, le=1024, description="banks of equal size, one behind the other; one is the energy unit"
+    )
+    bank_ports: Positive = Field(
+        default=2, le=8, description="instructions that may be at work in one bank at the same time"
+    )
+    port_bytes: Positive = Field(
+        default=16, le=4096, description="bytes of one access to a bank, for its energy"
+    )
+
+
+class MacArray(Section):
+    """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
+
+    rows: Positive = Field(default=16, le=1024, description="multipliers along the dot product")
+    columns: Positive = Field(default=8, le=1024, description="multipliers along the output channels")
+    dataflow: Literal["weight_stationary", "output_stationary", "both"] = Field(
+        default="both",
+        description="mappings that the array supports; with both, the compiler chooses per layer",
+    )
+    shadow_weights: bool = Field(
+        default=True, description="second weight register per multiplier: loads hide behind streaming"
+    )
+    accumulator_kib: Capacity = Field(
+        default=16, le=65_536, description="int32 accumulators, used as two halves"
+    )
+    ifm_bytes_per_cycle: Positive = Field(
+        default=16, le=4096, description="scratchpad port for the feature map"
+    )
+    weight_bytes_per_cycle: Positive = Field(
+        default=8, le=4096, description="scratchpad port for the weights"
+    )
+    output_lanes: Positive = Field(
+        default=8, le=1024, description="elements requantised and written per cycle"
+    )
+
+
+class Vector(Section):
+    """Elementwise, pooling, reduction, look-up and softmax work on `lanes` elements at a time."""
+
+    lanes: Positive = Field(default=8, le=4096, description="elements per cycle of a one-cycle function")
+    startup_cycles: Cycles = Field(default=8, le=1024, description="pipeline fill of one instruction")
+    add_cycles: PositiveCycles = Field(
+        default=2, le=1024, description="cycles per element and lane: quantised add and subtract"
+    )
+    mul_cycles: PositiveCycles = Field(default=2, le=1024, description="quantised multiply")
+    requantise_cycles: PositiveCycles = Field(
+        default=1, le=1024, description="rescale to another scale and zero point"
+    )
+    max_cycles: PositiveCycles = Field(default=1, le=1024, description="compare and select")
+    pool_cycles: PositiveCycles = Field(default=1, le=1024, description="one window element of a pool")
+    reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="one element of a sum")
+    divide_cycles: PositiveCycles = Field(default=4, le=1024, description="one rounded division")
+    lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
+    exp_cycles: PositiveCycles = Field(
+        default=8, le=1024, description="one fixed-point exponential or reciprocal"
+    )
+
+
+class Host(Section):
+    """The CPU that runs what the NPU does not, and against which PerformanceInfo is measured."""
+
+    core: str = Field(
+        default="cortex-m7", max_length=64, description="a core of the CPU table (isa/hardware/cpu.py)"
+    )
+    threads: Given = Field(default=1, le=64, description="threads, one per core")
+    clock_mhz: GivenClock | None = Field(
+        default=None, description="clock of the CPU; the table's clock of the core if absent"
+    )
+    call_overhead_us: Time = Field(
+        default=20.0, description="driver call: once per inference in PerformanceInfo"
+    )
+    handover_us: Time = Field(
+        default=5.0, description="interrupt and return for one host operator inside a program"
+    )
+
+
+class Technology(Section):
+    """Process node and voltage of the energy table."""
+
+    node_nm: Literal[28, 22, 16, 7] = Field(default=28, description="process node of the energy table")
+    vdd_v: Annotated[float, Field(gt=0.3, lt=1.5)] | None = Field(
+        default=None, description="supply voltage; the node's nominal if absent"
+    )
+    dram: Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
+        default="lpddr4", description="DRAM row of the energy table"
+    )
+
+
+class Hardware(Section):
+    """One NPU with its memory and host."""
+
+    name: str = Field(min_length=1, max_length=64, description="shown in every report")
+    description: str = Field(default="", max_length=1000, description="one line on what it stands for")
+    clock_mhz: Clock = Field(default=500.0, description="clock of the NPU")
+    front_end: FrontEnd = FrontEnd()
+    dma: Dma = Dma()
+    dram: Dram = Dram()
+    scratchpad: Scratchpad = Scratchpad()
+    mac_array: MacArray = MacArray()
+    vector: Vector = Vector()
+    host: Host = Host()
+    technology: Technology = Technology()
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of the full array in one cycle."""
+        return self.mac_array.rows * self.mac_array.columns
+
+    @property
+    def tops(self) -> float:
+        """Operations per second of the full array in 10^12; a multiply-accumulate is two."""
+        return 2 * self.macs_per_cycle * self.clock_mhz * 1e-6
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        """Capacity of the scratchpad."""
+        return self.scratchpad.size_kib * 1024
+
+    @property
+    def dram_bytes(self) -> int:
+        """Capacity of the DRAM."""
+        return self.dram.size_mib * 1024 * 1024
+
+    @property
+    def dram_bytes_per_cycle(self) -> float:
+        """Peak DRAM bandwidth in bytes per NPU cycle."""
+        return self.dram.bandwidth_gb_per_s * 1e3 / self.clock_mhz
+
+    @property
+    def dram_latency_cycles(self) -> int:
+        """NPU cycles from a request to its first byte."""
+        return self.cycles_of_ns(self.dram.latency_ns)
+
+    @property
+    def dram_burst_cycles(self) -> float:
+        """NPU cycles per burst of a long transfer: at the peak, or as its outstanding requests allow (bytes in flight
+        / latency), whichever is slower.
+        """
+        by_bandwidth = self.dram.burst_bytes * self.clock_mhz / (self.dram.bandwidth_gb_per_s * 1000)
+        return max(by_bandwidth, self.dram_latency_cycles / self.dram.outstanding_requests)
+
+    @property
+    def accumulators_per_half_column(self) -> int:
+        """int32 accumulators of one column in one of the two halves: output pixels of one pass."""
+        return self.mac_array.accumulator_kib * 1024 // 4 // 2 // self.mac_array.columns
+
+    def cycles_of_ns(self, time_ns: float) -> int:
+        """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""
+        return max(0, ceil(time_ns * self.clock_mhz / 1e3 - 1e-9))
+
+    def seconds_of_cycles(self, cycles: float) -> float:
+        """Duration of NPU cycles in seconds."""
+        return cycles / (self.clock_mhz * 1e6)
+
+    def us_of_cycles(self, cycles: float) -> float:
+        """Duration of NPU cycles in microseconds."""
+        return cycles / self.clock_mhz

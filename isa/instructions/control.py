@@ -1,0 +1,75 @@
+"""Host calls and control: what the host runs, and where the front end waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from npusim.isa.hardware.cpu import host_cycles
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import (
+    Cost,
+    FieldSpec,
+    Instruction,
+    Regions,
+    Space,
+    Unit,
+    bits,
+    dense,
+)
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.program.program import HostCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Instruction):
+    """Run one operator of the program's host table; its operands lie in DRAM."""
+
+    mnemonic: ClassVar[str] = "host.call"
+    opcode: ClassVar[int] = 0x40
+    home: ClassVar[Unit] = Unit.HOST
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    index: int = bits(20, "row of the host-operator table")
+
+    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+        """The operands of the call, in DRAM; states are read and written."""
+        call = host_calls[self.index]
+        reads = [place for place in call.inputs if place is not None]
+        return (
+            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in reads),
+            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.results),
+        )
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The call must be in the table."""
+        if self.index < len(host_calls):
+            return []
+        return [f"host call {self.index} does not exist; there are {len(host_calls)}"]
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Call the host function on the operands in DRAM."""
+        return memory.call_host(self.index)
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """The CPU model's time for the operator's workload, in NPU cycles, hand-over included."""
+        return Cost(host_cycles(host_calls[self.index].workload, hardware), {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier(Instruction):
+    """Hold the front end until the waits are satisfied; nothing behind it is dispatched before."""
+
+    mnemonic: ClassVar[str] = "ctl.barrier"
+    opcode: ClassVar[int] = 0x01
+    home: ClassVar[Unit] = Unit.FRONT_END
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Nothing is written."""
+        return []
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """No occupancy beyond decode."""
+        return Cost(0, {})

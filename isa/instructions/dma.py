@@ -1,0 +1,286 @@
+"""The DMA instructions: strided copies and fills, and loads of packed weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from npusim.isa.arithmetic.packing import HEADER_BYTES, unpack
+from npusim.isa.base.errors import ProgramError
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.beats import Beats, straight, walk
+from npusim.isa.instructions.instruction import (
+    Cost,
+    FieldSpec,
+    Instruction,
+    Region,
+    Regions,
+    Space,
+    Unit,
+    bits,
+    dense,
+)
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.program.program import HostCall
+
+SPACES = ("scratchpad", "dram")
+
+
+def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[int, ...]) -> Region:
+    """The region without its dimensions of one, inner dimensions merged where they are contiguous."""
+    inner = counts[-1]
+    outer_counts: list[int] = []
+    outer_strides: list[int] = []
+    for count, stride in zip(reversed(counts[:-1]), reversed(strides), strict=True):
+        if count == 1:
+            continue
+        if not outer_counts and stride == inner:
+            inner *= count
+        else:
+            outer_counts.insert(0, count)
+            outer_strides.insert(0, stride)
+    return Region(Space(space), address, (*outer_counts, inner), tuple(outer_strides))
+
+
+_Loops = list[tuple[int, int, int]]
+"""Count, source stride and destination stride of the outer dimensions of a copy, outermost first."""
+
+
+def _drained(block: _Loops) -> _Loops:
+    """The dimensions of a block in the order in which it is written."""
+    return sorted(block, key=lambda loop: -loop[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Transfer(Instruction):
+    """What all transfers share: each of them runs on the channel that it names."""
+
+    home: ClassVar[Unit] = Unit.DMA0
+
+    channel: int = bits(2, "DMA channel that executes the transfer")
+
+    @property
+    def unit(self) -> Unit:
+        """The channel's unit."""
+        return Unit(Unit.DMA0 + self.channel)
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The channel must exist."""
+        channels = hardware.dma.channels
+        if self.channel < channels:
+            return []
+        return [f"channel {self.channel} does not exist; the hardware has 0..{channels - 1}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy(_Transfer):
+    """Copy up to four dimensions of bytes, or fill the destination with one byte value.
+
+    The source is read when the transfer starts, the destination is complete when it ends. A source stride
+    of zero repeats the source. With `block`, the bytes pass the burst buffer block by block: the source is read in
+    the order of the dimensions, the destination of a block is written in the order of falling strides.
+    """
+
+    mnemonic: ClassVar[str] = "dma.copy"
+    opcode: ClassVar[int] = 0x10
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    fill: int = bits(1, "take bytes from the source, or fill with `value`", choices=("no", "yes"))
+    value: int = bits(8, "byte that fills")
+    source_space: int = bits(1, "memory of the source", choices=SPACES)
+    source: int = bits(36, "byte address of the source")
+    target_space: int = bits(1, "memory of the destination", choices=SPACES)
+    target: int = bits(36, "byte address of the destination")
+    count0: int = bits(16, "repetitions of the outermost dimension, less one")
+    count1: int = bits(16, "repetitions of the second dimension, less one")
+    count2: int = bits(20, "repetitions of the third dimension, less one")
+    size: int = bits(30, "contiguous bytes of the innermost dimension")
+    source_stride0: int = bits(32, "bytes between repetitions of the outermost dimension, source")
+    source_stride1: int = bits(32, "of the second dimension, source")
+    source_stride2: int = bits(32, "of the third dimension, source")
+    target_stride0: int = bits(32, "bytes between repetitions of the outermost dimension, destination")
+    target_stride1: int = bits(32, "of the second dimension, destination")
+    target_stride2: int = bits(32, "of the third dimension, destination")
+    block: int = bits(2, "dimensions, next to the innermost, that form a block with it; 0: straight through")
+
+    def _loops(self) -> _Loops:
+        return [
+            (self.count0 + 1, self.source_stride0, self.target_stride0),
+            (self.count1 + 1, self.source_stride1, self.target_stride1),
+            (self.count2 + 1, self.source_stride2, self.target_stride2),
+        ]
+
+    def _block(self) -> _Loops:
+        return self._loops()[3 - self.block :]
+
+    def _sides(self, loops: _Loops) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Counts, innermost dimension and all, and the strides of source and destination."""
+        counts, sources, targets = zip(*loops, strict=True)
+        return (*counts, self.size), sources, targets
+
+    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+        """Source (unless filling) and destination, each in the order in which it is passed."""
+        loops = self._loops()
+        counts, strides, _ = self._sides(loops)
+        source = _region(self.source_space, self.source, counts, strides)
+        if self.block:
+            loops[3 - self.block :] = _drained(self._block())
+        counts, _, strides = self._sides(loops)
+        target = _region(self.target_space, self.target, counts, strides)
+        return (() if self.fill else (source,)), (target,)
+
+    def faults(self) -> list[str]:
+        """A copy moves at least one byte, and a fill goes straight through."""
+        found = [] if self.size else ["size is 0; it may be 1 or more"]
+        if self.fill and self.block:
+            found.append(f"block is {self.block}; a fill has no blocks, it may be 0")
+        return found
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The channel must exist, and half of its burst buffer (`dma.burst_buffer_kib`) hold a block."""
+        found = _Transfer.misfits(self, hardware)
+        if self.block:
+            size, half = prod([count for count, _, _ in self._block()]) * self.size, hardware.dma.block_bytes
+            if size > half:
+                kib = hardware.dma.burst_buffer_kib
+                found.append(
+                    f"a block has {size} bytes; half of the burst buffer of {hardware.name} holds {half}, "
+                    f"dma.burst_buffer_kib is {kib}"
+                )
+        return found
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Read the source; the destination is written at the end."""
+        shape, sources, targets = self._sides(self._loops())
+        target = memory.view(Space(self.target_space), self.target, shape, (*targets, 1), np.uint8)
+        if self.fill:
+            return [(target, np.full((1,) * 4, self.value, np.uint8))]
+        source = memory.view(Space(self.source_space), self.source, shape, (*sources, 1), np.uint8)
+        return [(target, source.copy())]
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """Setup, then the beats, straight through or block by block, as the chapter on beats says.
+
+        DRAM time is added by the machine, which streams the DRAM regions through the shared port while the
+        scratchpad side runs; a copy within the DRAM has no such side, and reads everything before it writes. Raises
+        ProgramError when a block does not fit into the burst buffer.
+        """
+        actions: dict[str, int] = {}
+        dram: list[tuple[Region, bool]] = []
+        reads, writes = self.regions()
+        for region, write in [(r, False) for r in reads] + [(w, True) for w in writes]:
+            size = region.size_bytes
+            if region.space == Space.DRAM:
+                dram.append((region, write))
+            else:
+                name = "scratchpad_write_byte" if write else "scratchpad_read_byte"
+                actions[name] = actions.get(name, 0) + size
+        if dram:
+            actions["noc_byte"] = sum(region.size_bytes for region, _ in dram)
+        if self.block:
+            actions["burst_buffer_byte"] = writes[0].size_bytes
+        setup, beats = (
+            hardware.dma.setup_cycles,
+            self._beats(hardware, reads_dram=bool(dram) and not dram[0][1]),
+        )
+        if len(dram) == 2:
+            return Cost(setup, actions, setup, tuple(dram))
+        return Cost(setup + beats.cycles, actions, setup, tuple(dram), beats=beats if dram else None)
+
+    def _beats(self, hardware: Hardware, *, reads_dram: bool) -> Beats:
+        """The beats, walked on the side of the DRAM if there is one."""
+        port, total = (
+            hardware.dma.port_bytes_per_cycle,
+            prod([count for count, _, _ in self._loops()]) * self.size,
+        )
+        if not self.block:
+            run = straight(self._run_bytes(), port)
+            fill, drain = (run.beats, 0) if reads_dram else (0, run.beats)
+            return Beats(run, total // run.size_bytes, fill, drain)
+        misfits = self.misfits(hardware)
+        if misfits:
+            raise ProgramError(f"{self.mnemonic}: {misfits[-1]}")
+        counts, strides, _ = self._sides(self._block())
+        source = walk(counts, strides, port)
+        counts, _, strides = self._sides(_drained(self._block()))
+        target = walk(counts, strides, port)
+        return Beats(source if reads_dram else target, total // source.size_bytes, source.beats, target.beats)
+
+    def _run_bytes(self) -> int:
+        """Bytes that are contiguous in the source (unless filling) and in the destination."""
+        run = self.size
+        for count, source, target in reversed(self._loops()):
+            if count == 1:
+                continue
+            if target != run or not (self.fill or source == run):
+                break
+            run *= count
+        return run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpack(_Transfer):
+    """Load a block from DRAM: some bytes as they are, then packed weights.
+
+    Needs hardware with a decoder (`dma.decoder_bytes_per_cycle`).
+    """
+
+    mnemonic: ClassVar[str] = "dma.unpack"
+    opcode: ClassVar[int] = 0x11
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    source: int = bits(36, "DRAM address of the block")
+    plain: int = bits(28, "bytes at its beginning that are copied as they are")
+    packed: int = bits(28, "bytes of the packed weights behind them")
+    target: int = bits(28, "scratchpad address of the destination")
+    weights: int = bits(28, "number of weights, behind the plain bytes in the scratchpad")
+    zero: int = bits(9, "zero point of the weights", signed=True)
+
+    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+        """The block in DRAM, and all of it, unpacked, in the scratchpad."""
+        source = dense(Space.DRAM, self.source, self.plain + self.packed)
+        return (source,), (dense(Space.SCRATCHPAD, self.target, self.plain + self.weights),)
+
+    def faults(self) -> list[str]:
+        """There are weights, and a packed block has a header."""
+        found = [] if self.weights else ["weights is 0; it may be 1 or more"]
+        if self.packed < HEADER_BYTES:
+            found.append(f"packed is {self.packed}; it may be {HEADER_BYTES} or more")
+        return found
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The channel must exist and have a decoder."""
+        found = _Transfer.misfits(self, hardware)
+        if not hardware.dma.decoder_bytes_per_cycle:
+            found.append(f"{hardware.name} has no decoder; dma.decoder_bytes_per_cycle is 0")
+        return found
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Copy the plain bytes, unpack the weights."""
+        block = memory.bytes_at(Space.DRAM, self.source, self.plain + self.packed)
+        target = memory.bytes_at(Space.SCRATCHPAD, self.target, self.plain + self.weights)
+        weights = unpack(block[self.plain :], self.weights, self.zero)
+        return [(target, np.concatenate([block[: self.plain], weights]))]
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """Setup, the plain bytes through the port, the weights through the slower of decoder and port.
+
+        Raises ProgramError when the hardware has no decoder.
+        """
+        rate = hardware.dma.decoder_bytes_per_cycle
+        if not rate:
+            raise ProgramError(f"{self.mnemonic}: {self.misfits(hardware)[-1]}")
+        port = hardware.dma.port_bytes_per_cycle
+        beats = -(-self.plain // port) + -(-self.weights // min(rate, port))
+        size = self.plain + self.packed
+        actions = {
+            "noc_byte": size,
+            "scratchpad_write_byte": self.plain + self.weights,
+            "weight_unpack": self.weights,
+        }
+        setup = hardware.dma.setup_cycles
+        return Cost(setup + beats, actions, setup, ((dense(Space.DRAM, self.source, size), False),))

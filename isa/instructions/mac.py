@@ -1,0 +1,383 @@
+"""The MAC-array instructions: convolution and depthwise convolution with bias, rescale and clamp in one pass.
+
+Padding is never materialised: rows and columns outside the feature map read as its zero point. The parameter
+block of a tile holds, for n channels: n int32 biases, then multipliers and shifts, n of each if `per_channel`
+(int32 and int8), else one of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.convolution import convolve, depthwise_convolve
+from npusim.isa.arithmetic.integer import Rounding, requantise
+from npusim.isa.engines.systolic import (
+    ArrayShape,
+    Occupancy,
+    Split,
+    Window,
+    array_shape,
+    corner,
+    depthwise,
+    depthwise_split,
+    output_stationary,
+    output_stationary_split,
+    weight_stationary,
+    weight_stationary_split,
+)
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import (
+    Cost,
+    FieldSpec,
+    Instruction,
+    Region,
+    Regions,
+    Space,
+    Unit,
+    bits,
+    dense,
+)
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.program.program import HostCall
+
+SIGNS = ("uint8", "int8")
+ROUNDINGS = ("double", "single")
+DATAFLOWS = ("weight_stationary", "output_stationary")
+CODES = ((0, 255), (-128, 127))
+"""Smallest and largest code of each of `SIGNS`."""
+ADDRESS_BITS = 28
+ADDRESSABLE = 1 << ADDRESS_BITS
+
+
+HALVINGS_BITS = 4
+
+
+def _halvings(what: str) -> Any:
+    return bits(HALVINGS_BITS, f"times that the {what} in use are halved; 0: all of the array")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window(Instruction):
+    """Fields that both convolutions share."""
+
+    home: ClassVar[Unit] = Unit.MAC
+    _by_channel: ClassVar[bool] = False
+
+    ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
+    ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
+    ifm_pixel_stride: int = bits(20, "bytes from one feature-map pixel to the next")
+    ifm_height: int = bits(16, "feature-map rows present; rows outside are padding")
+    ifm_width: int = bits(16, "feature-map columns; columns outside are padding")
+    ifm_depth: int = bits(20, "feature-map channels")
+    weights: int = bits(ADDRESS_BITS, "scratchpad address of the weights")
+    parameters: int = bits(ADDRESS_BITS, "scratchpad address of biases, multipliers and shifts")
+    ofm: int = bits(ADDRESS_BITS, "scratchpad address of the first output row")
+    ofm_row_stride: int = bits(24, "bytes from one output row to the next")
+    ofm_pixel_stride: int = bits(20, "bytes from one output pixel to the next")
+    ofm_height: int = bits(16, "output rows")
+    ofm_width: int = bits(16, "output columns")
+    ofm_depth: int = bits(20, "output channels")
+    kernel_height: int = bits(8, "kernel rows")
+    kernel_width: int = bits(8, "kernel columns")
+    stride_height: int = bits(5, "rows between windows")
+    stride_width: int = bits(5, "columns between windows")
+    dilation_height: int = bits(6, "rows between kernel taps")
+    dilation_width: int = bits(6, "columns between kernel taps")
+    pad_top: int = bits(8, "padding rows above the first feature-map row")
+    pad_left: int = bits(8, "padding columns left of the first")
+    ifm_zero: int = bits(9, "zero point of the feature map", signed=True)
+    weight_zero: int = bits(9, "zero point of the weights", signed=True)
+    ofm_zero: int = bits(9, "zero point of the output", signed=True)
+    low: int = bits(9, "smallest output code", signed=True)
+    high: int = bits(9, "largest output code", signed=True)
+    signed: int = bits(1, "type of feature map and output", choices=SIGNS)
+    weights_signed: int = bits(1, "type of the weights", choices=SIGNS)
+    rounding: int = bits(1, "rounding of the rescale", choices=ROUNDINGS)
+    per_channel: int = bits(1, "one multiplier and shift per channel", choices=("no", "yes"))
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.ofm_depth
+
+    def _weight_count(self) -> int:
+        raise NotImplementedError
+
+    def _corner(self, hardware: Hardware) -> ArrayShape:
+        """The part of the array that the instruction uses."""
+        halvings = (self.row_halvings, self.column_halvings, self.accumulator_halvings)  # type: ignore[attr-defined]
+        return corner(array_shape(hardware.mac_array), *halvings)
+
+    def _corner_faults(self, hardware: Hardware) -> list[str]:
+        """A corner has at least one row, column and accumulator."""
+        found, whole = self._corner(hardware), array_shape(hardware.mac_array)
+        return [
+            f"{name}_halvings {getattr(self, f'{name}_halvings')}; the array has {getattr(whole, part)} {what}"
+            for name, part, what in (
+                ("row", "rows", "rows"),
+                ("column", "columns", "columns"),
+                ("accumulator", "half_accumulators", "accumulators in half a column"),
+            )
+            if not getattr(found, part)
+        ]
+
+    def _parameter_bytes(self) -> int:
+        return 9 * self.ofm_depth if self.per_channel else 4 * self.ofm_depth + 5
+
+    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+        """Feature map, weights and parameters are read; the output is written."""
+        ifm = map_region(
+            self.ifm,
+            (self.ifm_height, self.ifm_width, self.ifm_depth),
+            (self.ifm_row_stride, self.ifm_pixel_stride),
+        )
+        ofm = map_region(
+            self.ofm,
+            (self.ofm_height, self.ofm_width, self.ofm_depth),
+            (self.ofm_row_stride, self.ofm_pixel_stride),
+        )
+        weights = dense(Space.SCRATCHPAD, self.weights, self._weight_count())
+        parameters = dense(Space.SCRATCHPAD, self.parameters, self._parameter_bytes())
+        return (ifm, weights, parameters), (ofm,)
+
+    def faults(self) -> list[str]:
+        """Sizes and strides are at least 1, operands have 9 bits, windows are addressable, the clamp is not empty."""
+        sizes = (
+            "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
+            "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
+        )  # fmt: skip
+        found = [f"{name} is 0; it may be 1 or more" for name in sizes if not getattr(self, name)]
+        code_low, code_high = CODES[self.signed]
+        if not code_low <= self.low <= self.high <= code_high:
+            found.append(f"clamp {self.low}..{self.high} does not lie in {code_low}..{code_high}")
+        for name, signed in (("ifm_zero", self.signed), ("weight_zero", self.weights_signed)):
+            (code_low, code_high), zero = CODES[signed], getattr(self, name)
+            if not code_low <= zero <= code_high:
+                found.append(f"{name} {zero} does not lie in {code_low}..{code_high}")
+        return found + self._window_faults()
+
+    def _window_faults(self) -> list[str]:
+        """The address generator counts `ADDRESS_BITS` bits: over the padded map, and over one row of windows."""
+        rows = (
+            (self.ofm_height - 1) * self.stride_height + (self.kernel_height - 1) * self.dilation_height + 1
+        )
+        columns = (self.ofm_width - 1) * self.stride_width + (self.kernel_width - 1) * self.dilation_width + 1
+        depth = max(self.ifm_depth, self.ofm_depth) if self._by_channel else self.ifm_depth
+        padded = max(rows, self.ifm_height) * max(columns, self.ifm_width) * depth
+        row = self.ofm_width * self.kernel_height * self.kernel_width * depth
+        found = []
+        if padded > ADDRESSABLE:
+            found.append(f"the padded feature map has {padded} elements; it may have {ADDRESSABLE}")
+        if row > ADDRESSABLE:
+            found.append(f"the windows of an output row have {row} elements; they may have {ADDRESSABLE}")
+        return found
+
+    def _feature_map(self, memory: Memory) -> NDArray[Any]:
+        dtype = np.int8 if self.signed else np.uint8
+        shape = (self.ifm_height, self.ifm_width, self.ifm_depth)
+        strides = (self.ifm_row_stride, self.ifm_pixel_stride, 1)
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, dtype)
+
+    def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
+        dtype = np.int8 if self.weights_signed else np.uint8
+        raw = memory.bytes_at(Space.SCRATCHPAD, self.weights, self._weight_count())
+        return raw.view(dtype).reshape(shape)
+
+    def _window(self) -> dict[str, tuple[int, int]]:
+        return {
+            "strides": (self.stride_height, self.stride_width),
+            "dilations": (self.dilation_height, self.dilation_width),
+            "pads": (self.pad_top, self.pad_left),
+            "output_shape": (self.ofm_height, self.ofm_width),
+        }
+
+    def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
+        """The output stage: bias, rescale, zero point, clamp."""
+        n = self.ofm_depth
+        raw = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
+        scales = n if self.per_channel else 1
+        bias = np.frombuffer(raw, "<i4", n)
+        multiplier = np.frombuffer(raw, "<i4", scales, 4 * n)
+        shift = np.frombuffer(raw, np.int8, scales, 4 * n + 4 * scales).astype(np.int64)
+        accumulators += bias
+        dtype = np.int8 if self.signed else np.uint8
+        rounding: Rounding = "single" if self.rounding else "double"
+        values = requantise(
+            accumulators, multiplier, shift, self.ofm_zero, self.low, self.high, dtype, rounding
+        )
+        shape = (self.ofm_height, self.ofm_width, n)
+        strides = (self.ofm_row_stride, self.ofm_pixel_stride, 1)
+        return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, dtype), values)]
+
+    def _actions(
+        self, multipliers: int, work: Occupancy, macs: int, updates: int, reads: int
+    ) -> dict[str, int]:
+        outputs = self.ofm_height * self.ofm_width * self.ofm_depth
+        return {
+            "mac_int8": macs,
+            "pe_register": macs,
+            "pe_idle": max(work.array * multipliers - macs, 0),
+            "accumulator_update": updates,
+            "requantise": outputs,
+            "scratchpad_read_byte": reads + self._parameter_bytes(),
+            "scratchpad_write_byte": outputs,
+        }
+
+
+def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:
+    """The region of a feature map of (height, width, depth) with (row, pixel) strides, merged where dense."""
+    height, width, depth = sizes
+    row_stride, pixel_stride = strides
+    counts: tuple[int, ...] = (height, width, depth)
+    steps: tuple[int, ...] = (row_stride, pixel_stride)
+    if pixel_stride == depth or width == 1:
+        counts, steps = (height, width * depth), (row_stride,)
+        if row_stride == counts[1] or height == 1:
+            counts, steps = (height * counts[1],), ()
+    elif height == 1:
+        counts, steps = (width, depth), (pixel_stride,)
+    return Region(Space.SCRATCHPAD, address, counts, steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolve(_Window):
+    """Convolution, or a matrix product: a fully connected layer is a 1 x 1 convolution.
+
+    Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth].
+    """
+
+    mnemonic: ClassVar[str] = "mac.convolve"
+    opcode: ClassVar[int] = 0x20
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    output_stationary: int = bits(1, "dataflow", choices=DATAFLOWS)
+    row_halvings: int = _halvings("rows")
+    column_halvings: int = _halvings("columns")
+    accumulator_halvings: int = _halvings("accumulators")
+
+    @property
+    def dataflow(self) -> str:
+        """One of `DATAFLOWS`."""
+        return DATAFLOWS[self.output_stationary]
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The array must support the dataflow and have the corner."""
+        supported, chosen = hardware.mac_array.dataflow, self.dataflow
+        found = self._corner_faults(hardware)
+        if supported not in (chosen, "both"):
+            found.append(f"dataflow {chosen}; the array of the hardware supports {supported}")
+        return found
+
+    def _weight_count(self) -> int:
+        return self.ofm_depth * self.kernel_height * self.kernel_width * self.ifm_depth
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Accumulate (ifm - zero) * (weight - zero) over the window, then the output stage."""
+        shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
+        accumulators = convolve(
+            self._feature_map(memory),
+            self._weights(memory, shape),
+            self.ifm_zero,
+            self.weight_zero,
+            **self._window(),
+        )
+        return self._finish(memory, accumulators)
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """`mac_timing.weight_stationary` or `output_stationary` of the tile on its corner of the array."""
+        shape = self._corner(hardware)
+        pixels = self.ofm_height * self.ofm_width
+        inner = self.kernel_height * self.kernel_width * self.ifm_depth
+        macs = pixels * inner * self.ofm_depth
+        if self.output_stationary:
+            work = output_stationary(shape, pixels, inner, self.ofm_depth)
+            updates = pixels * self.ofm_depth
+        else:
+            work = weight_stationary(shape, pixels, inner, self.ofm_depth)
+            updates = pixels * self.ofm_depth * -(-inner // shape.rows)
+        reads = work.fetched + self._weight_count() * work.pixel_blocks
+        actions = self._actions(hardware.macs_per_cycle, work, macs, updates, reads)
+        return Cost(work.total, actions, array_cycles=work.array)
+
+    def split(self, hardware: Hardware) -> Split:
+        """Where the cycles of `cost` go."""
+        shape = self._corner(hardware)
+        pixels = self.ofm_height * self.ofm_width
+        inner = self.kernel_height * self.kernel_width * self.ifm_depth
+        split = output_stationary_split if self.output_stationary else weight_stationary_split
+        return split(shape, pixels, inner, self.ofm_depth, hardware.macs_per_cycle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depthwise(_Window):
+    """Depthwise convolution; output channel c reads feature-map channel c // multiplier.
+
+    Weights are stored [kernel_height, kernel_width, ofm_depth], ofm_depth = ifm_depth * multiplier.
+    """
+
+    mnemonic: ClassVar[str] = "mac.depthwise"
+    opcode: ClassVar[int] = 0x21
+    _by_channel: ClassVar[bool] = True
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    row_halvings: int = _halvings("rows")
+    column_halvings: int = _halvings("columns")
+    accumulator_halvings: int = _halvings("accumulators")
+
+    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+        """The array must have the corner."""
+        return self._corner_faults(hardware)
+
+    @property
+    def dataflow(self) -> str:
+        """The depthwise mode: kernel taps as rows, channels as columns, weights stay."""
+        return "depthwise"
+
+    def faults(self) -> list[str]:
+        """Those of the convolution, and the output channels are a multiple of the feature-map channels."""
+        found = _Window.faults(self)
+        if self.ifm_depth and self.ofm_depth % self.ifm_depth:
+            found.append(f"ofm_depth {self.ofm_depth} is not a multiple of ifm_depth {self.ifm_depth}")
+        return found
+
+    def _weight_count(self) -> int:
+        return self.kernel_height * self.kernel_width * self.ofm_depth
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Accumulate each channel by itself, then the output stage."""
+        weights = self._weights(memory, (self.kernel_height, self.kernel_width, self.ofm_depth))
+        accumulators = depthwise_convolve(
+            self._feature_map(memory), weights, self.ifm_zero, self.weight_zero, **self._window()
+        )
+        return self._finish(memory, accumulators)
+
+    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+        """`mac_timing.depthwise` of the tile: weight stationary with kernel taps as rows, channels as columns."""
+        shape = self._corner(hardware)
+        work = depthwise(shape, self._timing_window(), self.ofm_depth)
+        taps = self.kernel_height * self.kernel_width
+        outputs = self.ofm_height * self.ofm_width * self.ofm_depth
+        reads = work.fetched + self._weight_count() * work.pixel_blocks
+        updates = outputs * -(-taps // shape.rows)
+        actions = self._actions(hardware.macs_per_cycle, work, outputs * taps, updates, reads)
+        return Cost(work.total, actions, array_cycles=work.array)
+
+    def split(self, hardware: Hardware) -> Split:
+        """Where the cycles of `cost` go."""
+        shape = self._corner(hardware)
+        return depthwise_split(shape, self._timing_window(), self.ofm_depth, hardware.macs_per_cycle)
+
+    def _timing_window(self) -> Window:
+        return Window(
+            self.ofm_height,
+            self.ofm_width,
+            self.kernel_height,
+            self.kernel_width,
+            self.stride_width,
+            self.dilation_width,
+        )

@@ -1,0 +1,1 @@
+"""Programs: the value, its checks, its file, and the interpreter that runs one without a clock."""

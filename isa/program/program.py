@@ -1,0 +1,203 @@
+"""The program: all that the machine sees. Encoded instructions, memory images, and what they mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import WORD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A tensor in DRAM."""
+
+    name: str
+    type: TensorType
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """One operator that the host runs: operands in DRAM, and its amount of work.
+
+    updates: positions of inputs that the call replaces by their next values: states.
+    """
+
+    name: str
+    op: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[Placement | None, ...]
+    outputs: tuple[Placement, ...]
+    workload: Workload
+    reason: str = ""
+    updates: tuple[int, ...] = ()
+
+    @property
+    def results(self) -> tuple[Placement, ...]:
+        """What the call writes: its outputs, then the states that it updates."""
+        states = (self.inputs[position] for position in self.updates)
+        return (*self.outputs, *(place for place in states if place is not None))
+
+
+UNKNOWN = "unknown "
+"""In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
+
+LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
+"""What does the main work of a layer; "none" is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One operator of the source model. `unit` is one of LAYER_UNITS.
+
+    tensors:       names of the tensors that it computes.
+    input_shapes:  of its operands that are no constants, by position.
+    output_shapes: of its results.
+    kernel, stride: height and width of a window that slides over an image, and its steps; else empty.
+    """
+
+    name: str
+    op: str
+    unit: str
+    workload: Workload
+    tensors: tuple[str, ...] = ()
+    input_shapes: tuple[tuple[int, ...], ...] = ()
+    output_shapes: tuple[tuple[int, ...], ...] = ()
+    kernel: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A part of the scratchpad and the span of instructions during which it is in use."""
+
+    name: str
+    address: int
+    size_bytes: int
+    first_instruction: int
+    last_instruction: int
+
+
+class Piece(NamedTuple):
+    """Bytes of an image, made when they are needed."""
+
+    size_bytes: int
+    make: Callable[[], bytes]
+
+
+LARGEST_KEPT_BYTES = 1 << 28
+"""An image of more bytes takes less time to make again than memory to keep."""
+
+
+class Image:
+    """The bytes of pieces, one after the other, made when they are first read.
+
+    A run without data only asks how many there are, and packing weights takes longer than such a run.
+    """
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self._pieces = tuple(pieces)
+        self._size_bytes = sum(piece.size_bytes for piece in self._pieces)
+        self._content: bytes | None = None
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+    def __bytes__(self) -> bytes:
+        if self._content is None:
+            content = b"".join([_made(piece) for piece in self._pieces])
+            self._content, self._pieces = content, ()
+        return self._content
+
+    def write_to(self, target: NDArray[np.uint8]) -> None:
+        """Put the bytes into `target`, which has as many; a large image is made anew each time, not kept beside it."""
+        if self._content is None and self._size_bytes > LARGEST_KEPT_BYTES:
+            end = 0
+            for piece in self._pieces:
+                begin, end = end, end + piece.size_bytes
+                target[begin:end] = np.frombuffer(_made(piece), np.uint8)
+            return
+        target[:] = np.frombuffer(bytes(self), np.uint8)
+
+    def __eq__(self, other: object) -> bool:
+        return bytes(self) == bytes(other) if isinstance(other, Image | bytes) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(bytes(self))
+
+    def __reduce__(self) -> tuple[type[bytes], tuple[bytes]]:
+        return bytes, (bytes(self),)
+
+
+def _made(piece: Piece) -> bytes:
+    content = piece.make()
+    if len(content) != piece.size_bytes:
+        raise ValueError(f"a piece of the image has {len(content)} bytes, it was to have {piece.size_bytes}")
+    return content
+
+
+@dataclass(frozen=True)
+class Program:
+    """An executable image.
+
+    code:          uint8 [instructions, WORD_BYTES], in program order; also fetched from DRAM at `code_address`.
+    constants:     weights and parameters, at `constants_address` in DRAM.
+    layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
+    dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
+    states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
+    """
+
+    name: str
+    hardware: Hardware
+    code: NDArray[np.uint8]
+    constants: bytes | Image
+    dram_size_bytes: int
+    code_address: int
+    inputs: tuple[Placement, ...]
+    outputs: tuple[Placement, ...]
+    layers: tuple[Layer, ...]
+    layer_of: NDArray[np.uint32]
+    host_calls: tuple[HostCall, ...] = ()
+    buffers: tuple[Buffer, ...] = field(default=())
+    constants_address: int = 0
+    states: tuple[Placement, ...] = ()
+
+    @property
+    def instructions(self) -> int:
+        """Number of instructions."""
+        return len(self.code)
+
+    @property
+    def unknown_operators(self) -> dict[str, int]:
+        """Operators that npusim does not have, with their counts: they are timed, nothing is computed."""
+        found = Counter(
+            layer.op.removeprefix(UNKNOWN) for layer in self.layers if layer.op.startswith(UNKNOWN)
+        )
+        return dict(sorted(found.items()))
+
+    @property
+    def code_size_bytes(self) -> int:
+        """Bytes of all instructions."""
+        return len(self.code) * WORD_BYTES
+
+    @property
+    def scratchpad_peak_bytes(self) -> int:
+        """Most scratchpad bytes in use at one time."""
+        changes: dict[int, int] = {}
+        for buffer in self.buffers:
+            for position, size in (
+                (buffer.first_instruction, buffer.size_bytes),
+                (buffer.last_instruction + 1, -buffer.size_bytes),
+            ):
+                changes[position] = changes.get(position, 0) + size
+        return max(accumulate(changes[position] for position in sorted(changes)), default=0)

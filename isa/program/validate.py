@@ -1,0 +1,126 @@
+"""The rules that a program must keep before anything of it is executed.
+
+A program that keeps them touches no byte outside its memories, has a place for everything it names, and asks
+for no more working memory than its operands take; whether its waits can all be satisfied shows in execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import gt
+from typing import NamedTuple
+
+from npusim.isa.base.errors import ProgramError
+from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
+from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.record import printable
+
+
+class Violation(NamedTuple):
+    """A broken rule: the position of the instruction that breaks it (None: the tables do), and what is wrong."""
+
+    instruction: int | None
+    text: str
+
+
+def validate(program: Program, instructions: Sequence[Instruction]) -> None:
+    """Check a program against its hardware and itself; `instructions` are those of its code, decoded.
+
+    Raises ProgramError: an instruction with impossible fields, memory outside the scratchpad or the program's
+    DRAM, a DMA channel or host call that does not exist, waits for more completions than there can be, layer or
+    tensor tables that do not fit.
+    """
+    found = find_violation(program, instructions)
+    if found is None:
+        return
+    where = printable(program.name)
+    if found.instruction is not None:
+        where += f": instruction {found.instruction} ({instructions[found.instruction].mnemonic})"
+    raise ProgramError(f"{where}: {found.text}")
+
+
+def find_violation(program: Program, instructions: Sequence[Instruction]) -> Violation | None:
+    """The first broken rule of a program, or None."""
+    for text in _table_faults(program):
+        return Violation(None, text)
+    totals = [0] * len(Unit)
+    for each in instructions:
+        totals[each.unit] += 1
+    completions = tuple(totals[producer] for producer in PRODUCERS)
+    for index, each in enumerate(instructions):
+        for text in _instruction_faults(program, each, completions):
+            return Violation(index, text)
+    return None
+
+
+def _instruction_faults(program: Program, each: Instruction, completions: tuple[int, ...]) -> Iterator[str]:
+    """What is wrong with one instruction; `completions` are those that there can be, per producer."""
+    yield from each.faults()
+    yield from each.misfits(program.hardware, program.host_calls)
+    if any(map(gt, each.waits, completions)):
+        for producer, count, most in zip(PRODUCERS, each.waits, completions, strict=True):
+            if count > most:
+                yield (
+                    f"waits for {count} completions of {UNIT_NAMES[producer]}, "
+                    f"which executes {most} instructions"
+                )
+    reads, writes = each.regions(program.host_calls)
+    for region in (*reads, *writes):
+        size = program.dram_size_bytes if region.space else program.hardware.scratchpad_bytes
+        end = region.end
+        if end > size:
+            yield (
+                f"bytes {region.address}..{end - 1} lie outside the "
+                f"{region.space.name.lower()} of {size} bytes"
+            )
+    for region in writes:
+        if region.strides and region.overlaps_itself:
+            yield (
+                f"the {region.space.name.lower()} bytes from {region.address} on are written more than once: "
+                f"counts {list(region.counts)} with strides {list(region.strides)} overlap"
+            )
+
+
+def _table_faults(program: Program) -> Iterator[str]:
+    """What is wrong with the tables of a program."""
+    count, layers = program.instructions, len(program.layers)
+    if len(program.layer_of) != count:
+        yield f"layer table has {len(program.layer_of)} entries for {count} instructions"
+    if count and int(program.layer_of.max()) >= layers:
+        yield f"layer {int(program.layer_of.max())} does not exist; there are {layers}"
+    yield from _memory_faults(program)
+    for call in program.host_calls:
+        for position in call.updates:
+            if not 0 <= position < len(call.inputs) or call.inputs[position] is None:
+                yield f'host call "{printable(call.name)}" updates input {position}, which it does not have'
+    for buffer in program.buffers:
+        if buffer.address + buffer.size_bytes > program.hardware.scratchpad_bytes:
+            yield (
+                f'buffer "{printable(buffer.name)}" at {buffer.address} with {buffer.size_bytes} bytes lies '
+                f"outside the {program.hardware.scratchpad_bytes} bytes of scratchpad"
+            )
+        if not buffer.first_instruction <= buffer.last_instruction < count:
+            yield (
+                f'buffer "{printable(buffer.name)}" is in use in instructions {buffer.first_instruction}..'
+                f"{buffer.last_instruction}; there are 0..{count - 1}"
+            )
+
+
+def _memory_faults(program: Program) -> Iterator[str]:
+    """What of a program does not fit into DRAM."""
+    size, capacity = program.dram_size_bytes, program.hardware.dram_bytes
+    if size > capacity:
+        yield f"needs {size} bytes of DRAM, the hardware has {capacity}"
+    if program.constants_address + len(program.constants) > size:
+        yield f"{len(program.constants)} bytes of constants in {size} bytes of DRAM"
+    if program.code_address + program.code_size_bytes > size:
+        yield f"the code ends outside the {size} bytes of DRAM"
+    places: list[Placement | None] = [*program.inputs, *program.outputs, *program.states]
+    for call in program.host_calls:
+        places += [*call.inputs, *call.outputs]
+    for place in places:
+        if place is not None and not 0 <= place.address <= size - place.type.size_bytes:
+            yield (
+                f'tensor "{printable(place.name)}" at {place.address} with {place.type.size_bytes} bytes '
+                f"lies outside the {size} bytes of DRAM"
+            )

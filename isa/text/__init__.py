@@ -1,0 +1,1 @@
+"""Programs and the instruction set as text: assembly, and the reference manual."""

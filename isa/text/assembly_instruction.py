@@ -1,0 +1,131 @@
+"""One instruction as a line of text, and back.
+
+    mac.convolve ifm=4096 ifm_height=8 signed=int8 wait dma0>=2, vector>=1
+
+Fields that are zero are left out; fields with named values show the names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.instructions.instruction import (
+    NO_WAITS,
+    PRODUCERS,
+    UNIT_NAMES,
+    WAIT_BITS,
+    FieldSpec,
+    Instruction,
+)
+from npusim.isa.instructions.table import BY_MNEMONIC
+from npusim.isa.program.record import shown
+
+WAIT = "wait"
+LONGEST_NUMBER = 40
+"""Digits; every field is far shorter, and Python takes long over thousands."""
+
+_PRODUCER_NAMES = [UNIT_NAMES[unit] for unit in PRODUCERS]
+_WAIT = re.compile(r"\s*(\w+)\s*>=\s*(\w+)\s*")
+
+
+def format_instruction(instruction: Instruction) -> str:
+    """An instruction as text. Values that do not fit their fields are shown as they are."""
+    words = [instruction.mnemonic]
+    for spec in instruction.specs:
+        value = getattr(instruction, spec.name)
+        if value:
+            named = spec.choices and 0 <= value < len(spec.choices)
+            words.append(f"{spec.name}={spec.choices[value] if named else value}")
+    waits = [
+        f"{name}>={count}" for name, count in zip(_PRODUCER_NAMES, instruction.waits, strict=True) if count
+    ]
+    if waits:
+        words += [WAIT, ", ".join(waits)]
+    return " ".join(words)
+
+
+def parse_instruction(text: str) -> Instruction:
+    """The instruction of a line of text. Raises ProgramError that says what is, and what may be."""
+    before, found, after = _split(text)
+    mnemonic, *assignments = before
+    row = BY_MNEMONIC.get(mnemonic)
+    if row is None:
+        raise ProgramError(_unknown("instruction", mnemonic, list(BY_MNEMONIC)))
+    specs = {spec.name: spec for spec in row.specs}
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise ProgramError(f"{mnemonic}: {shown(assignment)} is not FIELD=VALUE")
+        if name not in specs:
+            raise ProgramError(f"{mnemonic}: {_unknown('field', name, list(specs))}")
+        if name in values:
+            raise ProgramError(f"{mnemonic}: {name} stands twice")
+        values[name] = _field_value(mnemonic, specs[name], value)
+    values["waits"] = _waits(mnemonic, after) if found else NO_WAITS
+    return row(**values)
+
+
+def _split(text: str) -> tuple[list[str], bool, str]:
+    """Mnemonic and fields, whether there is a wait, and what it says."""
+    words = text.split()
+    if not words:
+        raise ProgramError("no instruction")
+    if WAIT not in words:
+        return words, False, ""
+    position = words.index(WAIT)
+    if position == 0:
+        raise ProgramError(f"{WAIT} stands before the instruction")
+    return words[:position], True, " ".join(words[position + 1 :])
+
+
+def _field_value(mnemonic: str, spec: FieldSpec, text: str) -> int:
+    if text in spec.choices:
+        return spec.choices.index(text)
+    value = whole_number(text)
+    if value is None:
+        what = f"one of {', '.join(spec.choices)}" if spec.choices else "a whole number"
+        near = nearest(text, spec.choices)
+        hint = f", did you mean {near}?" if near else ""
+        raise ProgramError(f"{mnemonic}: {spec.name} = {shown(text)} is not {what}{hint}")
+    if not spec.low <= value <= spec.high:
+        raise ProgramError(f"{mnemonic}: {spec.name} = {value} is outside {spec.low}..{spec.high}")
+    return value
+
+
+def _waits(mnemonic: str, text: str) -> tuple[int, ...]:
+    waits = list(NO_WAITS)
+    for part in text.split(","):
+        match = _WAIT.fullmatch(part)
+        count = whole_number(match[2]) if match else None
+        if match is None or count is None:
+            raise ProgramError(f"{mnemonic}: wait {shown(part.strip())} is not UNIT>=COUNT, such as mac>=3")
+        if match[1] not in _PRODUCER_NAMES:
+            raise ProgramError(f"{mnemonic}: wait: {_unknown('unit', match[1], _PRODUCER_NAMES)}")
+        position = _PRODUCER_NAMES.index(match[1])
+        if waits[position]:
+            raise ProgramError(f"{mnemonic}: wait: {match[1]} stands twice")
+        if not 1 <= count < 1 << WAIT_BITS:
+            raise ProgramError(f"{mnemonic}: wait {match[1]}>={count} is outside 1..{(1 << WAIT_BITS) - 1}")
+        waits[position] = count
+    return tuple(waits)
+
+
+def whole_number(text: str) -> int | None:
+    """The value of a decimal or 0x... literal; None if it is none."""
+    if len(text) > LONGEST_NUMBER or not text.isascii():
+        return None
+    try:
+        return int(text, 16 if text.lower().lstrip("+-").startswith("0x") else 10)
+    except ValueError:
+        return None
+
+
+def _unknown(what: str, word: str, known: list[str]) -> str:
+    near = nearest(word, known)
+    article = "an" if what[0] in "aeio" else "a"
+    hint = f"did you mean {near}?" if near else f"known are {', '.join(known) or 'none'}"
+    return f"{shown(word)} is not {article} {what}, {hint}"

@@ -1,0 +1,254 @@
+"""The reference manual of the instruction set, docs/isa.md, written from the instruction rows.
+
+python -m npusim.isa.text.manual            write docs/isa.md
+python -m npusim.isa.text.manual --check    fail if docs/isa.md is not what would be written
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from inspect import cleandoc, getdoc, getmodule
+from pathlib import Path
+from typing import Any
+
+from npusim.isa.arithmetic import integer as arithmetic
+from npusim.isa.arithmetic import packing
+from npusim.isa.base.workload import Workload
+from npusim.isa.engines import systolic as mac_timing
+from npusim.isa.hardware.file import change, parameters
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions import beats
+from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.instruction import (
+    OPCODE_BITS,
+    PRODUCERS,
+    UNIT_NAMES,
+    WAIT_BITS,
+    WORD_BYTES,
+    Cost,
+    FieldSpec,
+    Instruction,
+    Space,
+    Unit,
+    used_bits,
+)
+from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.vector import FUNCTIONS
+from npusim.isa.program.program import HostCall
+from npusim.isa.text.assembly_instruction import format_instruction
+
+FILE = Path("docs/isa.md")
+
+_OVERVIEW = """\
+A program is a sequence of instruction words of {word_bytes} bytes and the memory images they work on; how both
+are stored is in [npu_file.md](npu_file.md). The front end fetches the words from DRAM, decodes them and hands
+each to the queue of its unit, in program order. Every unit executes its own instructions one after the other;
+units run side by side.
+
+**Execution rule.** An instruction reads its operands when it starts and its results become visible when it
+ends. An instruction that starts before the one whose results it needs has ended computes with old bytes.
+
+**Waits.** Each word has one wait count per unit: the instruction starts only when that unit has completed
+at least that many instructions since the program began. `wait mac>=3` waits for the third instruction of the
+MAC array. Zero waits for nothing. The order between instructions of one unit needs no waits.
+
+**Memories.** {spaces}. Addresses and sizes are in bytes; everything is little endian. The scratchpad is
+addressed from 0 to its size; DRAM from 0 to the size that the program states.
+
+**Rules.** A program is checked before anything of it is executed: the rules of each instruction below; no byte
+outside the memories; no byte of a destination written twice; no wait for more completions than there are
+instructions on that unit; no channel, dataflow or host call that does not exist.
+"""
+
+_SPACES = {
+    Space.SCRATCHPAD: "the software-managed SRAM that the computing units work on",
+    Space.DRAM: "off-chip memory behind one shared port",
+}
+
+
+def manual() -> str:
+    """The text of docs/isa.md."""
+    return "\n".join(_lines()).rstrip() + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write or check the manual; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m npusim.isa.text.manual", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
+    parser.add_argument("file", nargs="?", type=Path, default=FILE, help=f"[default: {FILE}]")
+    chosen = parser.parse_args(arguments)
+    text = manual()
+    try:
+        if not chosen.check:
+            chosen.file.write_text(text, "utf-8")
+            return 0
+        current = chosen.file.read_text("utf-8")
+    except OSError as fault:
+        print(f"{chosen.file}: {fault.strerror}; run this in the top folder of npusim", file=sys.stderr)
+        return 2
+    if current == text:
+        return 0
+    print(f"{chosen.file} is out of date; write it with python -m npusim.isa.text.manual", file=sys.stderr)
+    return 1
+
+
+def counted_actions(row: type[Instruction]) -> tuple[list[str], bool]:
+    """Names of the actions that instructions of a row may count, and whether they use the DRAM port."""
+    costs = list(_costs(row))
+    counted = {name for cost in costs for name in cost.actions}
+    return [action.name for action in ACTIONS if action.name in counted], any(cost.dram for cost in costs)
+
+
+def full_hardware() -> Hardware:
+    """A machine with every option: no number of it is zero where zero would mean that something is not there."""
+    options = {each.path: 1 for each in parameters() if type(each.default) is int and each.default == 0}
+    return change(Hardware(name="full"), options)
+
+
+def _costs(row: type[Instruction]) -> Iterator[Cost]:
+    """Costs of small instances: every number 1, and each named value of each field in turn."""
+    hardware = full_hardware()
+    calls = (HostCall("", "", {}, (), (), Workload("elementwise")),) * 2
+    base = {spec.name: int(not spec.signed and not spec.choices) for spec in row.specs}
+    for spec in row.specs:
+        for value in range(len(spec.choices)):
+            yield row(**base | {spec.name: value}).cost(hardware, calls)  # type: ignore[arg-type]
+    yield row(**base).cost(hardware, calls)  # type: ignore[arg-type]
+
+
+def _lines() -> Iterator[str]:
+    yield "# The instruction set"
+    yield ""
+    yield "<!-- Generated by python -m npusim.isa.text.manual from the instruction rows in isa/. Do not edit. -->"
+    yield ""
+    spaces = ", ".join(f"`{space.name.lower()}`: {text}" for space, text in _SPACES.items())
+    yield _OVERVIEW.format(word_bytes=WORD_BYTES, spaces=spaces)
+    yield from _table(("instruction", "opcode", "unit", "what it does"), map(_summary, INSTRUCTIONS))
+    yield from _word()
+    for module in dict.fromkeys(map(getmodule, INSTRUCTIONS)):
+        yield from _chapter(module)
+        for row in INSTRUCTIONS:
+            if getmodule(row) is module:
+                yield from _instruction(row)
+    yield from ("", "## Elementwise functions", "")
+    functions = ((f"`{each.name}`", each.doc, f"`{each.action}`") for each in FUNCTIONS)
+    yield from _table(("function", "result", "action per element"), functions)
+    for module in (beats, packing, mac_timing, arithmetic):
+        yield from _chapter(module)
+    yield from ("", "## Actions", "", "What instructions count; the energy table prices each.", "")
+    actions = ((f"`{each.name}`", each.component, each.unit, each.doc) for each in ACTIONS)
+    yield from _table(("action", "component", "counted per", "what happens"), actions)
+
+
+def _chapter(module: object) -> Iterator[str]:
+    """The docstring of a module: its first line is the heading."""
+    title, *text = _doc(module).splitlines()
+    yield from ("", f"## {title.rstrip('.')}", *text)
+
+
+def _word() -> Iterator[str]:
+    """The part of the instruction word that all instructions share."""
+    yield from ("", "## Instruction word", "")
+    yield (
+        f"A word has {WORD_BYTES * 8} bits, numbered from the least significant bit of the first byte. Bits that an "
+        "instruction does not use are zero; signed fields are in two's complement."
+    )
+    yield ""
+    rows = [_bits("opcode", 0, OPCODE_BITS, "which instruction")]
+    for position, unit in enumerate(PRODUCERS):
+        name = UNIT_NAMES[unit]
+        offset = OPCODE_BITS + WAIT_BITS * position
+        rows.append(
+            _bits(f"wait {name}", offset, WAIT_BITS, f"instructions that `{name}` must have completed")
+        )
+    first = OPCODE_BITS + WAIT_BITS * len(PRODUCERS)
+    rows.append(_bits("fields", first, WORD_BYTES * 8 - first, "those of the instruction"))
+    yield from _table(("part", "bits", "width", "meaning"), rows)
+
+
+def _bits(name: str, offset: int, width: int, meaning: str) -> tuple[str, ...]:
+    return name, f"{offset}..{offset + width - 1}", str(width), meaning
+
+
+def _instruction(row: type[Instruction]) -> Iterator[str]:
+    """The section of one instruction."""
+    yield from ("", f"### {row.mnemonic}", "")
+    yield f"Opcode {row.opcode:#04x}, unit {_unit(row)}, {used_bits(row)} bits used."
+    yield ""
+    yield from _doc(row).splitlines()
+    yield ""
+    if row.specs:
+        yield from _table(("field", "bits", "width", "values", "meaning"), map(_field, row.specs))
+        yield ""
+    if row.faults is not Instruction.faults:
+        yield f"*Rules.* {_joined(row.faults)}"
+        yield ""
+    if row.misfits is not Instruction.misfits:
+        yield f"*Needs.* {_joined(row.misfits)}"
+        yield ""
+    yield f"*Effect.* {_joined(row.execute)}"
+    yield ""
+    yield f"*Occupancy.* {_joined(row.cost)}"
+    yield ""
+    names, uses_dram = counted_actions(row)
+    counted = [f"`{name}`" for name in names] + (["those of the DRAM port"] if uses_dram else [])
+    yield f"*Actions.* {', '.join(counted) or 'none of its own'}."
+    yield ""
+    yield f"*Assembly.* `{format_instruction(_example(row))}`"
+
+
+def _example(row: type[Instruction]) -> Instruction:
+    """An instruction to show how the fields are written: the first few of them set."""
+    shown = row.specs[:4]
+    fields: dict[str, Any] = {spec.name: spec.high if spec.choices else min(16, spec.high) for spec in shown}
+    return row(waits=tuple(int(unit is PRODUCERS[0]) for unit in PRODUCERS), **fields)
+
+
+def _summary(row: type[Instruction]) -> tuple[str, ...]:
+    meaning = _joined(row).split(". ")[0].rstrip(".")
+    return f"[`{row.mnemonic}`](#{row.mnemonic.replace('.', '')})", f"{row.opcode:#04x}", _unit(row), meaning
+
+
+def _unit(row: type[Instruction]) -> str:
+    """The unit, or all units that a field chooses among."""
+    units = dict.fromkeys(
+        row(**{spec.name: value}).unit  # type: ignore[arg-type]
+        for spec in row.specs
+        for value in range(min(spec.high + 1, len(Unit)))
+    )
+    names = [UNIT_NAMES[unit] for unit in units or {row.home: None}]
+    return f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}`..`{names[-1]}`"
+
+
+def _field(spec: FieldSpec) -> tuple[str, ...]:
+    if spec.choices:
+        values = ", ".join(f"{value} `{name}`" for value, name in enumerate(spec.choices))
+    else:
+        values = f"{spec.low}..{spec.high}"
+    last = spec.offset + spec.width - 1
+    where = f"{spec.offset}..{last}" if spec.width > 1 else str(last)
+    return f"`{spec.name}`", where, str(spec.width), values, spec.doc
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _doc(what: Any) -> str:
+    return cleandoc(getdoc(what) or "")
+
+
+def _joined(what: Any) -> str:
+    """A docstring as one paragraph."""
+    return " ".join(_doc(what).split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Graphs: the value that every front door makes, its check, and rewrites that keep its bytes."""

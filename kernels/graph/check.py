@@ -1,0 +1,118 @@
+"""The check of a graph as a whole, whoever made it: every tensor is sound, written once, and before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.graph import Graph, Node, Tensor
+
+_LONGEST_SHOWN = 60
+
+MOST_BYTES = (1 << 63) - 1
+"""What a tensor may span: so much numpy can address."""
+
+
+def check(graph: Graph) -> Graph:
+    """The graph itself, if it is well formed; the rules of its operators are not looked at.
+
+    Raises GraphError, naming the node or tensor, for an index of no tensor, a size that is unknown or negative, an
+    element type that numpy does not have, data of another type than its tensor, a node without outputs, a tensor
+    that is read before it is written or never written, and one that is written twice.
+    """
+    for number, tensor in enumerate(graph.tensors):
+        _check_tensor(number, tensor)
+    _check_ends(graph)
+    _check_order(graph)
+    return graph
+
+
+def quoted(name: str) -> str:
+    """A name for a message; the middle of those that converters paste together is left out."""
+    half = _LONGEST_SHOWN // 2
+    return f'"{name}"' if len(name) <= _LONGEST_SHOWN else f'"{name[:half]}...{name[-half:]}"'
+
+
+def _check_tensor(number: int, tensor: Tensor) -> None:
+    kind, where = tensor.type, f"tensor {number} {quoted(tensor.name)}"
+    if any(not isinstance(size, int | np.integer) for size in kind.shape):
+        raise GraphError(f"{where}: shape {list(kind.shape)}, sizes must be whole numbers")
+    if any(size < 0 for size in kind.shape):
+        raise GraphError(
+            f"{where}: shape {list(kind.shape)} has an unknown size; give every size, from 0 on, "
+            "or convert the model with a fixed shape"
+        )
+    _check_dtype(kind, where)
+    if kind.spanned_bytes > MOST_BYTES:
+        raise GraphError(
+            f"{where}: shape {list(kind.shape)} spans {kind.spanned_bytes} bytes, may be {MOST_BYTES}"
+        )
+    data = tensor.data
+    if data is not None and (data.shape != kind.shape or data.dtype != kind.numpy_dtype):
+        raise GraphError(
+            f"{where}: is {kind.dtype}{list(kind.shape)}, its data {data.dtype}{list(data.shape)}"
+        )
+
+
+def _check_dtype(kind: TensorType, where: str) -> None:
+    try:
+        known = kind.numpy_dtype.kind in "biufc"
+    except TypeError:
+        known = False
+    if not known:
+        raise GraphError(
+            f"{where}: element type {kind.dtype!r}, may be a numpy name of a number such as int8"
+        )
+
+
+def _check_ends(graph: Graph) -> None:
+    for what, numbers in (("inputs", graph.inputs), ("outputs", graph.outputs), ("states", graph.variables)):
+        _check_numbers(graph, numbers, f"model {what}")
+    if not graph.outputs:
+        raise GraphError("the model has no output")
+    if len(set(graph.inputs)) != len(graph.inputs):
+        raise GraphError(f"model inputs {list(graph.inputs)}: a tensor is named twice")
+    for what, numbers in (("input", graph.inputs), ("state", graph.variables)):
+        for number in numbers:
+            if graph.tensors[number].data is not None:
+                raise GraphError(f"model {what} {quoted(graph.tensors[number].name)} is a constant")
+    for number in set(graph.inputs) & set(graph.variables):
+        raise GraphError(f"model input {quoted(graph.tensors[number].name)} is a state too")
+
+
+def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> None:
+    """`numbers` number tensors."""
+    for number in numbers:
+        if number is not None and not 0 <= number < len(graph.tensors):
+            raise GraphError(f"{where}: tensor {number}, the model has {len(graph.tensors)}")
+
+
+def _check_order(graph: Graph) -> None:
+    constants = (number for number, tensor in enumerate(graph.tensors) if tensor.data is not None)
+    ready = {*graph.inputs, *graph.variables, *constants}
+    for node in graph.nodes:
+        where = f"layer {quoted(node.name)} ({node.op})"
+        _check_numbers(graph, (*node.inputs, *node.outputs), where)
+        if not node.outputs:
+            raise GraphError(f"{where}: has no output")
+        for operand in node.inputs:
+            if operand is not None and operand not in ready:
+                raise GraphError(f"{where}: reads {_unready(graph, operand, node)}")
+        for output in node.outputs:
+            if output in ready:
+                what = f"tensor {output} {quoted(graph.tensors[output].name)}"
+                raise GraphError(f"{where}: writes {what}, which is an input, has data or is written already")
+            ready.add(output)
+    for number in graph.outputs:
+        if number not in ready:
+            raise GraphError(f"model output {quoted(graph.tensors[number].name)}: no operator writes it")
+
+
+def _unready(graph: Graph, tensor: int, reader: Node) -> str:
+    """A tensor that is read too early, and who writes it too late."""
+    what = f"tensor {tensor} {quoted(graph.tensors[tensor].name)}, which has no data and nothing before it writes"
+    later = [node.name for node in graph.nodes if tensor in node.outputs and node is not reader]
+    return f"{what}; layer {quoted(later[0])} writes it later" if later else what

@@ -1,0 +1,75 @@
+"""Rewrites of a graph into a simpler one that computes the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.operator import Call, Operator
+
+CallOf = Callable[[Graph, Node], Call]
+OperatorOf = Callable[[str], Operator]
+
+
+def fold_padding(
+    graph: Graph, operator: OperatorOf, call_of: CallOf, value: Callable[[Call], int | float]
+) -> Graph:
+    """Let windows do the padding that a pad in front of them does.
+
+    A pad disappears when all its readers are windows that read the very value outside their image that the pad
+    would store there, and the padding is on height and width only.
+    """
+    nodes: list[Node | None] = list(graph.nodes)
+    readers: dict[int | None, set[int]] = {}
+    for index, node in enumerate(graph.nodes):
+        for operand in node.inputs:
+            readers.setdefault(operand, set()).add(index)
+    outputs = set(graph.outputs)
+    # The last pad first: what read it reads the pad before it then.
+    for index, pad in reversed(list(enumerate(graph.nodes))):
+        found = readers.get(pad.outputs[0]) if pad.op == "pad" else None
+        if not found or pad.outputs[0] in outputs:
+            continue
+        folded = {
+            reader: _with_padding(graph, pad, window, operator, call_of, value)
+            for reader in found
+            if (window := nodes[reader]) is not None
+        }
+        if None not in folded.values():
+            nodes[index] = None
+            for reader, changed in folded.items():
+                nodes[reader] = changed
+            readers[pad.inputs[0]] = readers[pad.inputs[0]] - {index} | found
+    return replace(graph, nodes=tuple([node for node in nodes if node is not None]))
+
+
+def _with_padding(
+    graph: Graph,
+    pad: Node,
+    reader: Node,
+    operator: OperatorOf,
+    call_of: CallOf,
+    value: Callable[[Call], int | float],
+) -> Node | None:
+    """The reader with the pad's borders in its own padding; None if it cannot have them."""
+    found, pad_call, reader_call = operator(reader.op), call_of(graph, pad), call_of(graph, reader)
+    borders = pad.attributes["paddings"]
+    source, padded = pad_call.inputs[0], pad_call.outputs[0]
+    if found.border is None or reader.inputs.count(pad.outputs[0]) != 1 or reader.inputs[0] != pad.outputs[0]:
+        return None
+    if len(borders) != 4 or any(borders[0]) or any(borders[3]):
+        return None
+    if source is None or not padded.quantized or source.quantization != padded.quantization:
+        return None
+    if value(pad_call) != found.border(reader_call):
+        return None
+    own = reader.attributes["padding"]
+    padding = [[own[axis][side] + borders[axis + 1][side] for side in (0, 1)] for axis in (0, 1)]
+    changed = replace(
+        reader,
+        inputs=(pad.inputs[0], *reader.inputs[1:]),
+        attributes={**reader.attributes, "padding": padding},
+    )
+    call = call_of(graph, changed)
+    return changed if all(rule(call) for rule in (*found.rules, *found.npu_rules)) else None

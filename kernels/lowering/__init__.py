@@ -1,0 +1,1 @@
+"""From one operator to work that the scheduler can cut: per unit one file."""

@@ -1,0 +1,360 @@
+"""How convolutions and matrix products become instructions of the MAC array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import Rounding
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.engines.systolic import Window, array_shape
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.mac import Convolve, Depthwise
+from npusim.kernels.lowering import mac_mapping
+from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
+from npusim.kernels.operator.activation import act_range
+from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.rescale import convolution_multipliers, fully_connected_multipliers
+from npusim.kernels.operators.convolution.weighted_sum import weight_zero
+
+_FINE_CHANNELS = 32
+"""Cuts by channels need be no coarser, however wide the array is."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStage:
+    """What happens to an accumulator: bias, rescale, clamp. Arrays have one entry, or one per output channel."""
+
+    bias: NDArray[np.int32]
+    multiplier: NDArray[np.int32]
+    shift: NDArray[np.int8]
+    low: int
+    high: int
+    rounding: Rounding
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether each channel has a scale of its own."""
+        return len(self.multiplier) > 1
+
+    def parameters(self, first: int, last: int) -> bytes:
+        """The parameter block of channels [first, last)."""
+        part = slice(first, last) if self.per_channel else slice(None)
+        return b"".join(
+            (
+                self.bias[first:last].astype("<i4").tobytes(),
+                self.multiplier[part].astype("<i4").tobytes(),
+                self.shift[part].astype(np.int8).tobytes(),
+            )
+        )
+
+    def parameter_bytes(self, first: int, last: int) -> int:
+        """Bytes of that block."""
+        return 9 * (last - first) if self.per_channel else 4 * (last - first) + 5
+
+
+def _output_stage(
+    call: Call, multipliers: tuple[NDArray[np.int64], NDArray[np.int64]], rounding: Rounding
+) -> OutputStage:
+    """The output stage of a call with a bias as third input, or none; equal scales of all channels become one."""
+    multiplier, shift = multipliers
+    channels = call.outputs[0].shape[-1]
+    bias = call.constants.get(2)
+    values = np.zeros(channels, np.int32) if bias is None else bias.astype(np.int32).reshape(channels)
+    if len(multiplier) > 1 and (multiplier == multiplier[0]).all() and (shift == shift[0]).all():
+        multiplier, shift = multiplier[:1], shift[:1]
+    low, high = act_range(call.attributes["activation"], call.outputs[0])
+    return OutputStage(values, multiplier.astype(np.int32), shift.astype(np.int8), low, high, rounding)
+
+
+def _convolution_stage(call: Call) -> OutputStage:
+    multipliers = convolution_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
+    return _output_stage(call, multipliers, "double")
+
+
+def _signed(tensor: TensorType) -> int:
+    return int(tensor.dtype == "int8")
+
+
+def _common(call: Call, stage: OutputStage) -> dict[str, Any]:
+    """The fields that all tiles of a call share."""
+    ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
+    return {
+        "ifm_zero": quantization(ifm).zero_point,
+        "weight_zero": weight_zero(call),
+        "ofm_zero": quantization(ofm).zero_point,
+        "low": stage.low,
+        "high": stage.high,
+        "signed": _signed(ifm),
+        "weights_signed": _signed(weights),
+        "rounding": int(stage.rounding == "single"),
+        "per_channel": int(stage.per_channel),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The geometry of a convolution over one image."""
+
+    ifm_height: int
+    ifm_width: int
+    ifm_depth: int
+    ofm_height: int
+    ofm_width: int
+    ofm_depth: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: tuple[int, int]
+
+    def rows_needed(self, first: int, last: int) -> tuple[int, int]:
+        """Feature-map rows that output rows [first, last) read."""
+        start = first * self.strides[0] - self.pads[0]
+        end = (last - 1) * self.strides[0] - self.pads[0] + (self.kernel[0] - 1) * self.dilations[0] + 1
+        start = min(max(start, 0), self.ifm_height)
+        return start, max(min(end, self.ifm_height), start)
+
+    def fields(self, tile: Tile) -> dict[str, Any]:
+        """The window fields of a tile; rows that the tile does not see count as padding."""
+        first, last = self.rows_needed(tile.first_row, tile.last_row)
+        return {
+            "ifm_row_stride": self.ifm_width * self.ifm_depth,
+            "ifm_pixel_stride": self.ifm_depth,
+            "ifm_height": max(last - first, 1),
+            "ifm_width": self.ifm_width,
+            "ofm_height": tile.rows,
+            "ofm_width": self.ofm_width,
+            "ofm_depth": tile.channels,
+            "kernel_height": self.kernel[0],
+            "kernel_width": self.kernel[1],
+            "stride_height": self.strides[0],
+            "stride_width": self.strides[1],
+            "dilation_height": self.dilations[0],
+            "dilation_width": self.dilations[1],
+            "pad_top": first - (tile.first_row * self.strides[0] - self.pads[0]),
+            "pad_left": self.pads[1],
+        }
+
+
+def _window(call: Call) -> _Window:
+    _, ifm_height, ifm_width, ifm_depth = input_type(call).shape
+    _, ofm_height, ofm_width, ofm_depth = call.outputs[0].shape
+    _, kernel_height, kernel_width, _ = input_type(call, 1).shape
+    a = call.attributes
+    return _Window(
+        ifm_height,
+        ifm_width,
+        ifm_depth,
+        ofm_height,
+        ofm_width,
+        ofm_depth,
+        (kernel_height, kernel_width),
+        (a["strides"][0], a["strides"][1]),
+        (a["dilations"][0], a["dilations"][1]),
+        (a["padding"][0][0], a["padding"][1][0]),
+    )
+
+
+def _images(call: Call, window: _Window, make: Callable[[Rows, Rows], Work]) -> Lowering:
+    """One work per image of the batch."""
+    ifm_bytes = window.ifm_height * window.ifm_width * window.ifm_depth
+    ofm_bytes = window.ofm_height * window.ofm_width * window.ofm_depth
+    works = []
+    for image in range(input_type(call).shape[0]):
+        ifm = Rows(("in", 0), window.ifm_height, window.ifm_width * window.ifm_depth, image * ifm_bytes)
+        ofm = Rows(("out", 0), window.ofm_height, window.ofm_width * window.ofm_depth, image * ofm_bytes)
+        works.append(make(ifm, ofm))
+    return tuple(works)
+
+
+def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
+    """The fields of the fastest dataflow and corner of the array."""
+    array = hardware.mac_array
+    resting_outputs, part = mac_mapping.convolution(
+        array_shape(array), array.dataflow, pixels, inner, channels
+    )
+    return {"output_stationary": int(resting_outputs), **part._asdict()}
+
+
+def _channel_step(hardware: Hardware) -> int:
+    """The granularity of cuts by channels: the columns of the array, or of a corner of a wide one."""
+    columns = hardware.mac_array.columns
+    while columns > _FINE_CHANNELS:
+        columns //= 2
+    return columns
+
+
+def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
+    """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
+    stage = _convolution_stage(call)
+    window = _window(call)
+    weights = call.constants[1]
+    inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
+    common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        pixels = tile.rows * window.ofm_width
+        return Convolve(
+            ifm=at.inputs[0],
+            parameters=at.constants,
+            weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
+            ofm=at.output,
+            ofm_row_stride=at.output_row_stride,
+            ofm_pixel_stride=at.output_pixel_stride,
+            **_mapping(hardware, pixels, inner, tile.channels),
+            **common,
+            **window.fields(tile),
+        )
+
+    make = partial(
+        _weighted_work,
+        window,
+        hardware,
+        emit,
+        partial(_output_major, weights, weight_zero(call), stage),
+        partial(_bytes, inner, stage),
+    )
+    return _images(call, window, make)
+
+
+def _output_major(weights: Array, zero_point: int, stage: OutputStage, first: int, last: int) -> Constants:
+    """The parameters of output channels [first, last), then their weights [O, ...]."""
+    part = weights[first:last]
+    return Constants(stage.parameters(first, last), part, zero_point, weights, first * weights[0].size)
+
+
+def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
+    return per_channel * (last - first) + stage.parameter_bytes(first, last)
+
+
+def _weighted_work(
+    window: _Window,
+    hardware: Hardware,
+    emit: Callable[[Tile, TileAddresses], Instruction],
+    constants: Callable[[int, int], Constants],
+    constant_bytes: Callable[[int, int], int],
+    ifm: Rows,
+    ofm: Rows,
+) -> Work:
+    return Work(
+        rows=window.ofm_height,
+        channels=window.ofm_depth,
+        channel_step=_channel_step(hardware),
+        inputs=((ifm, window.rows_needed),),
+        output=ofm,
+        constants=constants,
+        constant_bytes=constant_bytes,
+        emit=emit,
+        last_resort=1,
+    )
+
+
+def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
+    """A depthwise convolution: tiles of rows; all channels together where they fit, so that the feature map stays
+    whole, else slices of the map if each output channel has an input channel of its own.
+    """
+    stage = _convolution_stage(call)
+    window = _window(call)
+    weights = call.constants[1]
+    taps = window.kernel[0] * window.kernel[1]
+    common = _common(call, stage)
+    sliced = window.ifm_depth == window.ofm_depth
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        depth = tile.channels if at.sliced else window.ifm_depth
+        fields = replace(window, ifm_depth=depth).fields(tile)
+        part = mac_mapping.depthwise(
+            array_shape(hardware.mac_array),
+            Window(tile.rows, window.ofm_width, *window.kernel, window.strides[1], window.dilations[1]),
+            tile.channels,
+        )
+        return Depthwise(
+            ifm=at.inputs[0],
+            parameters=at.constants,
+            weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
+            ofm=at.output,
+            ofm_row_stride=at.output_row_stride,
+            ofm_pixel_stride=at.output_pixel_stride,
+            ifm_depth=depth,
+            **part._asdict(),
+            **common,
+            **fields,
+        )
+
+    def constants(first: int, last: int) -> Constants:
+        part = weights if last - first == window.ofm_depth else np.ascontiguousarray(weights[..., first:last])
+        return Constants(stage.parameters(first, last), part, weight_zero(call))
+
+    def make(ifm: Rows, ofm: Rows) -> Work:
+        return Work(
+            rows=window.ofm_height,
+            channels=window.ofm_depth,
+            channel_step=0,
+            inputs=((ifm, window.rows_needed),),
+            output=ofm,
+            constants=constants,
+            constant_bytes=partial(_bytes, taps, stage),
+            emit=emit,
+            last_resort=1 if sliced else 0,
+            sliced=sliced,
+        )
+
+    return _images(call, window, make)
+
+
+def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
+    """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
+    multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
+    stage = _output_stage(call, multipliers, "single")
+    units, inner = input_type(call, 1).shape
+    rows = input_type(call).elements // inner
+    weights = call.constants[1]
+    common: dict[str, Any] = {
+        **_common(call, stage),
+        "ifm_row_stride": inner,
+        "ifm_pixel_stride": inner,
+        "ifm_width": 1,
+        "ifm_depth": inner,
+        "ofm_width": 1,
+        "kernel_height": 1,
+        "kernel_width": 1,
+        "stride_height": 1,
+        "stride_width": 1,
+        "dilation_height": 1,
+        "dilation_width": 1,
+    }
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        return Convolve(
+            ifm=at.inputs[0],
+            ifm_height=tile.rows,
+            parameters=at.constants,
+            weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
+            ofm=at.output,
+            ofm_row_stride=at.output_row_stride,
+            ofm_pixel_stride=at.output_pixel_stride,
+            ofm_height=tile.rows,
+            ofm_depth=tile.channels,
+            **_mapping(hardware, tile.rows, inner, tile.channels),
+            **common,
+        )
+
+    work = Work(
+        rows=rows,
+        channels=units,
+        channel_step=_channel_step(hardware),
+        inputs=((Rows(("in", 0), rows, inner), same_rows),),
+        output=Rows(("out", 0), rows, units),
+        constants=partial(_output_major, weights, weight_zero(call), stage),
+        constant_bytes=partial(_bytes, inner, stage),
+        emit=emit,
+        last_resort=1,
+    )
+    return (work,)

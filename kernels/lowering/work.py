@@ -1,0 +1,154 @@
+"""What the scheduler sees of an operator: work that can be cut into tiles, and moves of bytes.
+
+The scheduler knows no operator. A `Work` tells it which rows and channels there are to cut, which input rows
+a piece of output needs, which constants a range of channels needs, and how one tile becomes an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from npusim.isa.base.tensor import Array
+from npusim.isa.instructions.instruction import Instruction
+
+OperandRef = tuple[str, int]
+"""An operand of the node: ("in", position) or ("out", position)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A tensor, or a contiguous part of it, as `count` rows of `row_bytes` from `offset_bytes` on.
+
+    An output row consists of pixels of `Work.channels` bytes each.
+    """
+
+    operand: OperandRef
+    count: int
+    row_bytes: int
+    offset_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A piece of the output: rows first_row..last_row-1, channels first_channel..last_channel-1."""
+
+    first_row: int
+    last_row: int
+    first_channel: int
+    last_channel: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile."""
+        return self.last_row - self.first_row
+
+    @property
+    def channels(self) -> int:
+        """Channels of the tile."""
+        return self.last_channel - self.first_channel
+
+
+@dataclass(frozen=True, slots=True)
+class TileAddresses:
+    """Where a tile's operands lie in the scratchpad.
+
+    inputs:    address of the first needed row of each input.
+    constants: address of the constants of the tile's channels.
+    sliced:    the inputs hold the tile's channels only (`Work.sliced`).
+    output:    address of the tile's first pixel, with the strides of rows and pixels in bytes.
+    """
+
+    inputs: tuple[int, ...]
+    constants: int
+    output: int
+    output_row_stride: int
+    output_pixel_stride: int
+    sliced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The constants of a range of channels: plain bytes, then weights that may be packed on their way.
+
+    If the weights are part of a tensor in C order, `whole` is that tensor and `first_weight` where they begin in it.
+    """
+
+    plain: bytes
+    weights: Array | None = None
+    zero_point: int = 0
+    whole: Array | None = None
+    first_weight: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the scratchpad."""
+        return len(self.plain) + (0 if self.weights is None else self.weights.size)
+
+
+RowsNeeded = Callable[[int, int], tuple[int, int]]
+"""Output rows [first, last) -> input rows [first, last) that they need. Later output rows need no earlier ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One computation on the MAC array or the vector unit, ready to be cut into tiles.
+
+    rows, channels:  size of the output that can be cut; `channel_step` is the granularity in which channels may
+                     be cut (0: not at all).
+    inputs:          operands that lie in the scratchpad, with the rows that output rows need of each.
+    constants:       the constants for channels [first, last).
+    constant_bytes:  their bytes in the scratchpad, 0 if there are none.
+    emit:            the instruction for a tile.
+    overwrites:      inputs that the output may replace: each output row needs just the same row of them.
+    last_resort:     granularity in which channels may be cut where no coarser tile fits (0: as `channel_step`).
+    sliced:          some channels need the same channels of the inputs only; their rows are pixels of `channels` bytes.
+    """
+
+    rows: int
+    channels: int
+    channel_step: int
+    inputs: tuple[tuple[Rows, RowsNeeded], ...]
+    output: Rows
+    constants: Callable[[int, int], Constants]
+    constant_bytes: Callable[[int, int], int]
+    emit: Callable[[Tile, TileAddresses], Instruction]
+    overwrites: tuple[int, ...] = ()
+    last_resort: int = 0
+    sliced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A strided copy between tensors, or a fill of part of one. Offsets and strides in bytes.
+
+    counts: repetitions from the outermost dimension in; the last is the number of contiguous bytes. At most four.
+    """
+
+    target: OperandRef
+    target_offset: int
+    counts: tuple[int, ...]
+    target_strides: tuple[int, ...]
+    source: OperandRef | None = None
+    source_offset: int = 0
+    source_strides: tuple[int, ...] = ()
+    value: int = 0
+
+
+Lowering = tuple[Work | Move, ...]
+"""A node as the NPU executes it, in order."""
+
+
+def same_rows(first: int, last: int) -> tuple[int, int]:
+    """Output rows need the same input rows."""
+    return first, last
+
+
+def no_constants(first: int, last: int) -> Constants:
+    """For work without constants."""
+    return Constants(b"")
+
+
+def no_constant_bytes(first: int, last: int) -> int:
+    """For work without constants."""
+    return 0

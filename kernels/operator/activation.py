@@ -1,0 +1,68 @@
+"""The activation that an operator applies to its own output."""
+
+from __future__ import annotations
+
+from math import copysign, inf, trunc
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.operator.operands import code_range, quantization
+from npusim.kernels.operator.operator import Call
+
+REAL_RANGES: dict[str, tuple[float, float]] = {
+    "none": (-inf, inf),
+    "relu": (0.0, inf),
+    "relu6": (0.0, 6.0),
+    "relu_n1_to_1": (-1.0, 1.0),
+}
+"""What each activation limits real values to."""
+
+
+def known_activation(call: Call) -> bool:
+    """the fused activation is none, relu, relu6 or relu_n1_to_1"""
+    return call.attributes.get("activation") in REAL_RANGES
+
+
+def activation_in_32_bits(call: Call) -> bool:
+    """the bounds of the fused activation, divided by the output's scale, fit 32 bits"""
+    ofm, bounds = call.outputs[0], REAL_RANGES[call.attributes["activation"]]
+    if ofm.dtype == "float32" or ofm.quantization is None:
+        return True
+    return all(abs(bound) == inf or abs(_steps(bound, ofm)) < 1 << 31 for bound in bounds)
+
+
+def act_range(activation: str, ofm: TensorType) -> tuple[int, int]:
+    """The smallest and largest code that `activation` lets through to an 8-bit output.
+
+    A finite real bound b is the code zero_point + b / scale, divided in float32 and rounded half away from
+    zero, and no bound lies outside the element type.
+    """
+    low, high = code_range(ofm.dtype)
+    smallest, largest = REAL_RANGES[activation]
+    if smallest > -inf:
+        low = max(low, _code(smallest, ofm))
+    if largest < inf:
+        high = min(high, _code(largest, ofm))
+    return low, high
+
+
+def _code(real: float, ofm: TensorType) -> int:
+    steps = _steps(real, ofm)
+    if abs(steps) == inf:
+        return int(copysign(1 << 31, steps))
+    return quantization(ofm).zero_point + trunc(steps + copysign(0.5, steps))
+
+
+def _steps(real: float, ofm: TensorType) -> float:
+    """real / output scale, divided in float32; infinite for a scale so small that float32 cannot hold the quotient."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(real) / np.float32(quantization(ofm).scale))
+
+
+def limit_reals(activation: str, values: NDArray[np.float32]) -> NDArray[Any]:
+    """float32 values after `activation`, in place."""
+    smallest, largest = REAL_RANGES[activation]
+    return values if activation == "none" else np.clip(values, smallest, largest, out=values)

@@ -1,0 +1,75 @@
+"""Reading the operands of a call, and the workloads that many operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator.operator import Call, Shapes
+
+
+def input_type(call: Call, position: int = 0) -> TensorType:
+    """The type of an input that the operator's rules require to be there."""
+    found = call.inputs[position]
+    if found is None:
+        raise ValueError(f"input {position} is absent; the operator's rules should have refused the call")
+    return found
+
+
+def input_value(values: Sequence[Array | None], position: int = 0) -> Array:
+    """The value of an input that the operator's rules require to be there."""
+    found = values[position]
+    if found is None:
+        raise ValueError(f"input {position} has no value; the operator's rules should have refused the call")
+    return found
+
+
+def like_input(call: Call) -> Shapes:
+    """The output has the shape of the input."""
+    return (input_type(call).shape,)
+
+
+def broadcast(call: Call) -> Shapes:
+    """The output has the shape that those of the two inputs broadcast to; raises ValueError if they do not."""
+    return (np.broadcast_shapes(input_type(call).shape, input_type(call, 1).shape),)
+
+
+def quantization(tensor: TensorType) -> Quantization:
+    """The quantization of a tensor that the operator's rules require to be quantized."""
+    if tensor.quantization is None:
+        raise ValueError(f"{tensor.dtype} operand without scale; the operator's rules should have refused it")
+    return tensor.quantization
+
+
+def code_range(dtype: str) -> tuple[int, int]:
+    """The smallest and largest code of an 8-bit element type."""
+    return (0, 255) if dtype == "uint8" else (-128, 127)
+
+
+def elementwise(call: Call, elements: int | None = None) -> Workload:
+    """Work of an operator that computes `elements` values (default: as many as the outputs have)."""
+    given = {position: tensor for position, tensor in enumerate(call.inputs) if tensor is not None}
+    weights = sum(tensor.size_bytes for position, tensor in given.items() if position in call.constants)
+    results = sum(output.elements for output in call.outputs)
+    return Workload(
+        kind="elementwise",
+        dtype="float32" if input_type(call).dtype == "float32" else "int8",
+        elements=results if elements is None else elements,
+        weight_bytes=weights,
+        input_bytes=sum(tensor.size_bytes for tensor in given.values()) - weights,
+        output_bytes=sum(output.size_bytes for output in call.outputs),
+    )
+
+
+def move(call: Call) -> Workload:
+    """Work of an operator that copies its input to its outputs."""
+    return replace(elementwise(call, 0), kind="move")
+
+
+def free(call: Call) -> Workload:
+    """Work of an operator that only gives bytes another shape: none."""
+    return replace(elementwise(call, 0), kind="free", input_bytes=0, output_bytes=0)

@@ -1,0 +1,133 @@
+"""From scales to multipliers: the (multiplier, shift) pairs of each operator's output stage.
+
+Which steps run in float32 and which in float64 decides about single bytes, so each rule is written out here,
+once, for references and lowerings alike. Pairs are those of `npusim.isa.arithmetic.integer.quantize_multiplier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier, quantize_multipliers
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.operator.operands import code_range, input_type, quantization
+from npusim.kernels.operator.operator import Call, Rule
+
+Multiplier = tuple[int, int]
+"""A real factor as (multiplier, shift)."""
+
+ADD_LEFT_SHIFT = 20
+"""Fractional bits that addends gain before they are brought to a common scale."""
+
+
+def sound_scales(call: Call) -> bool:
+    """every scale is positive and finite, and every zero point of an 8-bit tensor is one of its codes"""
+    for tensor in (*call.inputs, *call.outputs):
+        if tensor is None or tensor.quantization is None or tensor.dtype not in ("int8", "uint8"):
+            continue
+        low, high = code_range(tensor.dtype)
+        scaling = tensor.quantization
+        if not all(0 < scale < inf for scale in scaling.scales):
+            return False
+        if any(not low <= zero_point <= high for zero_point in set(scaling.zero_points)):
+            return False
+    return True
+
+
+MOST_LEFT = 31
+"""Places that 32 bits can move left; C leaves more undefined, and the kernels do what the processor happens to do."""
+
+
+def scaled_only_down(call: Call) -> bool:
+    """twice the larger input scale is less than 2**20 output scales: C leaves undefined how a sum is scaled up"""
+    if input_type(call).dtype == "float32":
+        return True
+    return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0]).output[1] <= 0
+
+
+def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]) -> Rule:
+    """The rule that the shifts of an 8-bit call are defined; `factor` says in words which real numbers they write.
+
+    `multipliers` gives the call's multipliers and shifts: numbers or arrays.
+    """
+
+    def rule(call: Call) -> bool:
+        if input_type(call).dtype == "float32":
+            return True
+        return bool(np.max(multipliers(call)[1]) <= MOST_LEFT)
+
+    rule.__doc__ = (
+        f"{factor} is less than 2**{MOST_LEFT}: C leaves undefined what a larger factor makes of 32 bits"
+    )
+    return rule
+
+
+def convolution_multipliers(
+    ifm: TensorType, weights: TensorType, ofm: TensorType
+) -> tuple[Int64Array, Int64Array]:
+    """Multipliers and shifts of conv_2d and depthwise_conv_2d, one of each per scale of the weights.
+
+    ifm scale * weight scale / ofm scale in float64; but for a uint8 feature map and weights with one scale
+    the product of the two scales is rounded to float32 first, as the kernels do.
+    """
+    product = quantization(ifm).scale * np.array(quantization(weights).scales)
+    if ifm.dtype == "uint8" and quantization(weights).axis is None:
+        product = product.astype(np.float32).astype(np.float64)
+    return quantize_multipliers(product / quantization(ofm).scale)
+
+
+def fully_connected_multipliers(
+    ifm: TensorType, weights: TensorType, ofm: TensorType
+) -> tuple[Int64Array, Int64Array]:
+    """Multipliers and shifts of fully_connected, one of each per scale of the weights; float64 throughout."""
+    product = quantization(ifm).scale * np.array(quantization(weights).scales)
+    return quantize_multipliers(product / quantization(ofm).scale)
+
+
+class AddMultipliers(NamedTuple):
+    """The three rescales of a quantised add: both addends to a common scale, the sum to the output's."""
+
+    first: Multiplier
+    second: Multiplier
+    output: Multiplier
+
+
+def add_multipliers(first: TensorType, second: TensorType, ofm: TensorType) -> AddMultipliers:
+    """Rescales of add and sub; addends enter shifted left by ADD_LEFT_SHIFT.
+
+    The common scale is twice the larger input scale, so that the sum of two rescaled addends cannot overflow.
+    """
+    scales = quantization(first).scale, quantization(second).scale
+    common = 2 * max(scales)
+    return AddMultipliers(
+        quantize_multiplier(scales[0] / common),
+        quantize_multiplier(scales[1] / common),
+        quantize_multiplier(common / ((1 << ADD_LEFT_SHIFT) * quantization(ofm).scale)),
+    )
+
+
+def mul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
+    """The rescale of a product of codes: scale * scale / ofm scale, both steps in float32."""
+    with np.errstate(over="ignore"):
+        product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
+        return quantize_multiplier(float(product / np.float32(quantization(ofm).scale)))
+
+
+def quantize_multiplier_of(ifm: TensorType, ofm: TensorType) -> Multiplier:
+    """The rescale of codes to another scale: ifm scale / ofm scale in float64."""
+    return quantize_multiplier(quantization(ifm).scale / quantization(ofm).scale)
+
+
+def mean_multiplier(ifm: TensorType, ofm: TensorType, count: int) -> Multiplier:
+    """The rescale of a sum of `count` codes to their mean: the multiplier is divided by the count.
+
+    To lose no precision the multiplier first moves left by floor(log2 count) bits, no further than the shift
+    allows, and the shift makes up for it.
+    """
+    multiplier, shift = quantize_multiplier_of(ifm, ofm)
+    headroom = min(count.bit_length() - 1, 32, 31 + shift)
+    return (multiplier << headroom) // count, shift - headroom

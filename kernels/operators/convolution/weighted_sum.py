@@ -1,0 +1,133 @@
+"""What convolutions and the matrix product share: weights, bias, output stage, work.
+
+Operands are (ifm, weights, bias or None); an output channel is a weighted sum of feature-map values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import Int32Array, Int64Array, Rounding, requantise
+from npusim.isa.base.tensor import Array
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator.activation import act_range, limit_reals
+from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operator import Call, Rule
+
+IFM, WEIGHTS, BIAS = 0, 1, 2
+EIGHT_BIT = ("int8", "uint8")
+
+
+def three_operands(call: Call) -> bool:
+    """takes a feature map, weights and an optional bias and gives one output"""
+    present = len(call.inputs) in (2, 3) and None not in call.inputs[:2]
+    return present and len(call.outputs) == 1
+
+
+def one_kind_of_number(call: Call) -> bool:
+    """feature map and output are both int8, uint8 or float32; weights are 8-bit or float32 to match"""
+    ifm, weights, ofm = input_type(call).dtype, input_type(call, WEIGHTS).dtype, call.outputs[0].dtype
+    if ifm != ofm:
+        return False
+    return weights in EIGHT_BIT if ifm in EIGHT_BIT else ifm == weights == "float32"
+
+
+def one_scale_per_map(call: Call) -> bool:
+    """an 8-bit feature map and its output have one scale and zero point each"""
+    maps = (input_type(call), call.outputs[0])
+    return all(tensor.dtype == "float32" or _per_tensor(tensor.quantization) for tensor in maps)
+
+
+def _per_tensor(scaling: object) -> bool:
+    return scaling is not None and getattr(scaling, "axis", None) is None
+
+
+def weights_scaled_by_channel(axis: int) -> Rule:
+    """The rule for the quantization of weights whose output channels are dimension `axis`."""
+
+    def rule(call: Call) -> bool:
+        weights = input_type(call, WEIGHTS)
+        scaling = weights.quantization
+        if weights.dtype == "float32":
+            return True
+        if scaling is None or len(set(scaling.zero_points)) != 1:
+            return False
+        count = 1 if scaling.axis is None else weights.shape[axis]
+        return scaling.axis in (None, axis) and len(scaling.scales) == count
+
+    rule.__doc__ = f"8-bit weights have one zero point, and one scale or one per channel of dimension {axis}"
+    return rule
+
+
+def bias_per_channel(call: Call) -> bool:
+    """the bias has one value per output channel, int32 beside 8-bit weights, float32 beside float32"""
+    bias = call.inputs[BIAS] if len(call.inputs) > BIAS else None
+    if bias is None:
+        return True
+    dtype = "float32" if input_type(call).dtype == "float32" else "int32"
+    return bias.dtype == dtype and bias.elements == call.outputs[0].shape[-1]
+
+
+def quantized_maps(call: Call) -> bool:
+    """the NPU computes on 8-bit feature maps"""
+    return input_type(call).quantized and call.outputs[0].quantized
+
+
+def constant_weights(call: Call) -> bool:
+    """on the NPU weights and bias are constants"""
+    present = [position for position, tensor in enumerate(call.inputs[1:], start=1) if tensor is not None]
+    return all(position in call.constants for position in present)
+
+
+def weight_zero(call: Call) -> int:
+    """The zero point of 8-bit weights."""
+    return quantization(input_type(call, WEIGHTS)).zero_points[0]
+
+
+def bias_value(values: Sequence[Array | None]) -> Any:
+    """The bias as a vector, or None."""
+    bias = values[BIAS] if len(values) > BIAS else None
+    return None if bias is None else bias.reshape(-1)
+
+
+def finish_codes(
+    call: Call,
+    accumulators: Int32Array,
+    bias: Any,
+    multipliers: tuple[Int64Array, Int64Array],
+    rounding: Rounding,
+) -> Array:
+    """The output stage on int32 sums, the channels last: bias, rescale, zero point, activation."""
+    ofm = call.outputs[0]
+    if bias is not None:
+        accumulators += bias.astype(np.int32, copy=False)
+    low, high = act_range(call.attributes["activation"], ofm)
+    return requantise(
+        accumulators, *multipliers, quantization(ofm).zero_point, low, high, ofm.numpy_dtype, rounding
+    )
+
+
+def finish_reals(call: Call, sums: NDArray[np.float32], bias: Any) -> Array:
+    """The output stage on float32 sums: bias and activation."""
+    if bias is not None:
+        sums += bias
+    return limit_reals(call.attributes["activation"], sums)
+
+
+def workload(call: Call, kind: Literal["gemm", "depthwise"], inner: int) -> Workload:
+    """The work of weighted sums of `inner` products each."""
+    ofm = call.outputs[0]
+    constants = [tensor for tensor in call.inputs[1:] if tensor is not None]
+    return Workload(
+        kind=kind,
+        dtype="float32" if ofm.dtype == "float32" else "int8",
+        macs=ofm.elements * inner,
+        inner_k=inner,
+        weight_bytes=sum(tensor.size_bytes for tensor in constants),
+        input_bytes=input_type(call).size_bytes,
+        output_bytes=ofm.size_bytes,
+    )

@@ -1,0 +1,1 @@
+"""Detection: decoding and selection of boxes."""

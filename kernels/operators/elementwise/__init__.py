@@ -1,0 +1,1 @@
+"""Two operands, element by element."""

@@ -1,0 +1,45 @@
+"""Product of two tensors, which may broadcast. Attributes: activation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.vector import lower_mul, regular_broadcast
+from npusim.kernels.operator import broadcast, operands, rules
+from npusim.kernels.operator.operands import elementwise, input_type, input_value, quantization
+from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, mul_multiplier
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    types = input_type(call), input_type(call, 1)
+    if types[0].dtype == "float32":
+        return broadcast.combine_reals(call, values, np.multiply)
+    first, second = (_centred(input_value(values, i), quantization(types[i]).zero_point) for i in (0, 1))
+    return [broadcast.finish_codes(call, first * second, _multiplier(call))]
+
+
+def _multiplier(call: Call) -> Multiplier:
+    return mul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
+
+
+def _centred(codes: Any, zero_point: int) -> Any:
+    centred = codes.astype(np.int32)
+    centred -= zero_point
+    return centred
+
+
+OPERATOR = Operator(
+    name="mul",
+    rules=(*broadcast.RULES, moved_in_32_bits("input scale * input scale / output scale", _multiplier)),
+    infer=operands.broadcast,
+    npu_rules=(rules.eight_bit, regular_broadcast),
+    reference=_reference,
+    workload=elementwise,
+    lower=lower_mul,
+    unit="vector",
+)

@@ -1,0 +1,1 @@
+"""Bytes moved, and codes of one scale as codes of another."""

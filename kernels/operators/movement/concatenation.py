@@ -1,0 +1,154 @@
+"""concatenation: tensors joined along one axis; uint8 inputs of another scale are rescaled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import clamp, codes_of_reals
+from npusim.isa.base.tensor import Array
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.move import join
+from npusim.kernels.lowering.vector import dense_row_bytes, table_work
+from npusim.kernels.lowering.work import Lowering, Move, Rows, Work
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.operands import (
+    code_range,
+    elementwise,
+    input_type,
+    input_value,
+    move,
+    quantization,
+)
+from npusim.kernels.operator.operator import Alias, Call, Operator, Shapes
+from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operators.tables.lookup import look_up
+
+
+def table(call: Call, position: int) -> Array | None:
+    """The output code of each of an input's 256 codes, in raw byte order; None if its bytes stay.
+
+    LiteRT's steps, in float32: f = scale * (1 / output scale), then code * f + (-zero_point * f), rounded
+    half away from zero.
+    """
+    tensor, output = input_type(call, position), call.outputs[0]
+    if output.dtype != "uint8" or tensor.quantization == output.quantization:
+        return None
+    source, target = quantization(tensor), quantization(output)
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
+        offset = np.float32(-source.zero_point) * factor
+        steps = np.arange(256, dtype=np.float32) * factor + offset
+    return clamp(codes_of_reals(steps, target.zero_point), *code_range("uint8"), np.uint8)
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    parts = []
+    for position in range(len(call.inputs)):
+        part, entries = input_value(values, position), table(call, position)
+        parts.append(part if entries is None else look_up(entries, part))
+    return [np.concatenate(parts, axis=call.attributes["axis"])]
+
+
+def _alias(call: Call) -> tuple[Alias, ...] | None:
+    """Each input is a contiguous part of the output when all axes before the joined one have one element."""
+    output, axis = call.outputs[0], call.attributes["axis"]
+    tables = [table(call, position) for position in range(len(call.inputs))]
+    if prod(output.shape[:axis]) != 1 or any(entries is not None for entries in tables):
+        return None
+    parts, offset = [], 0
+    for position in range(len(call.inputs)):
+        parts.append(Alias(part=("in", position), whole=("out", 0), offset_bytes=offset))
+        offset += input_type(call, position).size_bytes
+    return tuple(parts)
+
+
+def _workload(call: Call) -> Workload:
+    rescaled = [table(call, position) is not None for position in range(len(call.inputs))]
+    return elementwise(call) if any(rescaled) else move(call)
+
+
+def _present(call: Call) -> bool:
+    """takes 1 input or more, none absent, and gives 1 output"""
+    return len(call.inputs) > 0 and None not in call.inputs and len(call.outputs) == 1
+
+
+def _axis(call: Call) -> bool:
+    """axis counts from the front and is an axis of the output"""
+    axis = call.attributes.get("axis")
+    return isinstance(axis, int) and 0 <= axis < len(call.outputs[0].shape)
+
+
+def _infer(call: Call) -> Shapes:
+    axis, shape = call.attributes["axis"], input_type(call).shape
+    joined = sum(input_type(call, position).shape[axis] for position in range(len(call.inputs)))
+    return ((*shape[:axis], joined, *shape[axis + 1 :]),)
+
+
+def _joined_shape(call: Call) -> bool:
+    """the sizes of the inputs along the axis add up to the output's; all other sizes are equal"""
+    axis, shape = call.attributes["axis"], call.outputs[0].shape
+    shapes = [input_type(call, position).shape for position in range(len(call.inputs))]
+    if any(len(other) != len(shape) for other in shapes):
+        return False
+    others = all(other[:axis] + other[axis + 1 :] == shape[:axis] + shape[axis + 1 :] for other in shapes)
+    return others and sum(other[axis] for other in shapes) == shape[axis]
+
+
+def _no_activation(call: Call) -> bool:
+    """has no fused activation"""
+    return bool(call.attributes.get("activation", "none") == "none")
+
+
+def _same_quantization_in_int8(call: Call) -> bool:
+    """int8 inputs have the scale and zero point of the output"""
+    return call.outputs[0].dtype != "int8" or rules.same_quantization(call)
+
+
+def _few_rescaled_rows(call: Call) -> bool:
+    """on the NPU inputs of another scale than the output have at most 256 elements before the joined axis"""
+    rescaled = any(table(call, position) is not None for position in range(len(call.inputs)))
+    return not rescaled or prod(call.outputs[0].shape[: call.attributes["axis"]]) <= 256
+
+
+def _lower(call: Call, hardware: Hardware) -> Lowering:
+    """A copy per input; an input of another scale is looked up instead, a contiguous piece at a time."""
+    axis, offset = call.attributes["axis"], 0
+    parts: list[Move | Work] = []
+    for position in range(len(call.inputs)):
+        entries, row_bytes = table(call, position), prod(input_type(call, position).shape[axis:])
+        if entries is None:
+            parts.append(join(call, position, offset))
+        elif row_bytes:
+            pitch, inner = prod(call.outputs[0].shape[axis:]), dense_row_bytes(row_bytes)
+            for piece in range(prod(call.outputs[0].shape[:axis])):
+                source = Rows(("in", position), row_bytes // inner, inner, piece * row_bytes)
+                target = Rows(("out", 0), row_bytes // inner, inner, piece * pitch + offset)
+                parts.append(table_work(source, target, entries))
+        offset += row_bytes
+    return tuple(parts)
+
+
+OPERATOR = Operator(
+    name="concatenation",
+    rules=(
+        _present,
+        rules.same_type,
+        rules.per_tensor,
+        sound_scales,
+        _axis,
+        _joined_shape,
+        _no_activation,
+        _same_quantization_in_int8,
+    ),
+    infer=_infer,
+    npu_rules=(rules.eight_bit, _few_rescaled_rows),
+    reference=_reference,
+    workload=_workload,
+    lower=_lower,
+    unit="dma",
+    alias=_alias,
+)

@@ -1,0 +1,142 @@
+"""What average and maximum pooling share: rules, and combining the elements of each window.
+
+ifm [n, h, w, c] -> ofm [n, rows, columns, c]. Attributes: filter and strides (height, width), padding
+((top, bottom), (left, right)), activation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import IntArray
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.activation import activation_in_32_bits, known_activation
+from npusim.kernels.operator.geometry import (
+    image_ranks,
+    limited,
+    maps_on_npu,
+    padding_on_npu,
+    window_attributes,
+    window_shape,
+)
+from npusim.kernels.operator.operands import elementwise, input_type, quantization
+from npusim.kernels.operator.operator import Call, Rule, Shapes, SlidingWindow
+from npusim.kernels.operator.rescale import sound_scales
+
+
+def infer(call: Call) -> Shapes:
+    """What filter, strides and padding give."""
+    images, _, _, channels = input_type(call).shape
+    return ((images, *window_shape(call.attributes["filter"], call), channels),)
+
+
+def _output_shape(call: Call) -> bool:
+    """the output has the shape that filter, strides and padding give"""
+    return infer(call) == (call.outputs[0].shape,)
+
+
+def _padding_below_filter(call: Call) -> bool:
+    """padding is smaller than the filter, so that every window sees the image"""
+    pairs = zip(call.attributes["padding"], call.attributes["filter"], strict=True)
+    return all(max(padding) < size for padding, size in pairs)
+
+
+def _one_scale(call: Call) -> bool:
+    """8-bit input and output have one zero point and one scale (to 1e-6): pooling does not rescale"""
+    if input_type(call).dtype == "float32":
+        return True
+    ifm, ofm = quantization(input_type(call)), quantization(call.outputs[0])
+    return ifm.zero_point == ofm.zero_point and abs(ifm.scale - ofm.scale) <= 1e-6
+
+
+RULES: tuple[Rule, ...] = (
+    rules.operands(1),
+    rules.computes_on("int8", "uint8", "float32"),
+    rules.same_type,
+    image_ranks,
+    window_attributes,
+    _output_shape,
+    _padding_below_filter,
+    sound_scales,
+    _one_scale,
+    known_activation,
+    activation_in_32_bits,
+)
+
+NPU_RULES: tuple[Rule, ...] = (
+    rules.eight_bit,
+    limited(("filter",), 255),
+    limited(("strides",), 31),
+    padding_on_npu,
+    maps_on_npu,
+)
+
+
+def combine_windows(values: NDArray[Any], call: Call, combine: np.ufunc) -> NDArray[Any]:
+    """Combine the elements of each window that lie in the image, [n, h, w, c] -> [n, rows, columns, c], same dtype.
+
+    First along the height, then along the width. Windows are cut to the image, which may be much smaller than they
+    are; every one sees some of it.
+    """
+    result = values
+    for axis in (1, 2):
+        result = _combine(result, axis, *_seen(call, axis), combine)
+    return result
+
+
+def _combine(
+    values: NDArray[Any], axis: int, first: IntArray, lengths: IntArray, combine: np.ufunc
+) -> NDArray[Any]:
+    """`lengths` elements from `first` on along an axis, combined, for each window.
+
+    By doubling: what 1, 2, 4, ... elements from each position on combine to. The binary digits of a window's length
+    say which of these make it up, so the passes are as many as digits and not as elements.
+    """
+    values = np.moveaxis(values, axis, 0)
+    result, begun = np.empty((len(first), *values.shape[1:]), values.dtype), np.zeros(len(first), bool)
+    position, doubled = first.copy(), values
+    for digit in range(int(lengths.max()).bit_length()):
+        if digit:
+            half = 1 << (digit - 1)
+            doubled = combine(doubled[:-half], doubled[half:])
+        chosen = (lengths >> digit & 1).astype(bool)
+        fresh, more = chosen & ~begun, chosen & begun
+        result[fresh] = doubled[position[fresh]]
+        result[more] = combine(result[more], doubled[position[more]])
+        begun |= chosen
+        position[chosen] += 1 << digit
+    return np.moveaxis(result, 0, axis)
+
+
+def elements_seen(call: Call) -> NDArray[np.int32]:
+    """How many elements of the image each window sees: [rows, columns, 1]."""
+    rows, columns = (_seen(call, axis)[1].astype(np.int32) for axis in (1, 2))
+    seen: NDArray[np.int32] = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
+    return seen
+
+
+def _seen(call: Call, axis: int) -> tuple[IntArray, IntArray]:
+    """The first element of the image that each window sees along axis 1 (height) or 2 (width), and how many it sees."""
+    attributes = call.attributes
+    first = np.arange(call.outputs[0].shape[axis]) * attributes["strides"][axis - 1]
+    first -= attributes["padding"][axis - 1][0]
+    last = np.minimum(first + attributes["filter"][axis - 1], input_type(call).shape[axis])
+    first = np.maximum(first, 0)
+    return first, last - first
+
+
+def workload(call: Call) -> Workload:
+    """One elementwise step per element of the image read, windows that overlap counted as often as they do."""
+    images, _, _, channels = input_type(call).shape
+    height, width = (int(_seen(call, axis)[1].sum()) for axis in (1, 2))
+    return elementwise(call, images * channels * height * width)
+
+
+def window(call: Call) -> SlidingWindow:
+    """The filter, and its steps."""
+    (height, width), (down, right) = call.attributes["filter"], call.attributes["strides"]
+    return SlidingWindow((height, width), (down, right))

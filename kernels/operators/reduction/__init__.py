@@ -1,0 +1,1 @@
+"""Axes combined: mean, softmax, index of the largest."""

@@ -1,0 +1,146 @@
+"""softmax: exp(beta * x) over the last axis, divided by its sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor
+from typing import NamedTuple
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import quantize_multiplier
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.vector import softmax_work
+from npusim.kernels.lowering.work import Lowering
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input, quantization
+from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operators.tables.lookup import Float32Array
+
+DIFFERENCE_INTEGER_BITS = 5  # of x - max(x), scaled by beta and the input scale: 0 down to -32
+SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
+
+_WORD = FixedPoint(32)
+
+
+class Parameters(NamedTuple):
+    """Numbers of the fixed-point softmax.
+
+    A difference of codes d = code - largest code (0 or less) is worth SRDHM(d << left_shift, multiplier) with
+    `DIFFERENCE_INTEGER_BITS` integer bits in 32; below difference_min its exponential counts as zero.
+    """
+
+    multiplier: int
+    left_shift: int
+    difference_min: int
+
+
+def fixed_point_parameters(call: Call) -> Parameters:
+    """The fixed-point parameters of an 8-bit call, as LiteRT's PreprocessSoftmaxScaling computes them."""
+    fraction_bits = 31 - DIFFERENCE_INTEGER_BITS
+    multiplier, left_shift = quantize_multiplier(min(_real_multiplier(call), 2.0**31 - 1))
+    largest = ((1 << DIFFERENCE_INTEGER_BITS) - 1) << fraction_bits
+    return Parameters(multiplier, left_shift, -floor(largest / 2.0**left_shift))
+
+
+def _real_multiplier(call: Call) -> float:
+    scale = quantization(input_type(call)).scale
+    return float(np.float32(call.attributes["beta"])) * scale * 2.0 ** (31 - DIFFERENCE_INTEGER_BITS)
+
+
+def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
+    """Probabilities in 1/256 (0..255) of int64 codes, in any shape."""
+    multiplier, left_shift, difference_min = fixed_point_parameters(call)
+    difference = codes - codes.max(axis=-1, keepdims=True)
+    counts = difference >= difference_min
+    scaled = _WORD.multiply(np.where(counts, difference, 0) << left_shift, multiplier)
+    exponentials = np.where(counts, _WORD.exponential(scaled, DIFFERENCE_INTEGER_BITS), 0)
+    total = divide_by_power(exponentials, SUM_INTEGER_BITS).sum(axis=-1, keepdims=True)
+    # total = (1 + f) * 2**(length - 1), f in 0..1; its reciprocal is 1 / (1 + f), shifted
+    length = np.frexp(total.astype(np.float64))[1].astype(np.int64)
+    reciprocal = _WORD.half_reciprocal((total << (32 - length)) - (1 << 31))
+    integer_bits = SUM_INTEGER_BITS + length - 32
+    shares = divide_by_power(_WORD.multiply(exponentials, reciprocal), integer_bits + 31 - 8)
+    return np.where(counts, np.minimum(shares, 255), 0)
+
+
+def _float(x: Float32Array, beta: np.float32) -> Float32Array:
+    exponentials = np.exp((x - x.max(axis=-1, keepdims=True)) * beta)
+    result: Float32Array = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return result
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    x = input_value(values)
+    output = call.outputs[0]
+    if not x.size:
+        return [np.empty(output.shape, output.numpy_dtype)]
+    if output.dtype == "float32":
+        return [_float(x.astype(np.float32, copy=False), np.float32(call.attributes["beta"]))]
+    shares = _fixed_point(call, x.astype(np.int64))
+    return [(shares + quantization(output).zero_point).astype(output.numpy_dtype)]
+
+
+def _has_axis(call: Call) -> bool:
+    """the input has at least one axis"""
+    return len(input_type(call).shape) > 0
+
+
+def _positive_beta(call: Call) -> bool:
+    """beta is a positive number"""
+    beta = call.attributes.get("beta")
+    return isinstance(beta, int | float) and 0 < beta < float("inf")
+
+
+def _probabilities(call: Call) -> bool:
+    """an 8-bit output has the scale 1/256 and the smallest code as zero point"""
+    output = call.outputs[0]
+    if output.dtype == "float32" or output.quantization is None:
+        return output.dtype == "float32"
+    return (output.quantization.scale, output.quantization.zero_point) == (
+        1 / 256,
+        -128 if output.dtype == "int8" else 0,
+    )
+
+
+def _representable_scale(call: Call) -> bool:
+    """beta times the scale of an 8-bit input is more than 2**-26"""
+    return input_type(call).dtype == "float32" or _real_multiplier(call) > 1
+
+
+def _short_axis(call: Call) -> bool:
+    """an 8-bit input has at most 4096 elements along the last axis, which is what the accumulator holds"""
+    tensor = input_type(call)
+    return tensor.dtype == "float32" or tensor.shape[-1] <= 1 << SUM_INTEGER_BITS
+
+
+def _lower(call: Call, hardware: Hardware) -> Lowering:
+    """The fixed-point version, row by row."""
+    return softmax_work(call, *fixed_point_parameters(call))
+
+
+OPERATOR = Operator(
+    name="softmax",
+    rules=(
+        rules.operands(1),
+        rules.computes_on("int8", "uint8", "float32"),
+        rules.same_type,
+        rules.same_shape,
+        rules.per_tensor,
+        sound_scales,
+        _has_axis,
+        _positive_beta,
+        _probabilities,
+        _representable_scale,
+        _short_axis,
+    ),
+    infer=like_input,
+    npu_rules=(rules.eight_bit,),
+    reference=_reference,
+    workload=elementwise,
+    lower=_lower,
+    unit="vector",
+)

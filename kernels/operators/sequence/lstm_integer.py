@@ -1,0 +1,241 @@
+"""The LSTM cell in integers, bit for bit LiteRT's 8x8->16 kernel.
+
+Inputs, outputs and weights are int8 (weights without zero point), biases int32, all else int16: the sums of a
+gate have 12 fraction bits and saturate after each addend, gates have 15 fraction bits, and the scale of the cell
+state is a power of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import log2
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
+from npusim.isa.base.tensor import Array
+from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.operands import input_type, input_value, quantization
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operators.sequence.lstm_cell import (
+    PEEPHOLES,
+    Numbers,
+    Operand,
+    gates_of,
+    initial_state,
+    present,
+    sizes_of,
+    walk,
+    weights_of,
+)
+
+_SUM_INTEGER_BITS = 3
+_SUM_SCALE = np.float32(2.0**-12)
+_WORD = FixedPoint(16)
+
+HIDDEN = 4
+"""Index in the attribute `intermediates` of the quantization of o tanh(c)."""
+
+
+class Addend(NamedTuple):
+    """weights @ (codes - zero point), and the (multiplier, shift) that takes it to the format of the result.
+
+    `offset` is bias - weights @ zero point.
+    """
+
+    weights: Numbers
+    offset: Int64Array
+    rescale: tuple[int, int]
+
+    def of(self, codes: Numbers) -> Int64Array:
+        """The rescaled products of codes [batch, columns]: [batch, rows]."""
+        # float64 holds these sums exactly and multiplies matrices fast
+        products = codes.astype(np.float64) @ self.weights.T
+        return _rescale(products.astype(np.int64) + self.offset, self.rescale)
+
+
+class Gate(NamedTuple):
+    """A gate's addends; the peephole multiplies the cell state element by element."""
+
+    from_input: Addend
+    from_output: Addend
+    peephole: Int64Array | None
+    peephole_rescale: tuple[int, int]
+
+    def sums(self, x: Numbers, output_state: Numbers, cell_state: Int64Array) -> Int64Array:
+        """Sums [batch, cells] before the gate's function, int16 with 12 fraction bits."""
+        total = _saturate(self.from_input.of(x))
+        total = _saturate(total + self.from_output.of(output_state))
+        if self.peephole is not None:
+            total = _saturate(total + _rescale(self.peephole * cell_state, self.peephole_rescale))
+        return total
+
+
+def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    """All outputs of the sequence, then the states at its end."""
+    cell = _Cell(call, values)
+    sizes, zero = sizes_of(call), quantization(input_type(call, Operand.OUTPUT_STATE)).zero_point
+    output_state = initial_state(values, Operand.OUTPUT_STATE, (sizes.batch, sizes.outputs), zero)
+    cell_state = initial_state(values, Operand.CELL_STATE, (sizes.batch, sizes.cells), 0)
+    return walk(call, values, output_state, cell_state.astype(np.int64), cell.step)
+
+
+class _Cell:
+    """A call's weights and multipliers, ready to take steps."""
+
+    def __init__(self, call: Call, values: Sequence[Array | None]) -> None:
+        self.gates = {gate: _gate(call, values, gate) for gate in gates_of(call)}
+        self.state_exponent = state_exponent(call)
+        state_scale = quantization(input_type(call, Operand.CELL_STATE)).scale
+        self.cell_limit = _limit(call.attributes["cell_clip"], state_scale, 32767)
+        hidden_scale, self.hidden_zero = call.attributes["intermediates"][HIDDEN]
+        self.hidden_rescale = _hidden_rescale(call)
+        self.projection: Addend | None = None
+        if present(call, Operand.PROJECTION_WEIGHTS):
+            # LiteRT projects codes that stand for scale * (code + zero point)
+            self.hidden_zero = -self.hidden_zero
+            state = quantization(input_type(call, Operand.OUTPUT_STATE))
+            weights, bias = Operand.PROJECTION_WEIGHTS, Operand.PROJECTION_BIAS
+            self.projection = _addend(
+                call,
+                values,
+                weights,
+                bias if present(call, bias) else None,
+                np.float32(hidden_scale),
+                self.hidden_zero,
+                np.float32(state.scale),
+            )
+            self.output_zero = state.zero_point
+            output_scale = quantization(call.outputs[0]).scale
+            self.output_limit = _limit(call.attributes["proj_clip"], output_scale, 127)
+
+    def step(self, x: Numbers, output_state: Numbers, cell_state: Int64Array) -> tuple[Numbers, Numbers]:
+        """One step for int8 codes [batch, ...]."""
+        operands = x, output_state, cell_state
+        forget = _logistic(self.gates["forget"].sums(*operands))
+        candidate = _tanh(self.gates["cell"].sums(*operands), _SUM_INTEGER_BITS)
+        gate = self.gates.get("input")
+        admitted = _WORD.one - forget if gate is None else _logistic(gate.sums(*operands))
+        kept = divide_by_power(forget * cell_state, 15)
+        cell_state = _saturate(kept + divide_by_power(admitted * candidate, 30 + self.state_exponent))
+        if self.cell_limit:
+            cell_state = np.clip(cell_state, -self.cell_limit, self.cell_limit)
+        shown = _logistic(self.gates["output"].sums(x, output_state, cell_state))
+        activated = _tanh(cell_state, 15 + self.state_exponent)
+        hidden = _rescale(shown * activated, self.hidden_rescale) + self.hidden_zero
+        return self._projected(np.clip(hidden, -128, 127)), cell_state
+
+    def _projected(self, hidden: Int64Array) -> Int64Array:
+        if self.projection is None:
+            return hidden
+        output = np.clip(self.projection.of(hidden) + self.output_zero, -128, 127)
+        if self.output_limit:
+            output = np.clip(output, -self.output_limit, self.output_limit)
+        return output
+
+
+def _gate(call: Call, values: Sequence[Array | None], gate: str) -> Gate:
+    source = quantization(input_type(call, Operand.INPUT))
+    state = quantization(input_type(call, Operand.OUTPUT_STATE))
+    weights = weights_of(gate, Operand.INPUT_WEIGHTS)
+    bias = weights_of(gate, Operand.BIAS)
+    recurrent = weights_of(gate, Operand.RECURRENT_WEIGHTS)
+    source_codes = np.float32(source.scale), source.zero_point
+    state_codes = np.float32(state.scale), state.zero_point
+    from_input = _addend(call, values, weights, bias, *source_codes, _SUM_SCALE)
+    from_output = _addend(call, values, recurrent, None, *state_codes, _SUM_SCALE)
+    if gate not in PEEPHOLES or not present(call, PEEPHOLES[gate]):
+        return Gate(from_input, from_output, None, (0, 0))
+    peephole = input_value(values, PEEPHOLES[gate]).astype(np.int64)
+    return Gate(from_input, from_output, peephole, _peephole_rescale(call, gate))
+
+
+def _addend(
+    call: Call,
+    values: Sequence[Array | None],
+    position: int,
+    bias_position: int | None,
+    scale: np.float32,
+    zero_point: int,
+    target_scale: np.float32,
+) -> Addend:
+    """Weights times codes of (scale, zero point), in units of `target_scale`."""
+    weights: Any = input_value(values, position).astype(np.int64)
+    offset = -zero_point * weights.sum(axis=1)
+    if bias_position is not None:
+        offset = offset + input_value(values, bias_position).astype(np.int64)
+    return Addend(weights.astype(np.float64), offset, _rescale_of(call, position, scale, target_scale))
+
+
+def _rescale_of(call: Call, position: int, scale: np.float32, target_scale: np.float32) -> tuple[int, int]:
+    """What takes products of the weights at a position and codes of a scale to units of `target_scale`, in float32."""
+    weight_scale = np.float32(quantization(input_type(call, position)).scale)
+    with np.errstate(over="ignore"):
+        return _pair(weight_scale * scale / target_scale)
+
+
+def largest_shift(call: Call) -> int:
+    """The most places to the left that a rescale of the layer takes."""
+    source, state = (
+        np.float32(quantization(input_type(call, position)).scale)
+        for position in (Operand.INPUT, Operand.OUTPUT_STATE)
+    )
+    pairs = [_hidden_rescale(call)]
+    for gate in gates_of(call):
+        pairs.append(_rescale_of(call, weights_of(gate, Operand.INPUT_WEIGHTS), source, _SUM_SCALE))
+        pairs.append(_rescale_of(call, weights_of(gate, Operand.RECURRENT_WEIGHTS), state, _SUM_SCALE))
+        if gate in PEEPHOLES and present(call, PEEPHOLES[gate]):
+            pairs.append(_peephole_rescale(call, gate))
+    if present(call, Operand.PROJECTION_WEIGHTS):
+        hidden = np.float32(call.attributes["intermediates"][HIDDEN][0])
+        pairs.append(_rescale_of(call, Operand.PROJECTION_WEIGHTS, hidden, state))
+    return max(shift for _, shift in pairs)
+
+
+def _hidden_rescale(call: Call) -> tuple[int, int]:
+    hidden_scale, _ = call.attributes["intermediates"][HIDDEN]
+    return _pair(2.0**-15 / hidden_scale * 2.0**-15)
+
+
+def _peephole_rescale(call: Call, gate: str) -> tuple[int, int]:
+    scale = 2.0 ** state_exponent(call) * quantization(input_type(call, PEEPHOLES[gate])).scale
+    return _pair(scale / float(_SUM_SCALE))
+
+
+def _pair(real: float | np.float32) -> tuple[int, int]:
+    """The multiplier and shift of a real that LiteRT holds in float32."""
+    return quantize_multiplier(float(np.float32(real)))
+
+
+def _limit(clip: float, scale: float, largest: int) -> int:
+    """A clip value in codes, 0 for none."""
+    return int(min(np.float32(clip) / np.float32(scale), np.float32(largest))) if clip > 0 else 0
+
+
+def state_exponent(call: Call) -> int:
+    """The power of two that is the scale of the cell state."""
+    return round(log2(quantization(input_type(call, Operand.CELL_STATE)).scale))
+
+
+def _rescale(values: Int64Array, pair: tuple[int, int]) -> Int64Array:
+    return multiply_by_quantized_multiplier(values.astype(np.int32), *pair).astype(np.int64)
+
+
+def _saturate(values: Int64Array) -> Int64Array:
+    return np.clip(values, -32768, 32767)
+
+
+def _logistic(sums: Int64Array) -> Int64Array:
+    return _table(_WORD.logistic, _SUM_INTEGER_BITS)[sums + 32768]
+
+
+def _tanh(words: Int64Array, integer_bits: int) -> Int64Array:
+    return _table(_WORD.tanh, integer_bits)[words + 32768]
+
+
+@cache
+def _table(function: Callable[[Int64Array, int], Int64Array], integer_bits: int) -> Int64Array:
+    """The function of all 16-bit words, from -32768 up."""
+    return function(np.arange(-32768, 32768), integer_bits)

@@ -1,0 +1,218 @@
+"""unidirectional_sequence_lstm: a long short-term memory layer over a sequence, in float32 or integers.
+
+The inputs are TFLite's by position (`lstm_cell.Operand`). Every step computes, with W, R, b of each gate,
+
+    i, f, o = logistic(W x + R h + p c + b)    g = tanh(W x + R h + b)
+    c = f c + i g                              h = o tanh(c), or its projection
+
+with the new c in o. Peephole weights p and the projection may be absent; without weights of its own i = 1 - f.
+Attributes: activation ("tanh"), cell_clip, proj_clip (0: none), time_major; intermediates in integer layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite, log2
+
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.operands import elementwise, input_type
+from npusim.kernels.operator.operator import Call, Operator, Shapes
+from npusim.kernels.operator.rescale import MOST_LEFT
+from npusim.kernels.operators.sequence import lstm_float, lstm_integer
+from npusim.kernels.operators.sequence.lstm_cell import (
+    GATES,
+    PEEPHOLES,
+    Operand,
+    gates_of,
+    operand,
+    present,
+    sizes_of,
+    weights_of,
+)
+
+_WEIGHTS = (*range(Operand.INPUT_WEIGHTS, Operand.CELL_TO_INPUT), Operand.PROJECTION_WEIGHTS)
+_PEEPHOLES = tuple(PEEPHOLES.values())
+_BIASES = (*range(Operand.BIAS, Operand.PROJECTION_WEIGHTS), Operand.PROJECTION_BIAS)
+_STATES = (Operand.OUTPUT_STATE, Operand.CELL_STATE)
+_OPERATIONS_PER_CELL = 9  # three logistic functions, two tanh, three products, one sum
+
+
+def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    return _advance(call, values)[:1]
+
+
+def _advance(call: Call, values: Sequence[Array | None]) -> list[Array]:
+    if input_type(call).dtype == "float32":
+        return lstm_float.reference(call, values)
+    return lstm_integer.reference(call, values)
+
+
+def _workload(call: Call) -> Workload:
+    sizes = sizes_of(call)
+    inner_k = sizes.inputs + sizes.outputs
+    macs = len(gates_of(call)) * sizes.cells * inner_k
+    if present(call, Operand.PROJECTION_WEIGHTS):
+        macs += sizes.cells * sizes.outputs
+    steps = sizes.batch * sizes.steps
+    work = elementwise(call, steps * sizes.cells * _OPERATIONS_PER_CELL)
+    return replace(work, kind="gemm", macs=steps * macs, inner_k=inner_k)
+
+
+# Rules
+
+
+def _given(call: Call, positions: Sequence[int]) -> list[TensorType]:
+    """The types of those of the operands that are there."""
+    return [tensor for position in positions if (tensor := operand(call, position)) is not None]
+
+
+def _operand_count(call: Call) -> bool:
+    """takes 20 or 24 operands and gives 1 output"""
+    return len(call.inputs) in (20, 24) and len(call.outputs) == 1
+
+
+def _needed_operands(call: Call) -> bool:
+    """input, states, and weights and bias of the forget, cell and output gates are there"""
+    groups = (Operand.INPUT_WEIGHTS, Operand.RECURRENT_WEIGHTS, Operand.BIAS)
+    needed = [weights_of(gate, group) for gate in GATES[1:] for group in groups]
+    return all(present(call, position) for position in (Operand.INPUT, *_STATES, *needed))
+
+
+def _input_gate(call: Call) -> bool:
+    """weights and bias of the input gate are all there or all absent"""
+    groups = (Operand.INPUT_WEIGHTS, Operand.RECURRENT_WEIGHTS, Operand.BIAS)
+    return len({present(call, group) for group in groups}) == 1
+
+
+def _peepholes(call: Call) -> bool:
+    """the gates have peephole weights or none has"""
+    found = {gate: present(call, position) for gate, position in PEEPHOLES.items()}
+    return len({found[gate] for gate in PEEPHOLES if gate in gates_of(call)}) == 1
+
+
+def _projection(call: Call) -> bool:
+    """a projection bias comes with projection weights, and peephole weights without a projection"""
+    if present(call, Operand.PROJECTION_WEIGHTS):
+        return not _given(call, _PEEPHOLES)
+    return not present(call, Operand.PROJECTION_BIAS)
+
+
+def _no_layer_norm(call: Call) -> bool:
+    """has no layer normalization: operands 20 to 23 are absent"""
+    return not _given(call, range(Operand.LAYER_NORM, len(call.inputs)))
+
+
+def _types(call: Call) -> bool:
+    """is float32 throughout, or int8 with int32 biases, int16 peephole weights and int16 cell state"""
+    kinds = ("int8", "int8", "int32", "int16", "int16")
+    if input_type(call).dtype == "float32":
+        kinds = ("float32",) * 5
+    groups = ((Operand.INPUT, Operand.OUTPUT_STATE), _WEIGHTS, _BIASES, _PEEPHOLES, (Operand.CELL_STATE,))
+    alike = all(
+        tensor.dtype == kind
+        for kind, group in zip(kinds, groups, strict=True)
+        for tensor in _given(call, group)
+    )
+    return alike and call.outputs[0].dtype == kinds[0]
+
+
+def _attributes(call: Call) -> bool:
+    """activation is tanh, time_major true or false, and the clips are 0 (none) or more"""
+    found = call.attributes
+    clips = [found.get("cell_clip", 0.0), found.get("proj_clip", 0.0)]
+    sound = all(isfinite(clip) and clip >= 0 for clip in clips)
+    return sound and found.get("activation") == "tanh" and found.get("time_major") in (True, False)
+
+
+def _ranks(call: Call) -> bool:
+    """the input has three axes, none empty, and weights have two"""
+    shape = input_type(call).shape
+    return len(shape) == 3 and min(shape) > 0 and all(len(t.shape) == 2 for t in _given(call, _WEIGHTS))
+
+
+def _infer(call: Call) -> Shapes:
+    return ((*input_type(call).shape[:2], sizes_of(call).outputs),)
+
+
+def _shapes(call: Call) -> bool:
+    """weights, biases, states and output have the sizes that input, cells and outputs ask for"""
+    batch, _, inputs, cells, outputs = sizes_of(call)
+    expected: dict[tuple[int, ...], Sequence[int]] = {
+        (cells, inputs): range(Operand.INPUT_WEIGHTS, Operand.RECURRENT_WEIGHTS),
+        (cells, outputs): range(Operand.RECURRENT_WEIGHTS, Operand.CELL_TO_INPUT),
+        (cells,): (*_PEEPHOLES, *range(Operand.BIAS, Operand.PROJECTION_WEIGHTS)),
+    }
+    if not all(tensor.shape == shape for shape, group in expected.items() for tensor in _given(call, group)):
+        return False
+    states = [tensor.elements for tensor in _given(call, _STATES)]
+    projection = [
+        tensor.shape for tensor in _given(call, (Operand.PROJECTION_WEIGHTS, Operand.PROJECTION_BIAS))
+    ]
+    return (
+        projection == [(outputs, cells), (outputs,)][: len(projection)]
+        and (len(projection) > 0 or outputs == cells)
+        and states == [batch * outputs, batch * cells]
+        and _infer(call) == (call.outputs[0].shape,)
+    )
+
+
+def _integer_scales(call: Call) -> bool:
+    """in integers every operand but the biases has one scale, and weights have no zero point"""
+    if input_type(call).dtype == "float32":
+        return True
+    weights = _given(call, (*_WEIGHTS, *_PEEPHOLES))
+    tensors = [*weights, *_given(call, (Operand.INPUT, *_STATES)), call.outputs[0]]
+    if any(tensor.quantization is None or tensor.quantization.axis is not None for tensor in tensors):
+        return False
+    return all(tensor.quantization is not None and tensor.quantization.zero_point == 0 for tensor in weights)
+
+
+def _cell_scale(call: Call) -> bool:
+    """in integers the scale of the cell state is a power of two from 2**-15 to 2**-9, without zero point"""
+    found = input_type(call, Operand.CELL_STATE).quantization
+    if input_type(call).dtype == "float32" or found is None:
+        return input_type(call).dtype == "float32"
+    return log2(found.scale) in range(-15, -8) and found.zero_point == 0
+
+
+def _hidden_scale(call: Call) -> bool:
+    """in integers the fifth of the attribute intermediates is the [scale, zero point] of o tanh(c)"""
+    if input_type(call).dtype == "float32":
+        return True
+    intermediates = call.attributes.get("intermediates", ())
+    return len(intermediates) == 5 and intermediates[lstm_integer.HIDDEN] is not None
+
+
+def _shifts(call: Call) -> bool:
+    """in integers products of scales are less than 2**31 times the scale of their sum: C leaves more undefined"""
+    return input_type(call).dtype == "float32" or lstm_integer.largest_shift(call) <= MOST_LEFT
+
+
+OPERATOR = Operator(
+    name="unidirectional_sequence_lstm",
+    rules=(
+        _operand_count,
+        _needed_operands,
+        _input_gate,
+        _peepholes,
+        _projection,
+        _no_layer_norm,
+        _types,
+        _attributes,
+        _ranks,
+        _shapes,
+        _integer_scales,
+        _cell_scale,
+        _hidden_scale,
+        _shifts,
+    ),
+    infer=_infer,
+    npu_rules=(rules.host_only("the NPU has no 16-bit gates and cell states"),),
+    reference=_reference,
+    workload=_workload,
+    states=(int(Operand.OUTPUT_STATE), int(Operand.CELL_STATE)),
+    advance=_advance,
+)

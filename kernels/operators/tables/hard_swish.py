@@ -1,0 +1,89 @@
+"""hard_swish: x * relu6(x + 3) / 6, element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import quantize_multiplier, rounding_divide_by_power
+from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.rescale import MOST_LEFT, Multiplier
+from npusim.kernels.operators.tables.lookup import Float32Array, Int64Array, tabulate, unary_operator
+
+
+def _real(call: Call, x: Float32Array) -> Float32Array:
+    gate = np.clip(x + np.float32(3), np.float32(0), np.float32(6))
+    result: Float32Array = x * gate / np.float32(6)
+    return result
+
+
+def _codes(call: Call, codes: Int64Array) -> Int64Array:
+    """x in 16 bits with 7 more fraction bits, times a gate that goes from 0 to 1 as x goes from -3 to 3."""
+    source, target = quantization(input_type(call)), quantization(call.outputs[0])
+    (output_multiplier, output_shift), (gate_multiplier, gate_shift) = _multipliers(call)
+    fine = _wrap(codes - source.zero_point << 7)
+    gate = _gate(fine, gate_multiplier, gate_shift)
+    product = _truncating_high(gate, _rounding_high(fine, output_multiplier))
+    return np.asarray(rounding_divide_by_power(product, -output_shift), np.int64) + target.zero_point
+
+
+def _multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
+    """Those of the output and of the gate, in float32."""
+    fine_scale = np.float32(1 / 128) * np.float32(quantization(input_type(call)).scale)
+    with np.errstate(over="ignore"):
+        quotient = fine_scale / np.float32(quantization(call.outputs[0]).scale)
+    return _short_multiplier(quotient), _short_multiplier(fine_scale / np.float32(3 / 32768))
+
+
+def _moved_in_16_bits(call: Call) -> bool:
+    """input scale / output scale is from 2**-9 to less than 2**7, and the input scale about 2**-22 to 2**24"""
+    if input_type(call).dtype == "float32":
+        return True
+    # LiteRT refuses a left shift of the output, and C leaves undefined what 16 bits moved right by 16 are.
+    (_, output_shift), (_, gate_shift) = _multipliers(call)
+    return -15 <= output_shift <= 0 and -15 <= gate_shift <= MOST_LEFT
+
+
+def _gate(fine: Int64Array, multiplier: int, shift: int) -> Int64Array:
+    """(x / 3 saturated to -1..1, plus 1) / 2 with 15 fraction bits."""
+    gate = fine
+    if shift > 0:  # shift all but one place, multiply, shift the last: a full shift would saturate too early
+        gate = _saturate(gate << (shift - 1))
+    gate = _rounding_high(gate, multiplier)
+    if shift > 0:
+        gate = _saturate(gate << 1)
+    elif shift < 0:
+        gate = np.asarray(rounding_divide_by_power(gate, -shift), np.int64)
+    return (gate + (1 << 15)) >> 1
+
+
+def _short_multiplier(real: np.float32) -> tuple[int, int]:
+    """A 16-bit multiplier and its power of two."""
+    multiplier, shift = quantize_multiplier(float(real))
+    return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), shift
+
+
+def _wrap(values: Int64Array) -> Int64Array:
+    return values.astype(np.int16).astype(np.int64)
+
+
+def _saturate(values: Int64Array) -> Int64Array:
+    return np.clip(values, -(1 << 15), (1 << 15) - 1)
+
+
+def _rounding_high(values: Int64Array, multiplier: int) -> Int64Array:
+    """values * multiplier / 2**15 to the nearest integer, halves up."""
+    return (values * multiplier + (1 << 14)) >> 15
+
+
+def _truncating_high(a: Int64Array, b: Int64Array) -> Int64Array:
+    """a * b / 2**15, toward zero."""
+    product = a * b
+    quotient: Int64Array = np.sign(product) * (np.abs(product) >> 15)
+    return quotient
+
+
+table = tabulate(_codes)
+"""The output code of each of a call's 256 input codes, in raw byte order."""
+
+OPERATOR = unary_operator("hard_swish", table, _real, _moved_in_16_bits)

@@ -1,0 +1,58 @@
+"""leaky_relu: x, or alpha * x where x is negative, element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import quantize_multipliers
+from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.rescale import moved_in_32_bits
+from npusim.kernels.operators.tables.lookup import Float32Array, Int64Array, tabulate, unary_operator
+from npusim.kernels.operators.tables.rectifier import rescale
+
+
+def _alpha(call: Call) -> np.float32:
+    return np.float32(call.attributes["alpha"])
+
+
+def _real(call: Call, x: Float32Array) -> Float32Array:
+    result: Float32Array = np.where(x > 0, x, x * _alpha(call))
+    return result
+
+
+def _codes(call: Call, codes: Int64Array) -> Int64Array:
+    """Each sign has its own multiplier; scale quotients are float32."""
+    source, target = quantization(input_type(call)), quantization(call.outputs[0])
+    centred = codes - source.zero_point
+    above, below = (rescale(centred, real) for real in _slopes(call))
+    return np.where(centred >= 0, above, below) + target.zero_point
+
+
+def _slopes(call: Call) -> tuple[float, float]:
+    """What codes are multiplied by, positive ones and negative ones."""
+    source, target = quantization(input_type(call)), quantization(call.outputs[0])
+    with np.errstate(over="ignore"):
+        scale, output_scale = np.float32(source.scale), np.float32(target.scale)
+        return float(scale / output_scale), float(scale * _alpha(call) / output_scale)
+
+
+def _shifts(call: Call) -> tuple[Int64Array, Int64Array]:
+    return quantize_multipliers(np.abs(_slopes(call)))
+
+
+def _finite_slope(call: Call) -> bool:
+    """alpha is a finite number"""
+    return bool(np.isfinite(call.attributes.get("alpha", np.nan)))
+
+
+table = tabulate(_codes)
+"""The output code of each of a call's 256 input codes, in raw byte order."""
+
+OPERATOR = unary_operator(
+    "leaky_relu",
+    table,
+    _real,
+    _finite_slope,
+    moved_in_32_bits("input scale / output scale, also times alpha,", _shifts),
+)

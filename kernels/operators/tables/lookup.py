@@ -1,0 +1,117 @@
+"""Operators of one operand, element by element: in 8 bits they are a table of 256 codes.
+
+The NPU looks results up in `table(call)` of the operator's file, and so does the reference. What an entry is
+stands in the operator's file, as a function of codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
+from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.vector import lower_table
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.operands import (
+    code_range,
+    elementwise,
+    input_type,
+    input_value,
+    like_input,
+    quantization,
+)
+from npusim.kernels.operator.operator import Call, Operator, Rule
+from npusim.kernels.operator.rescale import sound_scales
+
+Int64Array = NDArray[np.int64]
+Float32Array = NDArray[np.float32]
+
+_BEYOND_CODES = (-(1 << 16), 1 << 16)
+"""Steps that lead out of the codes from every zero point."""
+
+CodeFunction = Callable[[Call, Int64Array], IntArray]
+"""Output codes, not yet clamped to the output type, of input codes."""
+
+RealFunction = Callable[[Call, Float32Array], Float32Array]
+"""The same operator on float32 tensors."""
+
+Table = Callable[[Call], Array]
+
+
+def tabulate(codes_of: CodeFunction) -> Table:
+    """The function that gives a call's table: the output code of each input code.
+
+    Its 256 entries have the output's element type, in the order of the input's raw bytes (int8: 0..127, then
+    -128..-1).
+    """
+
+    def table(call: Call) -> Array:
+        output = call.outputs[0]
+        codes = np.arange(256, dtype=np.uint8).view(input_type(call).numpy_dtype).astype(np.int64)
+        return np.clip(codes_of(call, codes), *code_range(output.dtype)).astype(output.numpy_dtype)
+
+    return table
+
+
+def look_up(entries: Array, codes: Array) -> Array:
+    """The entries of a table at 8-bit `codes` of any shape."""
+    return entries[np.ascontiguousarray(codes).view(np.uint8)]
+
+
+def tabulate_real(function: RealFunction) -> Table:
+    """The table of a real function, in the float32 steps of LiteRT's tables.
+
+    Codes become float32(scale * (code - zero_point)); results are multiplied by float32(1 / output scale) and
+    rounded half away from zero.
+    """
+
+    def codes_of(call: Call, codes: Int64Array) -> IntArray:
+        source, target = quantization(input_type(call)), quantization(call.outputs[0])
+        with np.errstate(over="ignore", invalid="ignore"):
+            reals = np.float32(source.scale) * (codes - source.zero_point).astype(np.float32)
+            results = function(call, reals) * (np.float32(1) / np.float32(target.scale))
+        if (
+            call.outputs[0].dtype == "int8"
+        ):  # this kernel clamps real numbers, that for uint8 what became of them
+            results = np.clip(results, *_BEYOND_CODES)
+        return codes_of_reals(results, target.zero_point)
+
+    return tabulate(codes_of)
+
+
+def round_half_away(values: Float32Array) -> Int64Array:
+    """Round to the nearest integer, halves away from zero (C's `round`)."""
+    exact = values.astype(np.float64)  # adding a half is exact in float64, not in float32
+    return np.trunc(exact + np.copysign(0.5, exact)).astype(np.int64)
+
+
+def unary_operator(name: str, table: Table, real: RealFunction, *own_rules: Rule) -> Operator:
+    """The operator that looks 8-bit tensors up in `table` and applies `real` to float32 ones."""
+
+    def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+        x = input_value(values)
+        if input_type(call).dtype == "float32":
+            return [real(call, x.astype(np.float32, copy=False))]
+        return [look_up(table(call), x)]
+
+    return Operator(
+        name=name,
+        rules=(
+            rules.operands(1),
+            rules.computes_on("int8", "uint8", "float32"),
+            rules.same_type,
+            rules.same_shape,
+            rules.per_tensor,
+            sound_scales,
+            *own_rules,
+        ),
+        infer=like_input,
+        npu_rules=(rules.eight_bit,),
+        reference=reference,
+        workload=elementwise,
+        lower=lambda call, hardware: lower_table(call, table(call)),
+        unit="vector",
+    )

@@ -1,0 +1,63 @@
+"""What relu and its relatives share: codes rescaled to the output's scale and limited."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
+from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operator import Call, Rule
+from npusim.kernels.operator.rescale import moved_in_32_bits
+from npusim.kernels.operators.tables.lookup import Int64Array, Table, round_half_away, tabulate
+
+
+def rescale(values: Int64Array, real: float) -> Int64Array:
+    """values * real, rounded twice like a convolution's accumulators; int64 in and out.
+
+    A negative real is a negative multiplier: what a shift wraps keeps its sign.
+    """
+    multiplier, shift = quantize_multiplier(abs(real))
+    multiplier = -multiplier if real < 0 else multiplier
+    return multiply_by_quantized_multiplier(values.astype(np.int32), multiplier, shift).astype(np.int64)
+
+
+def _factor(call: Call) -> float:
+    """input scale / output scale, in float32."""
+    return _steps(quantization(input_type(call)).scale, call)
+
+
+def _steps(real: float, call: Call) -> float:
+    """A real number in steps of the output, divided in float32."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(real) / np.float32(quantization(call.outputs[0]).scale))
+
+
+def rectifier_rules(ceiling: float | None) -> tuple[Rule, ...]:
+    """The rules of max(x, 0), limited to `ceiling` if there is one, beside those of all unary operators."""
+
+    def top(call: Call) -> bool:
+        return ceiling is None or input_type(call).dtype == "float32" or _steps(ceiling, call) < 1 << 31
+
+    top.__doc__ = (
+        f"{ceiling:g} / output scale is less than 2**31" if ceiling is not None else "has no upper limit"
+    )
+    factor = moved_in_32_bits("input scale / output scale", lambda call: quantize_multiplier(_factor(call)))
+    return factor, top
+
+
+def tabulate_rectifier(ceiling: float | None) -> Table:
+    """The table of max(x, 0), limited to `ceiling` if there is one.
+
+    The limits are codes of the output: its zero point, and zero point + round(ceiling / scale) in float32.
+    """
+
+    def codes_of(call: Call, codes: Int64Array) -> Int64Array:
+        source, target = quantization(input_type(call)), quantization(call.outputs[0])
+        rescaled = rescale(codes - source.zero_point, _factor(call)) + target.zero_point
+        limited: Int64Array = np.maximum(rescaled, target.zero_point)
+        if ceiling is None:
+            return limited
+        top = round_half_away(np.asarray(_steps(ceiling, call)))
+        return np.minimum(limited, top + target.zero_point)
+
+    return tabulate(codes_of)

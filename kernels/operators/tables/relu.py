@@ -1,0 +1,21 @@
+"""relu: max(x, 0), element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operators.tables.lookup import Float32Array, unary_operator
+from npusim.kernels.operators.tables.rectifier import rectifier_rules, tabulate_rectifier
+
+
+def _relu(call: Call, x: Float32Array) -> Float32Array:
+    """As LiteRT writes it: what is not below zero stays, the sign of a zero included."""
+    result: Float32Array = np.where(x < 0, np.float32(0), x)
+    return result
+
+
+table = tabulate_rectifier(ceiling=None)
+"""The output code of each of a call's 256 input codes, in raw byte order."""
+
+OPERATOR = unary_operator("relu", table, _relu, *rectifier_rules(ceiling=None))

@@ -1,0 +1,245 @@
+"""Files that npusim writes: whole or not at all, every one that can be written is, and none is a file that it reads."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from npusim.isa.base.errors import NpusimError
+
+Writer = Callable[[BinaryIO], object]
+
+
+def text(content: str) -> Writer:
+    """A writer of UTF-8 text."""
+    return lambda file: file.write(content.encode("utf-8"))
+
+
+def write(path: Path, writer: Writer, *, follow: bool = True) -> None:
+    """Let `writer` fill the file at `path`, which appears complete or stays what it was.
+
+    The content goes to a file beside it that then takes its name; what runs that were killed left of such files is
+    cleared away. Devices and pipes are written directly. A link is followed, or refused if not `follow`, as in folders
+    whose names nobody gave. Raises NpusimError that names the path.
+    """
+    try:
+        if not follow:
+            require_no_link(path)
+        if _is_stream(path):
+            with _opened_stream(path) as file:
+                writer(file)
+            return
+        with _partial(_resolved(path)) as file:
+            writer(file)
+    except OSError as fault:
+        raise NpusimError(f"{path}: cannot be written: {fault.strerror or fault}") from fault
+
+
+def _resolved(path: Path) -> Path:
+    """Where a path leads; Path.resolve is at a loss with links that lead in a circle."""
+    return Path(os.path.realpath(path))
+
+
+def _is_stream(path: Path) -> bool:
+    """True for a device or pipe, and for /dev/stdout even where that is a regular file at the moment."""
+    return path.exists() and (not path.is_file() or Path("/dev") in path.absolute().parents)
+
+
+@contextmanager
+def _opened_stream(path: Path) -> Iterator[BinaryIO]:
+    """A device or pipe, open for writing, without waiting for somebody who reads."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+    except OSError as fault:
+        if fault.errno == errno.ENXIO:
+            raise NpusimError(f"{path}: cannot be written: it is a pipe, and nobody reads it") from None
+        raise
+    os.set_blocking(handle, True)
+    with os.fdopen(handle, "wb") as file:
+        if file.isatty():
+            from npusim.base.terminal import Cleaned
+
+            yield cast(BinaryIO, Cleaned(file))
+        else:
+            yield file
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[BinaryIO]:
+    """A new file beside `target`, which takes its name at the end, or goes.
+
+    It is locked while it grows: a file of this name that nobody holds is what a killed process left.
+    """
+    clear_remnants(target.parent, re.compile(rf"\.{re.escape(target.name)}\.\d+\.partial"))
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    with _locked(partial) as file:
+        try:
+            yield file
+            file.flush()
+            partial.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+
+
+@contextmanager
+def _locked(partial: Path) -> Iterator[BinaryIO]:
+    """A new file that this process holds; again if another took it for a remnant before it was locked."""
+    while True:
+        with partial.open("xb") as file:
+            if _lock(file.fileno()) and _is_at(partial, file.fileno()):
+                yield file
+                return
+        time.sleep(0.001)
+
+
+def _lock(handle: int) -> bool:
+    """Whether this process holds a file alone, from now on and as long as it is open."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def clear_remnants(folder: Path, pattern: re.Pattern[str]) -> None:
+    """Remove what killed processes left in a folder, by the names of such files; one that a process still writes is
+    locked, and stays."""
+    with suppress(OSError):
+        for name in [entry.name for entry in os.scandir(folder) if pattern.fullmatch(entry.name)]:
+            _clear(folder / name)
+
+
+def _clear(partial: Path) -> None:
+    with suppress(OSError):
+        handle = os.open(partial, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        try:
+            if _lock(handle):
+                partial.unlink()
+        finally:
+            os.close(handle)
+
+
+def write_all(writers: Mapping[Path, Writer], *, follow: bool = True) -> None:
+    """Write several files; a fault of one does not stop the others. Raises NpusimError with all faults."""
+    faults = []
+    for path, writer in writers.items():
+        try:
+            write(path, writer, follow=follow)
+        except NpusimError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise NpusimError("; ".join(faults))
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None],
+    inputs: Mapping[str, Path | None],
+    folders: Mapping[str, tuple[Path | None, Iterable[str]]] | None = None,
+) -> None:
+    """The one check of what a command is going to write, before its work. Raises NpusimError.
+
+    outputs: files by option; inputs: what the command reads, by what the user calls it; None for what is not given.
+    folders: folders by option, with the names of the files that will be in them.
+
+    Refused is what surely cannot be written, and what is an input or another output: by its path, through links, or
+    as another name of the same file. Only devices and pipes may be given twice.
+    """
+    taken: dict[object, str] = {}
+    for name, path in inputs.items():
+        if path is not None and path.exists() and not _is_stream(path):
+            taken[_identity(path)] = name
+    asked = {option: path for option, path in outputs.items() if path is not None}
+    for path in asked.values():
+        require_writable(path)
+    for option, path in asked.items():
+        _take(taken, option, path)
+    for option, (folder, names) in (folders or {}).items():
+        if folder is not None:
+            found = list(names)
+            require_folder(folder, found)
+            for name in found:
+                _take(taken, option, folder / name)
+
+
+def _take(taken: dict[object, str], option: str, path: Path) -> None:
+    if _is_stream(path):
+        return
+    other = taken.setdefault(_identity(path), option)
+    if other != option:
+        raise NpusimError(f"{option} {path}: is also {other}; give each a file of its own")
+
+
+def _identity(path: Path) -> object:
+    """What two paths have in common that are one file: the file itself, or the place where it will be."""
+    try:
+        status = path.stat()
+    except OSError:
+        return _resolved(path)
+    return status.st_dev, status.st_ino
+
+
+def require_writable(path: Path) -> None:
+    """Raise NpusimError if `path` surely cannot be written: known before the work, not after it."""
+    folder = _resolved(path).parent
+    if path.is_dir():
+        raise NpusimError(f"{path}: is a folder; give the name of a file")
+    if not folder.is_dir():
+        raise NpusimError(f"{path}: there is no folder {folder}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise NpusimError(f"{path}: cannot be written: permission denied")
+
+
+def require_folder(path: Path, names: Iterable[str] = ()) -> None:
+    """Raise NpusimError if files `names` surely cannot be written into the folder `path`, which may not exist yet.
+
+    Links in the folder are not followed: nobody gave their names.
+    """
+    if path.is_dir():
+        for name in names:
+            require_no_link(path / name)
+            require_writable(path / name)
+        return
+    if path.exists() or path.is_symlink():
+        raise NpusimError(f"{path}: is a file; give the name of a folder")
+    parent = _resolved(path).parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise NpusimError(f"{path}: cannot be made: {parent} is a file")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise NpusimError(f"{path}: cannot be made: permission denied")
+
+
+def require_no_link(path: Path) -> None:
+    """Raise NpusimError if `path` is a symbolic link: for what lies in folders and was not named by anybody."""
+    if path.is_symlink():
+        raise NpusimError(f"{path}: is a symbolic link, which is not followed here; delete it")
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder `path` and those above it, if they are not there; raises NpusimError that names it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise NpusimError(f"{path}: cannot be made: {fault.strerror or fault}") from fault

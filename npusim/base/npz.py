@@ -1,0 +1,126 @@
+"""Arrays of an npz file, none read before its header is what is wanted: a small file may unfold to any size."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError, SimulationError
+from npusim.isa.base.tensor import Array
+from npusim.isa.program.program import Placement
+
+SPARE_FACTOR = 16
+SPARE_BYTES = 1 << 20
+"""A file may have so many times the bytes of the arrays that are wanted, and so many more: then a message about a wrong
+element type or shape says more than one about the size of the file."""
+
+MOST_REPEATED_BYTES = 1 << 28
+"""So much of a file may be outputs that stand in it already."""
+
+_SUFFIX = ".npy"
+_PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_LONGEST_HEADER = 10_000
+_PIECE_BYTES = 1 << 20
+
+
+def check_repeated(path: Path, outputs: Sequence[Placement]) -> None:
+    """Raise NpusimError if outputs that are the same bytes as earlier ones would fill the file at `path`.
+
+    A model of a kilobyte may name one tensor thousands of times; an npz file holds every array by itself.
+    """
+    spans = [(place.address, place.type.size_bytes) for place in outputs]
+    repeated_bytes = sum(size for _, size in spans) - sum(size for _, size in set(spans))
+    if repeated_bytes > MOST_REPEATED_BYTES:
+        raise NpusimError(
+            f"{path}: {len(spans)} outputs are {len(set(spans))} different ones, their copies would take "
+            f"{repeated_bytes} bytes, may take {MOST_REPEATED_BYTES}; leave --output out, or name each tensor once"
+        )
+
+
+def write(file: BinaryIO, outputs: Sequence[Array]) -> None:
+    """Outputs as an npz file, by position: out0, out1, ..."""
+    arrays: dict[str, Any] = {f"out{i}": array for i, array in enumerate(outputs)}
+    np.savez(file, **arrays)
+
+
+class Archive:
+    """An open npz file: its `keys`, the header of each, and the arrays."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self.keys = [name.removesuffix(_SUFFIX) for name in archive.namelist()]
+        self._names = dict(zip(self.keys, archive.namelist(), strict=True))
+
+    def array(self, key: str, check: Callable[[np.dtype[Any], tuple[int, ...]], object]) -> Array:
+        """The array of a key, read once `check` has let its element type and shape pass."""
+        info = self._archive.getinfo(self._names[key])
+        if info.compress_type not in _PLAIN:  # zipfile unfolds other methods without a limit
+            raise ValueError(f"{info.filename} is packed with method {info.compress_type}; use np.savez")
+        with self._archive.open(info) as member:
+            dtype, shape, columns_first = _header(member)
+            if dtype.hasobject:
+                raise ValueError("Object arrays cannot be loaded")
+            check(dtype, shape)
+            flat = np.frombuffer(_exactly(member, dtype.itemsize * int(np.prod(shape, dtype=object))), dtype)
+        return flat.reshape(shape, order="F" if columns_first else "C")
+
+
+@contextmanager
+def opened(path: Path, wanted_bytes: int) -> Iterator[Archive]:
+    """The archive at `path`, whose wanted arrays have so many bytes. Raises NpusimError that names the path."""
+    kind = user_file.Kind(
+        f"an npz file of inputs that have {wanted_bytes} bytes", SPARE_FACTOR * wanted_bytes + SPARE_BYTES
+    )
+    with user_file.opened(path, kind) as file:
+        try:
+            if file.read(6) == b"\x93NUMPY":
+                raise SimulationError("is a single array; inputs are an npz file with a key per input")
+            with zipfile.ZipFile(file) as archive:
+                yield Archive(archive)
+        except NpusimError as fault:
+            raise SimulationError(f"{path}: {fault}") from None
+        except OSError as fault:
+            raise NpusimError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
+        except Exception as fault:  # a damaged archive makes zipfile, zlib and numpy raise nearly anything
+            raise NpusimError(
+                f"{path}: not a readable npz file of plain arrays: {_one_line(fault)}"
+            ) from fault
+
+
+def _header(member: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    """Element type, shape, and whether the first index varies fastest (numpy.lib.format, versions 1 to 3)."""
+    magic = member.read(8)
+    if magic[:6] != b"\x93NUMPY" or magic[6:7] not in (b"\1", b"\2", b"\3"):
+        raise ValueError("a member is not an array of numpy")
+    field = member.read(2 if magic[6] == 1 else 4)
+    size = int.from_bytes(field, "little")
+    if size > _LONGEST_HEADER:
+        raise ValueError(f"an array with a header of {size} bytes, there may be {_LONGEST_HEADER}")
+    text = BytesIO(field + member.read(size))
+    read = np.lib.format.read_array_header_1_0 if magic[6] == 1 else np.lib.format.read_array_header_2_0
+    shape, columns_first, dtype = read(text)
+    return dtype, shape, columns_first
+
+
+def _exactly(member: IO[bytes], size_bytes: int) -> bytearray:
+    """All that is left of a member, which must have so many bytes; its end is where zipfile checks its sum."""
+    data = bytearray()
+    while len(data) < size_bytes:
+        piece = member.read(min(_PIECE_BYTES, size_bytes - len(data)))
+        if not piece:
+            raise ValueError(f"an array ends after {len(data)} of {size_bytes} bytes")
+        data += piece
+    if member.read(1):
+        raise ValueError("bytes stand behind an array")
+    return data
+
+
+def _one_line(fault: Exception) -> str:
+    return " ".join(str(fault).split()) or type(fault).__name__

@@ -1,0 +1,90 @@
+"""The one way to a terminal: what names and messages from outside hold is shown, never obeyed.
+
+Escape sequences, carriage returns, marks without width and marks that turn the direction of writing are written as
+their escapes, to stdout and stderr alike, whoever writes them; only npusim's own colours and progress pass. The ends of
+lines stay: text on one line is the business of who puts a name into a line (`npusim.isa.base.printable`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+
+from npusim.isa.base.printable import printable_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Cleaned:
+    """A stream to which only visible text and ends of lines pass. Everything else is the stream's own."""
+
+    def __init__(self, stream: TextIO | BinaryIO) -> None:
+        self.stream = stream
+
+    def write(self, content: str | bytes) -> int:
+        """Write text, or UTF-8 where the stream is one of bytes. Raises TypeError for the other of the two."""
+        stream = cast(Any, self.stream)
+        if isinstance(content, str):
+            stream.write(printable_lines(content))
+        else:
+            text = content.decode("utf-8", "backslashreplace")
+            stream.write(printable_lines(text).encode("utf-8", "backslashreplace"))
+        return len(content)
+
+    def writelines(self, lines: Iterable[str | bytes]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":  # it would lead past the cleaning
+            raise AttributeError(name)
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def cleaned_streams() -> Iterator[None]:
+    """Whatever is written to stdout and stderr is cleaned."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = cast(TextIO, Cleaned(before[0])), cast(TextIO, Cleaned(before[1]))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def uncleaned(file: TextIO) -> TextIO:
+    """The stream itself, for npusim's own colours and movements of the cursor."""
+    return cast(TextIO, file.stream) if isinstance(file, Cleaned) else file
+
+
+def say(text: str, end: str = "\n", *, err: bool = False) -> None:
+    """A text on stdout, or on stderr."""
+    file = Cleaned(uncleaned(sys.stderr if err else sys.stdout))
+    file.write(text + end)
+    file.flush()
+
+
+def console(file: TextIO | None = None, **settings: Any) -> Console:
+    """What prints the tables of rich, on stdout if there is no `file`: nothing in a text is taken for markup, and
+    colours are those of the styles alone."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Clean(Console):
+        """A console whose every text is cleaned when it has become a segment; control codes are rich's own."""
+
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                if segment.control:
+                    yield segment
+                else:
+                    yield Segment(printable_lines(segment.text), segment.style)
+
+    target = uncleaned(sys.stdout if file is None else file)
+    return Clean(file=target, highlight=False, markup=False, emoji=False, **settings)

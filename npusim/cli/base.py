@@ -1,0 +1,223 @@
+"""What all commands share: faults to exit statuses, progress, options."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from npusim.base.terminal import cleaned_streams, say, uncleaned
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.printable import printable
+
+HardwareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
+    ),
+]
+
+HardwareList = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hw",
+        metavar="NAME|FILE",
+        help="A preset (npusim hw list) or a TOML file; several give a table. [default: edge-128]",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a parameter of the hardware, such as mac_array.rows=32; may be repeated.",
+    ),
+]
+
+EffortOption = Annotated[
+    str,
+    typer.Option(
+        "--effort",
+        metavar="fast|high|N",
+        help="How hard to look for a faster schedule; N: how many to try. [default: fast]",
+        show_default=False,
+    ),
+]
+
+UnknownOption = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown",
+        metavar="host",
+        help="Time operators that npusim does not have as host layers, by their bytes; without outputs.",
+    ),
+]
+
+EXIT_OUR_FAULT = 1
+EXIT_USER_FAULT = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+"""As the shell reports it when SIGINT or SIGPIPE ends a command."""
+
+DEBUG_VARIABLE = "NPUSIM_DEBUG"
+
+
+class Guarded(TyperGroup):
+    """The command group that turns every fault into a line on stderr and an exit status.
+
+    2: the user's mistake, in one line that says where, what is, what may be. 1: ours. Never a traceback,
+    unless NPUSIM_DEBUG=1 asks for it.
+    """
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; everything that it writes to a terminal is cleaned."""
+        with cleaned_streams():
+            return super().main(*args, **extra)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, which takes no option twice that has one value."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and not isinstance(command, TyperGroup):
+            command.parse_args = partial(_parsed_once, command)  # type: ignore[method-assign]
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except NpusimError as fault:
+            raise _exit(EXIT_USER_FAULT, str(fault)) from None
+        except KeyboardInterrupt:
+            raise _exit(EXIT_INTERRUPTED, "interrupted") from None
+        except MemoryError:
+            raise _exit(EXIT_USER_FAULT, "not enough memory for this model on this computer") from None
+        except BrokenPipeError:  # whoever read our output has seen enough
+            _drop_output()
+            raise typer.Exit(EXIT_BROKEN_PIPE) from None
+        except OSError as fault:
+            if fault.filename is None:  # files that we write have one
+                _drop_output()
+            where = fault.filename or "standard output"
+            raise _exit(EXIT_USER_FAULT, f"{where}: {fault.strerror or fault}") from None
+        except Exception as fault:
+            # Usage errors and exits of typer (which has its own copy of click, or not) carry a status.
+            if isinstance(fault, typer.Abort) or hasattr(fault, "exit_code"):
+                raise
+            raise _internal(fault) from fault
+
+
+def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
+    """Parse the words of a command. Raises NpusimError for an option that is repeated, whose last value would win."""
+    options = {
+        name: each
+        for each in command.params
+        for name in each.opts
+        if getattr(each, "param_type_name", "") == "option"
+    }
+    seen: set[str] = set()
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            break
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        option = options.get(name)
+        if option is None or option.is_flag or option.multiple:
+            continue
+        if option.name in seen:
+            raise NpusimError(f"{name}: is given twice; {command.name} takes one")
+        seen.add(option.name)
+        if word == name:
+            next(words, None)  # its value, whatever it looks like
+    parsed: list[str] = type(command).parse_args(command, ctx, args)
+    return parsed
+
+
+def _drop_output() -> None:
+    """What is still buffered for a stdout that takes no more must not complain once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _exit(status: int, message: str) -> typer.Exit:
+    if os.environ.get(DEBUG_VARIABLE) == "1":
+        import traceback
+
+        traceback.print_exc()
+    say(f"npusim: {printable(message)}", err=True)
+    return typer.Exit(status)
+
+
+def _internal(fault: BaseException) -> typer.Exit:
+    return _exit(
+        EXIT_OUR_FAULT,
+        f"{type(fault).__name__}: {fault}. This is a fault of npusim, not of your input: please report it "
+        f"with the command; {DEBUG_VARIABLE}=1 shows where it happened",
+    )
+
+
+def hardware_inputs(hw: str | None, called: str = "--hw", folder: Path | None = None) -> dict[str, Path]:
+    """The files that a hardware is read from, for `files.check_outputs`; paths are relative to `folder`, if given."""
+    if hw is None:
+        return {}
+    from npusim.isa.hardware.file import sources
+
+    return {
+        called if i == 0 else f"what {called} extends ({path})": path
+        for i, path in enumerate(sources(hw, folder))
+    }
+
+
+def start_lightly() -> None:
+    """Settings for a process that runs one command: a tenth of a short run went into what they leave out.
+
+    What imports and compilation make lives to the end, so collections of garbage find nothing; and pydantic looks
+    for plugins in all installed packages.
+    """
+    gc.set_threshold(50_000)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
+def ascii_only(file: TextIO) -> bool:
+    """True where bars must be drawn with characters of ASCII."""
+    return not (getattr(file, "encoding", None) or "ascii").lower().startswith("utf")
+
+
+class Progress:
+    """How far a long step is, on stderr if that is a terminal, from half a second on.
+
+    with Progress("simulating") as progress:
+        progress(done, total)
+    """
+
+    DELAY_S = 0.5
+    INTERVAL_S = 0.1
+
+    def __init__(self, what: str, file: TextIO | None = None, clock: Callable[[], float] = time.monotonic):
+        self._what, self._clock = printable(what), clock
+        self._file = uncleaned(sys.stderr if file is None else file)
+        self._shown = False
+        self._next = clock() + self.DELAY_S
+
+    def __enter__(self) -> Callable[[int, int], None] | None:
+        """What to call with (done, total), or None where nobody looks."""
+        return self._step if self._file.isatty() else None
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._file.write("\r\x1b[K")
+            self._file.flush()
+
+    def _step(self, done: int, total: int) -> None:
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + self.INTERVAL_S
+            self._shown = True
+            self._file.write(f"\r{self._what} {100 * done // max(total, 1):3d} %")
+            self._file.flush()

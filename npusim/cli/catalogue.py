@@ -1,0 +1,165 @@
+"""Commands that list what there is: capabilities, hw, models, ops."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from npusim.base.terminal import console, say
+from npusim.cli.base import HardwareOption, Progress, hardware_inputs
+
+if TYPE_CHECKING:
+    from npusim.isa.hardware.hardware import Hardware
+    from npusim.kernels.operator.operator import Operator
+    from npusim.numbers.performance import ReferenceRun
+    from npusim.reports.run.operators import Coverage
+
+hw_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Hardware: presets and files.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("capabilities")(capabilities)
+    app.add_typer(hw_app, name="hw")
+    app.command("models")(models)
+    app.command("ops")(operators)
+
+
+def capabilities(
+    hw: HardwareOption = None,
+    json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write the table.")] = None,
+) -> None:
+    """Simulate the reference models and print the PerformanceInfo table of the NN HAL driver."""
+    from npusim.base import files
+    from npusim.numbers import performance
+    from npusim.reports.run import capabilities as report
+    from npusim.session import api
+
+    files.check_outputs({"--json": json}, hardware_inputs(hw))
+    hardware = api.hardware(hw or api.DEFAULT_HARDWARE)
+    table = performance.capabilities(lambda model: _reference_run(model, hardware), hardware)
+    console().print(report.table(table))
+    sys.stdout.flush()
+    if json:
+        files.write(json, files.text(report.to_json(table)))
+
+
+def _reference_run(model: str, hardware: Hardware) -> ReferenceRun:
+    """One timing-only run of a reference model."""
+    from npusim.numbers.performance import ReferenceRun
+    from npusim.session import api
+
+    program, _ = api.prepare(model, hardware)
+    with Progress(f"simulating {model}") as progress:
+        result = api.simulate(program, timing_only=True, progress=progress)
+    return ReferenceRun(
+        npu_time_us=result.latency_ms * 1e3,
+        npu_energy_uj=float(result.energy_uj),
+        workloads=[layer.workload for layer in program.layers],
+    )
+
+
+@hw_app.command("list")
+def list_hardware() -> None:
+    """The presets."""
+    from npusim.isa.hardware import file as hardware_file
+    from npusim.numbers.area import area
+    from npusim.reports.words import quantities as show
+    from npusim.reports.words.columns import columns
+
+    presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
+    rows = [
+        (
+            each.name,
+            str(each.macs_per_cycle),
+            f"{each.clock_mhz:g} MHz",
+            show.digits(each.tops),
+            show.area(area(each).total),
+            f"{each.scratchpad.size_kib} KiB",
+            f"{each.dram.bandwidth_gb_per_s:g} GB/s",
+            f"{each.host.threads} x {each.host.core}",
+            f"{each.technology.node_nm} nm",
+        )
+        for each in presets
+    ]
+    head = ("preset", "MACs/cycle", "clock", "TOPS", "area", "scratchpad", "DRAM", "host", "process")
+    say(columns(head, rows, right=(1, 2, 3, 4, 5, 6)))
+
+
+@hw_app.command("show")
+def show_hardware(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A preset or a TOML file.")],
+) -> None:
+    """Every parameter of a preset or file, as a TOML file."""
+    from npusim.isa.hardware import file as hardware_file
+
+    say(hardware_file.to_toml(hardware_file.hardware(name)), end="")
+
+
+@hw_app.command("check")
+def check_hardware(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A TOML file, or a preset.")],
+) -> None:
+    """Check a hardware file; every fault is listed."""
+    from npusim.isa.hardware import file as hardware_file
+
+    found = hardware_file.hardware(file)
+    say(f'{file}: "{found.name}" is a valid hardware description')
+
+
+def models() -> None:
+    """The built-in models."""
+    from npusim import models as built_in
+    from npusim.reports.words import quantities as show
+    from npusim.reports.words.columns import columns
+
+    rows = [
+        (each.name, show.count(each.macs), show.count(each.parameters), each.description)
+        for each in built_in.MODELS
+    ]
+    say(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
+
+
+def operators() -> None:
+    """The operators: what each model format calls them, and where they run."""
+    from npusim.reports.run.operators import table
+
+    say(table(operator_coverage()))
+
+
+def operator_coverage() -> list[Coverage]:
+    """Coverage of every operator of `npusim.kernels`, with its names in every model format."""
+    from npusim.frontends.tflite.operators import OPERATORS as TFLITE_OPERATORS
+    from npusim.kernels.table import OPERATORS
+    from npusim.reports.run.operators import Coverage
+
+    tflite = {kind: row.op for kind, row in TFLITE_OPERATORS.items()}
+    formats = {"TensorFlow Lite": tflite}
+    return [
+        Coverage(
+            op=entry.name,
+            names={
+                name: [kind for kind, op in kinds.items() if op == entry.name]
+                for name, kinds in formats.items()
+            },
+            runs_on=_runs_on(entry),
+            conditions=[_condition(rule.__doc__ or "") for rule in entry.npu_rules],
+        )
+        for entry in OPERATORS
+    ]
+
+
+def _condition(rule: str) -> str:
+    """A rule without what the columns of the table say."""
+    return rule.removeprefix("runs on the host: ").removeprefix("on the NPU ")
+
+
+_UNIT_NAMES = {"mac": "MAC array", "vector": "vector unit", "dma": "DMA"}
+
+
+def _runs_on(entry: Operator) -> str:
+    """The unit that computes an operator."""
+    return "host" if entry.unit is None else _UNIT_NAMES[entry.unit]

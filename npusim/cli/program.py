@@ -1,0 +1,93 @@
+"""Commands about programs: compile, asm, disasm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from npusim.base.terminal import say
+from npusim.cli.base import EffortOption, HardwareOption, Progress, SetOption, UnknownOption, hardware_inputs
+from npusim.isa.base.errors import NpusimError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("compile")(compile_model)
+    app.command("asm")(assemble)
+    app.command("disasm")(disassemble)
+
+
+ProgramFile = Annotated[Path, typer.Option("-o", "--output", metavar="P.npu", help="The program to write.")]
+
+
+def compile_model(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model file or a built-in model (npusim models).")
+    ],
+    output: ProgramFile,
+    hw: HardwareOption = None,
+    set_: SetOption = None,
+    effort: EffortOption = "fast",
+    unknown: UnknownOption = None,
+) -> None:
+    """Compile a model to a program that `npusim run` executes."""
+    from npusim.base import files
+    from npusim.session import api
+
+    files.check_outputs({"-o": output}, {"MODEL": Path(model), **hardware_inputs(hw)})
+    api.schedules_of_effort(effort)
+    api.check_unknown(unknown)
+    machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
+    graph = api.load(model)
+    with Progress(f"scheduling {graph.name}") as progress:
+        program = api.compile(graph, machine, effort=effort, unknown=unknown, progress=progress)
+    api.save_program(program, output)
+    from npusim.reports.words import quantities as show
+
+    say(
+        f"{show.printable(str(output))}: {show.printable(program.name)} for {program.hardware.name}, "
+        f"{show.plural(program.instructions, 'instruction')}, {show.size(len(program.constants))} constants, "
+        f"{show.size(program.scratchpad_peak_bytes)} scratchpad, {show.size(program.dram_size_bytes)} DRAM"
+    )
+    if program.unknown_operators:
+        say(show.printable(show.unknown(program.unknown_operators)))
+
+
+def assemble(
+    source: Annotated[Path, typer.Argument(metavar="P.asm", help="Assembly, as disasm writes it.")],
+    output: ProgramFile,
+) -> None:
+    """Turn assembly into a program."""
+    from npusim.base import files
+    from npusim.isa.base import user_file
+    from npusim.isa.text import assembly
+    from npusim.session import api
+
+    files.check_outputs({"-o": output}, {"P.asm": source})
+    text = user_file.text(source, user_file.ASSEMBLY)
+    try:
+        program = assembly.assemble(text)
+    except NpusimError as fault:
+        raise type(fault)(f"{source}: {fault}") from None
+    api.save_program(program, output)
+
+
+def disassemble(
+    program: Annotated[Path, typer.Argument(metavar="P.npu", help="A program.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="P.asm", help="Where to. [default: stdout]")
+    ] = None,
+) -> None:
+    """Print a program as assembly, with the fields by name."""
+    from npusim.base import files
+    from npusim.isa.text import assembly
+    from npusim.session import api
+
+    files.check_outputs({"-o": output}, {"P.npu": program})
+    text = assembly.disassemble(api.load_program(program))
+    if output:
+        files.write(output, files.text(text))
+    else:
+        say(text, end="")

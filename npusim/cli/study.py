@@ -1,0 +1,272 @@
+"""The commands about searches of hardware spaces: explore, study."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.base.terminal import say
+from npusim.cli.base import SetOption, hardware_inputs
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.printable import printable
+
+if TYPE_CHECKING:
+    from npusim.explore.evaluate import Workload
+    from npusim.explore.search import MakeExecutor
+    from npusim.explore.space_file import SpaceFile
+    from npusim.explore.study import Study
+
+
+class SamplerName(StrEnum):
+    """Samplers, as the command line calls them."""
+
+    grid = "grid"
+    random = "random"
+    nsga2 = "nsga2"
+    tpe = "tpe"
+
+
+class Programs(StrEnum):
+    """Whom programs are compiled for."""
+
+    own = "own"
+    shared = "shared"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("explore")(explore)
+    app.command("study")(redraw)
+
+
+def explore(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODEL]... SPACE.toml",
+            help="Models, and the space to search; it may name models itself.",
+        ),
+    ],
+    study: Annotated[
+        Path | None,
+        typer.Option("--study", metavar="DIR", help="Where results go. [default: the space's name .study]"),
+    ] = None,
+    sampler: Annotated[SamplerName | None, typer.Option(help="How points are chosen.")] = None,
+    points: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many points (not for grid).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of the sampler.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", min=2, help="Points that nsga2 and tpe choose at once.")
+    ] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Instead of the space's objectives; may be repeated."),
+    ] = None,
+    set_: SetOption = None,
+    programs: Annotated[
+        Programs | None,
+        typer.Option(help="shared: points that differ in timing, energy or clock execute one program."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes. [default: all cores]")
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A running Dask cluster that computes the points. Its scheduler and workers run the code of whoever "
+            "reaches them: only in a network that you trust, or with TLS.",
+        ),
+    ] = None,
+    dask_tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F.pem", help="TLS for --dask tls://...: the authority that all must be signed by."
+        ),
+    ] = None,
+    dask_tls_cert: Annotated[
+        Path | None, typer.Option(metavar="F.pem", help="The certificate of this side.")
+    ] = None,
+    dask_tls_key: Annotated[
+        Path | None, typer.Option(metavar="F.pem", help="The key of that certificate.")
+    ] = None,
+) -> None:
+    """Search a hardware space; the same command goes on where it was interrupted."""
+    sampling = {"kind": sampler, "points": points, "seed": seed, "batch": batch}
+    overrides: dict[str, Any] = {
+        "sampler": {key: _plain(value) for key, value in sampling.items() if value is not None}
+    }
+    if objective:
+        overrides["objectives"] = objective
+    if programs:
+        overrides["programs"] = programs.value
+    *models, space = arguments
+    if dask and jobs:
+        raise NpusimError(
+            "--jobs: the cluster decides with --dask how many processes there are; give one of them"
+        )
+
+    if not dask and (dask_tls_ca or dask_tls_cert or dask_tls_key):
+        raise NpusimError(
+            "--dask-tls-ca, --dask-tls-cert, --dask-tls-key: are for --dask, which is not given"
+        )
+
+    from npusim.explore.space_file import read_space
+
+    file = _with_settings(read_space(Path(space), overrides), set_ or ())
+    if points and file.sampling.kind == "grid":
+        raise NpusimError("--points: a grid has all its points; choose another --sampler, such as random")
+    where = study or Path(f"{Path(space).stem}.study")
+    _check_outputs(where, Path(space), models, file)
+    workloads = _workloads(models, file, Path(space).parent)
+    make_executor = _executor(jobs, dask, dask_tls_ca, dask_tls_cert, dask_tls_key)
+    _finish(_search(file, workloads, where, make_executor))
+
+
+def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile) -> None:
+    """What the search will write into its folder must not be what it reads."""
+    from npusim.base import files
+    from npusim.explore.tables import names_in
+
+    named = {name: Path(name) if models else space.parent / name for name in models or file.models}
+    inputs = {"SPACE.toml": space, **named, **hardware_inputs(file.extends, "extends", space.parent)}
+    files.check_outputs({}, inputs, {"--study": (study, names_in(study))})
+
+
+def _with_settings(file: SpaceFile, texts: Sequence[str]) -> SpaceFile:
+    """A space whose base hardware has settings; what the space gives itself cannot be set."""
+    if not texts:
+        return file
+    from npusim.session.settings import OPTION, changed, parse
+
+    settings = parse(texts)
+    given = next((path for path in settings if path in file.space.changed), None)
+    if given:
+        raise NpusimError(f"{OPTION} {given}: the space itself varies or derives it; change it there")
+    return replace(file, space=replace(file.space, base=changed(file.space.base, settings)))
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _workloads(models: list[str], file: SpaceFile, folder: Path) -> list[Workload]:
+    """The models of the command line, or those of the space file in `folder`; the file gives the weights of both."""
+    from npusim.explore.evaluate import Workload
+    from npusim.session import api
+
+    named = dict.fromkeys(models) or file.models
+    if not named:
+        raise NpusimError("no model: name one before the space, or in its [models]")
+    paths = {given: given if models else _beside(folder, given) for given in named}
+    called = _called([str(path) for path in paths.values()])
+    return [
+        Workload(
+            name, api.load(path), file.models.get(given, 1.0), Path(path).name if Path(path).is_file() else ""
+        )
+        for name, (given, path) in zip(called, paths.items(), strict=True)
+    ]
+
+
+def _called(paths: Sequence[str]) -> list[str]:
+    """What each model is called: its file without folder and suffix, with more of the path where others are so too."""
+    parts = [Path(path).with_suffix("").parts if Path(path).is_file() else (path,) for path in paths]
+    names = [each[-1] for each in parts]
+    for length in range(2, max(map(len, parts)) + 1):
+        twice = {name for name in names if names.count(name) > 1}
+        names = [
+            "/".join(each[-length:]) if name in twice else name
+            for name, each in zip(names, parts, strict=True)
+        ]
+    return names if len(set(names)) == len(names) else list(paths)
+
+
+def _beside(folder: Path, name: str) -> str | Path:
+    """A model that a space file names: relative to the file, or else a built-in one."""
+    return folder / name if (folder / name).is_file() else name
+
+
+def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executor: MakeExecutor) -> Study:
+    from npusim.explore import search
+    from npusim.explore.folder import Folder
+    from npusim.explore.terminal import Watch
+
+    known = sum(1 for _ in Folder(path).records())
+    try:
+        with Watch(file.space, sys.stderr, known) as watch:
+            return search.explore(
+                workloads, file.space, file.sampling, path, make_executor=make_executor, watch=watch
+            )
+    except KeyboardInterrupt:
+        _keep(path)
+        raise
+
+
+def _keep(path: Path) -> None:
+    """What an interrupted search has found so far, in tables and on its page."""
+    from npusim.explore.study import Study
+
+    study = Study.open(path) if (path / "study.json").is_file() else None
+    if study is None or not study.records:
+        return
+    say(
+        f"npusim: {len(study.records)} points are in {printable(str(path))}, and the same command goes on from "
+        "there; drawing them, Ctrl-C again leaves that to npusim study",
+        err=True,
+    )
+    _finish(study)
+
+
+def redraw(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of a study, as explore wrote it.")
+    ],
+) -> None:
+    """Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished."""
+    from npusim.base import files
+    from npusim.explore.study import Study
+    from npusim.explore.tables import names_in
+
+    study = Study.open(folder)
+    files.check_outputs({}, {}, {"DIR": (folder, names_in(folder))})
+    _finish(study)
+
+
+def _executor(
+    jobs: int | None, dask: str | None, ca: Path | None, cert: Path | None, key: Path | None
+) -> MakeExecutor:
+    if dask is not None:
+        from npusim.explore.cluster import DaskCluster, tls
+
+        trusted = tls(dask, ca, cert, key)
+        return lambda job: DaskCluster(job, dask, trusted)
+    from npusim.explore.executors import executor
+
+    return lambda job: executor(job, jobs)
+
+
+def _finish(study: Study) -> None:
+    """The tables, the page, and the summary."""
+    from npusim.explore import tables, terminal
+
+    written = tables.write_tables(study)
+    text = terminal.summary(study)
+    say(f"{text}\n\n{_files(study, written)}")
+
+
+def _files(study: Study, written: list[Path]) -> str:
+    from npusim.explore.page import write_page
+
+    names = [path.name for path in written if path.parent == study.path]
+    page = write_page(study)
+    names += [path.name for path in page]
+    fronts = len(written) - len([path for path in written if path.parent == study.path])
+    hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
+    return f"{printable(str(study.path))}: {', '.join(names)}{hardware}"

@@ -1,0 +1,111 @@
+"""`npusim run` with several models or machines: a table of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from npusim.base.terminal import console, say
+from npusim.cli.base import EXIT_USER_FAULT, Progress, hardware_inputs
+from npusim.isa.base.errors import NpusimError
+
+if TYPE_CHECKING:
+    from npusim.base.files import Writer
+    from npusim.session.run_table import RunTable
+
+PAGE = "table.html"
+IN_FOLDER = {"page": PAGE, "--json": "runs.json", "--csv": "runs.csv"}
+"""Files of --report; the last two as the options write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Where the table goes, beside the terminal."""
+
+    json: Path | None
+    csv: Path | None
+    report: Path | None
+
+
+def run(
+    models: Sequence[str],
+    machines: Sequence[str],
+    settings: Sequence[str],
+    effort: str,
+    targets: Targets,
+    one: Mapping[str, object],
+) -> None:
+    """Print and write the table. `one`: options that go with one run only, with what they were given.
+
+    No data is executed: nothing of it would be shown, and cycles and energy are the same.
+    """
+    from npusim.base import files
+    from npusim.session import api, run_table
+
+    given = next((option for option, value in one.items() if value is not None), None)
+    if given:
+        raise NpusimError(
+            f"{given}: goes with one model on one machine; this is a table of {_count(models, machines)}"
+        )
+    sources: dict[str, Path | None] = {f"MODEL {model}": Path(model) for model in models}
+    for name in machines:
+        sources |= hardware_inputs(name, f"--hw {name}")
+    asked = {"--json": targets.json, "--csv": targets.csv}
+    files.check_outputs(asked, sources, {"--report": (targets.report, IN_FOLDER.values())})
+    api.schedules_of_effort(effort)
+    hardware = [api.hardware(name, settings) for name in machines]
+    with Progress("running") as progress:
+        step = 0
+
+        def watch(_: str) -> None:
+            nonlocal step
+            if progress:
+                progress(step, len(models) * len(machines))
+            step += 1
+
+        table = run_table.run_table(models, hardware, effort=effort, watch=watch)
+    try:
+        _print(table)
+    finally:  # what was computed is kept, even if nobody reads the table to its end
+        if targets.report:
+            files.make_folder(targets.report)
+            inside = {targets.report / name: _writer(kind, table) for kind, name in IN_FOLDER.items()}
+            files.write_all(inside, follow=False)
+        files.write_all({path: _writer(kind, table) for kind, path in asked.items() if path})
+    if table.faults:
+        say(f"npusim: {len(table.faults)} of {len(table.runs)} runs have no result", err=True)
+        raise typer.Exit(EXIT_USER_FAULT)
+
+
+def _count(models: Sequence[str], machines: Sequence[str]) -> str:
+    return (
+        f"{len(models)} model{'s' * (len(models) > 1)} by {len(machines)} machine{'s' * (len(machines) > 1)}"
+    )
+
+
+def _print(table: RunTable) -> None:
+    from npusim.reports.run import run_table
+
+    say(run_table.text(table, console().width))
+
+
+def _writer(kind: str, table: RunTable) -> Writer:
+    from npusim.base import files
+
+    def content() -> str:
+        if kind == "--csv":
+            from npusim.reports.run import run_table
+
+            return run_table.to_csv(table)
+        if kind == "page":
+            from npusim.reports.run import run_table_page
+
+            return run_table_page.render(table)
+        return json.dumps(table.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    return lambda file: files.text(content())(file)

@@ -1,0 +1,1 @@
+"""Runs side by side: what changed, in which layers, and conditions on it."""

@@ -1,0 +1,414 @@
+"""Two or more runs side by side: what changed against the first, the baseline, and in which layers.
+
+    comparison = npusim.compare("before.json", "after.json")
+    comparison.value("latency_ms").change(1).percent
+
+Layers are matched by name and operator, several alike by their order; one that only some of the runs have stands
+alone. Where the clocks of the runs differ, layers and losses are compared in microseconds, else in cycles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from math import inf, isfinite
+from os.path import splitext
+from pathlib import Path
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any, Literal
+
+from npusim.comparison import result_file
+from npusim.comparison.result_file import LayerNumbers, ResultFile
+from npusim.isa.base.errors import NpusimError
+from npusim.numbers.losses import CAUSES
+from npusim.numbers.run import RunResult
+
+if TYPE_CHECKING:
+    from npusim.comparison.conditions import Verdict
+
+SCHEMA_VERSION = 1
+"""Version of the JSON of a comparison."""
+
+MOST_RUNS = len(ascii_uppercase)
+
+Kind = Literal[
+    "time_ms",
+    "energy_uj",
+    "power_mw",
+    "per_s",
+    "cycles",
+    "time_us",
+    "share",
+    "ratio",
+    "bytes",
+    "count",
+    "area_mm2",
+    "tops",
+]
+"""What a number is, and so its unit."""
+
+Better = Literal["less", "more", "neither"]
+
+LOWER_BOUND = "lower_bound"
+"""The row of the losses that is none: cycles that no schedule can beat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number of a run that is compared: its key in the JSON, what people call it, what it is."""
+
+    key: str
+    label: str
+    kind: Kind
+    better: Better = "less"
+
+
+HEADLINE: tuple[Quantity, ...] = (
+    Quantity("latency_ms", "Latency", "time_ms"),
+    Quantity("inferences_per_s", "Inferences/s", "per_s", "more"),
+    Quantity("energy_uj.total", "Energy", "energy_uj"),
+    Quantity("power_mw.average", "Average power", "power_mw"),
+    Quantity("power_mw.peak_10us", "Peak power, 10 us", "power_mw"),
+    Quantity("power_mw.peak_1ms", "Peak power, 1 ms", "power_mw"),
+    Quantity("area_mm2.total", "Area", "area_mm2"),
+    Quantity("tops.peak", "Peak TOPS", "tops", "more"),
+    Quantity("tops.reached", "TOPS reached", "tops", "more"),
+    Quantity("cycles.total", "Cycles", "cycles"),
+    Quantity("cycles.stall", "Stalled cycles", "cycles"),
+    Quantity("lower_bound_cycles", "Lower bound", "cycles"),
+    Quantity("mac_utilization", "MAC utilization", "share", "more"),
+    Quantity("dram_bytes.read", "DRAM read", "bytes"),
+    Quantity("dram_bytes.write", "DRAM written", "bytes"),
+    Quantity("dram_bytes.instructions", "DRAM code", "bytes"),
+    Quantity("scratchpad_peak_bytes", "Scratchpad peak", "bytes", "neither"),
+    Quantity("instructions", "Instructions", "count", "neither"),
+    Quantity("macs", "MACs", "count", "neither"),
+    Quantity("performance_info.execTime", "execTime", "ratio"),
+    Quantity("performance_info.powerUsage", "powerUsage", "ratio"),
+)
+"""What is compared first; every other number of the JSON can be asked for by its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From the baseline to another run.
+
+    delta:   the difference, in the unit of the number.
+    percent: 100 * delta / |baseline|; 0 from 0 to 0, infinite from 0 to anything else.
+    """
+
+    delta: float
+    percent: float
+
+    @classmethod
+    def between(cls, before: float, after: float) -> Change:
+        """The change from one number to another."""
+        delta = after - before
+        if before:
+            return cls(delta, 100 * delta / abs(before))
+        return cls(delta, 0.0 if not delta else inf if delta > 0 else -inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A number in every run, the baseline first; None in a run that does not have it."""
+
+    quantity: Quantity
+    values: tuple[float | None, ...]
+
+    def change(self, run: int) -> Change | None:
+        """Its change from the baseline to a run; None if one of them does not have it."""
+        before, after = self.values[0], self.values[run]
+        return None if before is None or after is None else Change.between(before, after)
+
+    @property
+    def largest(self) -> float:
+        """The largest change to any run, as an amount without a sign; what a run does not have counts as 0."""
+        before = self.values[0] or 0
+        return max((abs((after or 0) - before) for after in self.values[1:]), default=0)
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is not the same in all runs."""
+        return any(value != self.values[0] for value in self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row in the JSON; a percentage that is infinite is null."""
+        changes = [self.change(run) for run in range(1, len(self.values))]
+        return {
+            "key": self.quantity.key,
+            "values": list(self.values),
+            "change": [each and each.delta for each in changes],
+            "change_percent": [each.percent if each and isfinite(each.percent) else None for each in changes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareRow:
+    """A parameter, or a key of the provenance, that is not the same in all runs; None where it is unset or unknown."""
+
+    path: str
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """A layer in every run; None in a run without it.
+
+    cost: its part of the run, cycles, or microseconds where clocks differ.
+    """
+
+    name: str
+    op: str
+    layers: tuple[LayerNumbers | None, ...]
+    cost: Row
+    causes: tuple[Row, ...]
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether all runs have it."""
+        return None not in self.layers
+
+    def present(self, letters: str) -> list[str]:
+        """The letters of the runs that have it."""
+        return [letter for letter, each in zip(letters, self.layers, strict=True) if each is not None]
+
+    def number(self, key: str, label: str, kind: Kind, better: Better = "less") -> Row:
+        """Another of its numbers (`npusim.numbers.run.LayerResult`) as a row."""
+        values = tuple(None if each is None else getattr(each, key) for each in self.layers)
+        return Row(Quantity(key, label, kind, better), values)
+
+    def main_cause(self, run: int) -> Row | None:
+        """What explains most of its change to a run: the cause, or the lower bound, that moved most its way."""
+        change = self.cost.change(run)
+        if change is None or not change.delta:
+            return None
+        sign = 1 if change.delta > 0 else -1
+
+        def moved(row: Row) -> float:
+            found = row.change(run)
+            return sign * found.delta if found else 0.0
+
+        best = max(self.causes, key=moved, default=None)
+        return best if best is not None and moved(best) > 0 else None
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Two or more runs; the first is the baseline."""
+
+    runs: tuple[ResultFile, ...]
+
+    @property
+    def letters(self) -> str:
+        """What tables call the runs: A, the baseline, B, C, ..."""
+        return ascii_uppercase[: len(self.runs)]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What people call the runs: the names of their files, of their hardware, or their models."""
+        ways: tuple[Callable[[ResultFile], str], ...] = (
+            lambda run: splitext(Path(run.source).name)[0],
+            lambda run: run.source,
+            lambda run: run.hardware,
+            lambda run: run.model,
+        )
+        for way in ways:
+            names = [way(run) for run in self.runs]
+            if all(names) and len(set(names)) == len(names):
+                return tuple(names)
+        return tuple(f"run {letter}" for letter in self.letters)
+
+    @cached_property
+    def same_clock(self) -> bool:
+        """Whether the NPU has one clock in all runs, so that cycles are comparable."""
+        return len({run.clock_mhz for run in self.runs}) == 1
+
+    @property
+    def cost_kind(self) -> Kind:
+        """In what layers and losses are compared."""
+        return "cycles" if self.same_clock else "time_us"
+
+    def value(self, key: str) -> Row:
+        """Any number of the JSON by its dotted key. Raises NpusimError for a key that is none of a number."""
+        from npusim.comparison.conditions import numbers
+
+        known = {quantity.key: quantity for quantity in HEADLINE}
+        quantity = known.get(key, Quantity(key, key, "count", "neither"))
+        return Row(quantity, tuple(numbers(self.runs, key)))
+
+    @cached_property
+    def headline(self) -> tuple[Row, ...]:
+        """The numbers of `HEADLINE`; files of earlier versions may lack some."""
+        return tuple(
+            Row(quantity, tuple(run.flat.get(quantity.key) for run in self.runs)) for quantity in HEADLINE
+        )
+
+    @cached_property
+    def hardware(self) -> tuple[HardwareRow, ...]:
+        """The parameters that differ, by dotted path; names and descriptions do not count."""
+        return self._differing("hardware", ("name", "description"))
+
+    @cached_property
+    def provenance(self) -> tuple[HardwareRow, ...]:
+        """What differs in how the runs came about: versions, effort, seed, inputs, digest of the model.
+
+        The command and the digest of the hardware say nothing that is not told elsewhere. None for all of a run that
+        was written before there was a provenance.
+        """
+        return self._differing("provenance", ("command", "hardware_sha256"))
+
+    def _differing(self, table: str, left_out: Sequence[str]) -> tuple[HardwareRow, ...]:
+        """The keys of a table of the JSON that are not the same in all runs."""
+        tables = [dict(result_file.flat(run.values.get(table, {}))) for run in self.runs]
+        paths = dict.fromkeys(path for each in tables for path in each if path not in left_out)
+        rows = (HardwareRow(path, tuple(each.get(path) for each in tables)) for path in paths)
+        return tuple(row for row in rows if any(value != row.values[0] for value in row.values))
+
+    @cached_property
+    def layers(self) -> tuple[LayerRow, ...]:
+        """All layers, the one that changed most first; equal ones in the order of the models."""
+        found: dict[tuple[str, str, int], dict[int, LayerNumbers]] = {}
+        for run, file in enumerate(self.runs):
+            seen: Counter[tuple[str, str]] = Counter()
+            for layer in file.layers:
+                alike = (layer.name, layer.op)
+                found.setdefault((*alike, seen[alike]), {})[run] = layer
+                seen[alike] += 1
+        rows = [self._layer(name, op, layers) for (name, op, _), layers in found.items()]
+        return tuple(sorted(rows, key=lambda row: -row.cost.largest))
+
+    def _layer(self, name: str, op: str, by_run: Mapping[int, LayerNumbers]) -> LayerRow:
+        layers = tuple(by_run.get(run) for run in range(len(self.runs)))
+        causes = self._accounts(
+            [None if each is None else (each.lower_bound_cycles, each.lost_cycles) for each in layers]
+        )
+        return LayerRow(
+            name,
+            op,
+            layers,
+            self._cost("cycles", [None if each is None else each.cycles for each in layers]),
+            causes,
+        )
+
+    @cached_property
+    def losses(self) -> tuple[Row, ...]:
+        """The lower bound and the losses by cause, those that no run has left out; they add up to the total."""
+        return self._accounts(
+            [(run.values["lower_bound_cycles"], run.values["lost_cycles"]) for run in self.runs]
+        )
+
+    def _accounts(self, accounts: Sequence[tuple[int, Mapping[str, int]] | None]) -> tuple[Row, ...]:
+        causes = {cause for each in accounts if each for cause in each[1]}
+        ordered = [cause for cause in (*CAUSES, *sorted(causes - set(CAUSES))) if cause in causes]
+        bound = self._cost(LOWER_BOUND, [each and each[0] for each in accounts])
+        return bound, *(
+            self._cost(cause, [each and each[1].get(cause, 0) for each in accounts]) for cause in ordered
+        )
+
+    def _cost(self, key: str, cycles: Sequence[int | None]) -> Row:
+        """Cycles of every run as a row, in microseconds where clocks differ."""
+        if self.same_clock:
+            return Row(Quantity(key, key, "cycles"), tuple(cycles))
+        times = (
+            None if each is None else each / run.clock_mhz
+            for each, run in zip(cycles, self.runs, strict=True)
+        )
+        return Row(Quantity(key, key, "time_us"), tuple(times))
+
+    @cached_property
+    def energy(self) -> tuple[Row, ...]:
+        """Energy by component in microjoules, the largest change first; components that no run pays for left out."""
+        tables: list[Mapping[str, float]] = [run.values["energy_uj"]["by_component"] for run in self.runs]
+        names = dict.fromkeys(name for table in tables for name in table if table[name])
+        rows = (
+            Row(Quantity(name, name, "energy_uj"), tuple(table.get(name, 0.0) for table in tables))
+            for name in names
+        )
+        return tuple(sorted(rows, key=lambda row: -row.largest))
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know before comparing the numbers."""
+        found = []
+        if len({run.model for run in self.runs}) > 1:
+            found.append("The runs are of different models.")
+        if len({run.npusim_version for run in self.runs}) > 1:
+            versions = ", ".join(
+                f"{letter} {run.npusim_version}" for letter, run in zip(self.letters, self.runs, strict=True)
+            )
+            found.append(f"The runs were made by different versions of npusim: {versions}.")
+        alone = sum(not row.everywhere for row in self.layers)
+        if alone:
+            found.append(f"{alone} of {len(self.layers)} layers are not in every run.")
+        if not self.same_clock:
+            found.append("Clocks differ: layers and losses are compared in microseconds.")
+        return tuple(found)
+
+    def to_dict(self, verdicts: Sequence[Verdict] = ()) -> dict[str, Any]:
+        """The JSON of `npusim compare --json`: plain values."""
+        from npusim import __version__
+
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "npusim_version": __version__,
+            "runs": [
+                {
+                    "letter": letter,
+                    "label": label,
+                    "file": run.source,
+                    "model": run.model,
+                    "hardware": run.hardware,
+                    "npusim_version": run.npusim_version,
+                }
+                for letter, label, run in zip(self.letters, self.labels, self.runs, strict=True)
+            ],
+            "notes": list(self.notes),
+            "headline": [row.to_dict() for row in self.headline],
+            "hardware": [asdict(row) for row in self.hardware],
+            "provenance": [asdict(row) for row in self.provenance],
+            "cost_unit": "cycles" if self.same_clock else "us",
+            "losses": [row.to_dict() for row in self.losses],
+            "energy_uj": [row.to_dict() for row in self.energy],
+            "layers": [
+                {
+                    "name": row.name,
+                    "op": row.op,
+                    "cost": row.cost.to_dict(),
+                    "energy_uj": row.number("energy_uj", "energy", "energy_uj").to_dict(),
+                    "bytes": row.number("bytes", "bytes", "bytes").to_dict(),
+                    "causes": [cause.to_dict() for cause in row.causes],
+                }
+                for row in self.layers
+            ],
+            "conditions": [verdict.to_dict() for verdict in verdicts],
+        }
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {', '.join(self.labels)}>"
+
+    def _repr_html_(self) -> str:
+        """The comparison in a notebook."""
+        from npusim.reports import notebook
+
+        return notebook.comparison(self)
+
+
+def compare(*runs: RunResult | Mapping[str, Any] | str | Path) -> Comparison:
+    """Compare runs with the first: results, their `to_dict()`, or files that `npusim run --json` wrote.
+
+    Raises NpusimError for fewer than two, and for a file that is none of a result.
+    """
+    if not 2 <= len(runs) <= MOST_RUNS:
+        raise NpusimError(f"compare: {len(runs)} runs given; it takes 2 to {MOST_RUNS}, the baseline first")
+    return Comparison(tuple(_opened(run) for run in runs))
+
+
+def _opened(run: RunResult | Mapping[str, Any] | str | Path) -> ResultFile:
+    if isinstance(run, RunResult):
+        return result_file.check(run.to_dict(), "")
+    if isinstance(run, Mapping):
+        return result_file.check(dict(run), "")
+    return result_file.read(run)

@@ -1,0 +1,239 @@
+"""Result files: what `npusim run --json` wrote, read back and checked.
+
+A file is material from elsewhere: nothing in it is believed before its shape is checked, and a fault is one line
+that names the file and the key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
+from npusim.numbers.losses import CAUSES
+from npusim.numbers.run import SCHEMA_VERSION
+
+LONGEST_VALUE = 40
+
+# Beyond these no run gets, and differences and percentages of them are finite.
+_MOST = 1 << 60
+Number = Annotated[float, Field(ge=-_MOST, le=_MOST)]
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+Cycles = dict[str, Annotated[int, Field(ge=-_MOST, le=_MOST)]]
+
+
+class _Table(BaseModel):
+    """A table of the file: keys may be added by later versions, the ones named here are what is used."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True, allow_inf_nan=False)
+
+
+class _Cycles(_Table):
+    total: Count
+    dma: Count
+    mac: Count
+    vector: Count
+    host: Count
+    stall: Count
+
+
+class _Energy(_Table):
+    total: Number
+    dynamic: Number
+    static: Number
+    dram: Number
+    host: Number
+    by_component: dict[str, Number]
+
+
+class _Power(_Table):
+    average: Number
+    peak: Number
+    # Version 0.1.0 had `peak` alone, over 1 % of the run: not to be compared with peaks over a fixed time.
+    peak_10us: Number | None = None
+    peak_1ms: Number | None = None
+
+
+class _DramBytes(_Table):
+    read: Count
+    write: Count
+    instructions: Count
+
+
+class _PerformanceInfo(_Table):
+    execTime: Number
+    powerUsage: Number
+
+
+class _Hardware(_Table):
+    name: str
+    clock_mhz: Annotated[float, Field(gt=0)]
+
+
+class LayerNumbers(_Table):
+    """A layer as the file has it; the meaning of each number is that of `npusim.numbers.run.LayerResult`."""
+
+    name: str
+    op: str
+    unit: str
+    cycles: Count
+    macs: Count
+    utilization: Number
+    bytes: Count
+    energy_uj: Number
+    lower_bound_cycles: Count
+    bound_by: str
+    lost_cycles: Cycles
+
+
+class _Result(_Table):
+    """The keys of version 1 that are read by name."""
+
+    npusim_version: str
+    model: str
+    hardware: _Hardware
+    cycles: _Cycles
+    latency_ms: Number
+    inferences_per_s: Number
+    energy_uj: _Energy
+    power_mw: _Power
+    macs: Count
+    mac_utilization: Number
+    lower_bound_cycles: Count
+    bound_by: str
+    lost_cycles: Cycles
+    dram_bytes: _DramBytes
+    scratchpad_peak_bytes: Count
+    instructions: Count
+    performance_info: _PerformanceInfo
+    layers: list[LayerNumbers]
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """One run: the file it comes from ("" if from memory) and its checked values, as they stand in the JSON."""
+
+    source: str
+    values: Mapping[str, Any]
+    layers: tuple[LayerNumbers, ...]
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return str(self.values["model"])
+
+    @property
+    def hardware(self) -> str:
+        """Name of the hardware."""
+        return str(self.values["hardware"]["name"])
+
+    @property
+    def clock_mhz(self) -> float:
+        """Clock of the NPU."""
+        return float(self.values["hardware"]["clock_mhz"])
+
+    @property
+    def npusim_version(self) -> str:
+        """The version of npusim that ran it."""
+        return str(self.values["npusim_version"])
+
+    @cached_property
+    def flat(self) -> Mapping[str, Any]:
+        """Every value by its dotted key; layers by position and, where only one layer has it, by name.
+
+        Causes that cost nothing, which the JSON leaves out, are 0.
+        """
+        count = Counter(layer.name for layer in self.layers)
+        by_name = {
+            f"layers.{layer['name']}.{key}": value
+            for layer in self.values["layers"]
+            if count[layer["name"]] == 1
+            for key, value in flat(_with_all_causes(layer))
+        }
+        return by_name | dict(flat(_with_all_causes(self.values)))
+
+
+def read(path: str | Path) -> ResultFile:
+    """The run of a result file. Raises NpusimError that says what is wrong with it."""
+    text = user_file.text(path, user_file.RESULT)
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str) -> ResultFile:
+    """The run of the text of a result file; `source` opens the message of a fault."""
+    try:
+        values = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as fault:
+        where = f" at line {fault.lineno}" if isinstance(fault, json.JSONDecodeError) else ""
+        raise NpusimError(
+            f"{source}: not a result file: not valid JSON{where}; npusim run MODEL --json F writes one"
+        ) from None
+    return check(values, source)
+
+
+def check(values: object, source: str) -> ResultFile:
+    """The run of the plain values of `RunResult.to_dict`. Raises NpusimError that names the key at fault."""
+    if not isinstance(values, dict) or "schema_version" not in values:
+        raise NpusimError(
+            f"{source}: not a result file: it has no schema_version; npusim run MODEL --json F writes one"
+        )
+    version = values["schema_version"]
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        raise NpusimError(
+            f"{source}: schema_version {_short(version)}, this npusim reads {SCHEMA_VERSION}; "
+            "run the model again with this version"
+        )
+    try:
+        checked = _Result.model_validate(values)
+    except ValidationError as error:
+        raise NpusimError(f"{source}: not a result file: {_fault(error)}") from None
+    return ResultFile(source, values, tuple(checked.layers))
+
+
+def _fault(error: ValidationError) -> str:
+    """The first fault, and how many there are."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    path = ".".join(str(part) for part in first["loc"])
+    count = error.error_count()
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    if first["type"] == "missing":
+        return f"{path} is missing{more}"
+    return f"{path}: {_short(first['input'])}: {first['msg'].lower()}{more}"
+
+
+def _with_all_causes(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**table, "lost_cycles": dict.fromkeys(CAUSES, 0) | table["lost_cycles"]}
+
+
+def flat(value: object) -> Iterator[tuple[str, Any]]:
+    """The leaves of nested tables and lists, by dotted path, in their order."""
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, Mapping):
+            below: list[tuple[str, object]] = list(value.items())
+        elif isinstance(value, list):
+            below = [(str(position), item) for position, item in enumerate(value)]
+        else:
+            yield path, value
+            continue
+        waiting += [(f"{path}.{key}" if path else key, item) for key, item in reversed(below)]
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(word)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else f"a list of {len(value)}"
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."

@@ -1,0 +1,162 @@
+"""One operator of a TFLite file as its attribute function sees it: options and constant operands, checked."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.frontends.tflite.records import inside_the_file
+from npusim.isa.base.errors import FormatError, GraphError
+from npusim.isa.base.tensor import Array, TensorType
+
+EMPTY_TABLE = struct.pack("<HHi", 4, 4, 4)
+"""A flatbuffers table at byte 4 whose vtable, at byte 0, has no entry: every field has its default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """`inputs`, `outputs` and `constants` are in the file's operand order; absent or not constant is None.
+
+    `options` is an instance of the generated class of the operator's options, or None if it has none.
+    """
+
+    where: str
+    inputs: tuple[TensorType | None, ...]
+    outputs: tuple[TensorType, ...]
+    constants: tuple[Array | None, ...]
+    intermediates: tuple[TensorType, ...]
+    options: Any
+    custom_options: NDArray[np.uint8]
+
+    def fail(self, text: str) -> NoReturn:
+        """Raises GraphError with the layer in front of `text`."""
+        raise GraphError(f"{self.where}: {text}")
+
+    # Options
+
+    def option(self, field: str) -> Any:
+        """The value of a field of the options table."""
+        with inside_the_file(f"{self.where}: option {field}"):
+            return getattr(self.options, field)()
+
+    def whole(self, field: str, least: int, most: int | None = None) -> int:
+        """An integer option that may not be smaller than `least`, nor larger than `most` if that is given."""
+        value = int(self.option(field))
+        if most is not None and not least <= value <= most:
+            self.fail(f"{field} is {value}, may be {least}..{most}")
+        if value < least:
+            self.fail(f"{field} is {value}, may be {least} or more")
+        return value
+
+    def real(self, field: str) -> float:
+        """A float32 option, which must be finite."""
+        value = float(self.option(field))
+        if not isfinite(value):
+            self.fail(f"{field} is {value}, must be finite")
+        return value
+
+    def flag(self, field: str) -> bool:
+        """A true or false option."""
+        return bool(self.option(field))
+
+    def vector(self, field: str) -> list[int]:
+        """An option that is a list of integers, empty if the file has none."""
+        found = self.option(f"{field}AsNumpy")
+        return [int(value) for value in found] if isinstance(found, np.ndarray) else []
+
+    def choice(self, field: str, names: Mapping[int, str]) -> str:
+        """The name of an enumerated option."""
+        value = int(self.option(field))
+        if value not in names:
+            self.fail(f"{field} is {value}, may be {', '.join(f'{k} ({v})' for k, v in names.items())}")
+        return names[value]
+
+    # Operands
+
+    def input(self, position: int, rank: int | None = None) -> TensorType:
+        """The type of an operand that must be there, and of `rank` dimensions if that is given."""
+        operand = self.inputs[position] if position < len(self.inputs) else None
+        if operand is None:
+            self.fail(f"operand {position} is absent")
+        if rank is not None and len(operand.shape) != rank:
+            self.fail(f"operand {position} has shape {list(operand.shape)}, must have {rank} dimensions")
+        return operand
+
+    def output(self, rank: int) -> TensorType:
+        """The type of the first output, which must have `rank` dimensions."""
+        if len(self.outputs[0].shape) != rank:
+            self.fail(f"the output has shape {list(self.outputs[0].shape)}, must have {rank} dimensions")
+        return self.outputs[0]
+
+    def has_operand(self, position: int) -> bool:
+        """True if the operand is there."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def is_constant(self, position: int) -> bool:
+        """True if the operand is there and its data is in the file."""
+        return position < len(self.constants) and self.constants[position] is not None
+
+    def integers(self, position: int, meaning: str, count: int | None = None) -> list[int]:
+        """The flattened values of a constant int32 or int64 operand, `count` of them if that is given."""
+        data = self.constants[position] if position < len(self.constants) else None
+        if data is None:
+            self.fail(f"operand {position} ({meaning}) is computed while running, must be constant")
+        if data.dtype not in (np.int32, np.int64):
+            self.fail(f"operand {position} ({meaning}) is {data.dtype}, may be int32 or int64")
+        if count is not None and data.size != count:
+            self.fail(f"operand {position} ({meaning}) has {data.size} values, must have {count}")
+        return [int(value) for value in data.ravel()]
+
+    def rows(self, position: int, meaning: str, count: int) -> list[list[int]]:
+        """A constant operand of shape [count, 2], such as paddings; no value may be negative."""
+        values = self.integers(position, meaning, 2 * count)
+        if any(value < 0 for value in values):
+            self.fail(f"operand {position} ({meaning}) has a negative value: {values}")
+        return [values[2 * i : 2 * i + 2] for i in range(count)]
+
+    def axis(self, value: int, rank: int) -> int:
+        """An axis counted from the front; the file may count from the back."""
+        if not -rank <= value < rank:
+            self.fail(f"axis {value}, may be {-rank}..{rank - 1}")
+        return value % rank
+
+    def axes(self, values: Sequence[int], rank: int) -> list[int]:
+        """Axes counted from the front, sorted, each once."""
+        return sorted({self.axis(value, rank) for value in values})
+
+    # Custom operators
+
+    def flexbuffer(self, names: Sequence[str]) -> dict[str, int | float]:
+        """Those of the named numbers that the flexbuffer map of a custom operator has.
+
+        Looks up the names asked for and decodes nothing else: a damaged flexbuffer may contain itself.
+        """
+        from flatbuffers import flexbuffers  # here because few models need it
+
+        with inside_the_file(f"{self.where}: custom options"):
+            table = flexbuffers.GetRoot(self.custom_options.tobytes()).AsMap
+            found = {name: _found(table, name) for name in names}
+        if wrong := [name for name, value in found.items() if isinstance(value, str)]:
+            raise FormatError(
+                f"{self.where}: custom option {wrong[0]} is {found[wrong[0]]}, must be a number"
+            )
+        return {name: value for name, value in found.items() if isinstance(value, int | float)}
+
+
+def _found(table: Any, name: str) -> int | float | str | None:
+    """The number of that name; what it is if it is none; None if there is nothing."""
+    try:
+        value = table[name]
+    except KeyError:
+        return None
+    if value.IsFloat:
+        return float(value.AsFloat)
+    if value.IsInt or value.IsBool:
+        return int(value.AsInt)
+    return "a string" if value.IsString else "not one value"

@@ -1,0 +1,1 @@
+"""The machine: front end, units, scratchpad banks and the DRAM port as one discrete-event model."""

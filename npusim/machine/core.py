@@ -1,0 +1,333 @@
+"""The machine: a front end, units that each run their own instructions in order, scratchpad banks, one DRAM port.
+
+All waiting happens here; what an instruction does and occupies is its row's business (`execute`, `cost`).
+One loop serves every unit. Time is counted in whole cycles of the NPU clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import simpy
+
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import (
+    PRODUCERS,
+    UNIT_NAMES,
+    WORD_BYTES,
+    Cost,
+    Instruction,
+    Region,
+    Space,
+    Unit,
+    dense,
+)
+from npusim.isa.instructions.memory import HostFunction, Memory, commit
+from npusim.isa.instructions.table import decode_all
+from npusim.isa.program.program import Program
+from npusim.isa.program.validate import validate
+from npusim.machine.banks import BankPorts
+from npusim.machine.pacing import pace
+from npusim.machine.port import UNPACED, DramPort, Pace
+from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace
+
+Progress = Callable[[int, int], None]
+_PROGRESS_STEP = 64
+
+
+def execute(
+    program: Program,
+    inputs: Sequence[Array] | None = None,
+    *,
+    states: Sequence[Array | None] | None = None,
+    host_functions: Mapping[str, HostFunction] | None = None,
+    hardware: Hardware | None = None,
+    data: bool = True,
+    progress: Progress | None = None,
+) -> Execution:
+    """Run a program on the simulated machine.
+
+    inputs:   one array per `program.inputs`, same dtype and shape; not needed without data.
+    states:   one array or None per `program.states`; None begins as the program has it.
+    hardware: another machine than the one compiled for (same capacities; only time changes).
+    data:     False executes no data: same cycles, no outputs.
+    progress: called now and then with (instructions completed, all instructions).
+
+    Raises ProgramError for a program that breaks a rule of the instruction set, SimulationError for wrong
+    inputs and for instructions that wait for each other forever.
+    """
+    instructions = decode_all(program.code)
+    validate(program, instructions)
+    memory = None
+    if data:
+        memory = Memory(program, host_functions or {})
+        memory.store_inputs(inputs)
+        if states is not None:
+            memory.store_states(states)
+    machine = _Machine(program, instructions, hardware or program.hardware, memory, progress)
+    machine.run()
+    outputs = None if memory is None else memory.load_each(program.outputs)
+    after = () if memory is None else tuple(memory.load(place) for place in program.states)
+    return machine.result(outputs, after)
+
+
+class _Machine:
+    """Wiring and state of one execution."""
+
+    def __init__(
+        self,
+        program: Program,
+        instructions: list[Instruction],
+        hardware: Hardware,
+        memory: Memory | None,
+        progress: Progress | None,
+    ) -> None:
+        self.program = program
+        self.instructions = instructions
+        self.hardware = hardware
+        self.memory = memory
+        self.progress = progress
+        self.env = simpy.Environment()
+        self.port = DramPort(self.env, hardware)
+        self.costs = [each.cost(hardware, program.host_calls) for each in instructions]
+        self.queues: dict[Unit, deque[int]] = {unit: deque() for unit in PRODUCERS}
+        self.current: dict[Unit, int] = {}
+        self.done: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
+        self.completed = 0
+        self.arrived: dict[Unit, simpy.Event] = {}
+        self.room: dict[Unit, simpy.Event] = {}
+        self.gates: dict[Unit, list[tuple[int, simpy.Event]]] = {unit: [] for unit in PRODUCERS}
+        count = len(instructions)
+        units = [each.unit for each in instructions]
+        self.units = np.array(units, np.int8)
+        self.banks = BankPorts(self.env, hardware, instructions, units, self.costs, program.host_calls)
+        self.dispatched, self.at_head, self.ready, self.started, self.ended = (
+            np.full(count, -1, np.int64) for _ in range(5)
+        )
+        self.blocked_by = np.full(count, -1, np.int8)
+        self.fetched: deque[int] = deque()
+        self.fetch_done = self.env.event()
+        self.fetch_room = self.env.event()
+        self.next_dispatch = 0
+        # Action counts per layer; the last entry is the front end's own.
+        self.accounts: list[dict[str, int]] = [{} for _ in range(len(program.layers) + 1)]
+
+    def run(self) -> None:
+        """Run until nothing happens any more; raise if work is left."""
+        self.env.process(self._fetch())
+        self.env.process(self._dispatch())
+        for unit in sorted({each.unit for each in self.instructions} - {Unit.FRONT_END}):
+            self.env.process(self._unit(unit))
+        self.env.run()
+        if self.completed < len(self.instructions):
+            raise SimulationError(self._deadlock())
+
+    # Front end: fetch one group ahead, decode and dispatch in program order.
+
+    def _fetch(self) -> Generator[simpy.Event, Any, None]:
+        group = self.hardware.front_end.fetch_instructions
+        total = len(self.instructions)
+        for first in range(0, total, group):
+            while len(self.fetched) >= 2:
+                self.fetch_room = self.env.event()
+                yield self.fetch_room
+            last = min(first + group, total)
+            address = self.program.code_address + first * WORD_BYTES
+            region = dense(Space.DRAM, address, (last - first) * WORD_BYTES)
+            yield self.port.access(INSTRUCTION_FETCH, region, False, self.accounts[-1])
+            yield self.env.timeout(self.port.timing.latency_cycles)
+            self.fetched.append(last)
+            if not self.fetch_done.triggered:
+                self.fetch_done.succeed()
+
+    def _dispatch(self) -> Generator[simpy.Event, Any, None]:
+        decode = self.hardware.front_end.decode_cycles
+        depth = self.hardware.front_end.queue_depth
+        total = len(self.instructions)
+        while self.next_dispatch < total:
+            if not self.fetched:
+                self.fetch_done = self.env.event()
+                yield self.fetch_done
+            last = self.fetched.popleft()
+            if not self.fetch_room.triggered:
+                self.fetch_room.succeed()
+            while self.next_dispatch < last:
+                index = self.next_dispatch
+                if decode:
+                    yield self.env.timeout(decode)
+                unit = self.instructions[index].unit
+                if unit is Unit.FRONT_END:
+                    yield from self._barrier(index)
+                else:
+                    while len(self.queues[unit]) >= depth:
+                        self.room[unit] = self.env.event()
+                        yield self.room[unit]
+                    self.dispatched[index] = self.env.now
+                    self.queues[unit].append(index)
+                    waiting = self.arrived.pop(unit, None)
+                    if waiting is not None:
+                        waiting.succeed()
+                self.next_dispatch += 1
+
+    def _barrier(self, index: int) -> Generator[simpy.Event, Any, None]:
+        self.dispatched[index] = self.at_head[index] = self.env.now
+        yield from self._await(index)
+        self.ready[index] = self.started[index] = self.ended[index] = self.env.now
+        self._count(index)
+
+    # Units.
+
+    def _unit(self, unit: Unit) -> Generator[simpy.Event, Any, None]:
+        """Take instructions from the queue; wait, get ports, read, be busy, write, count."""
+        env, queue = self.env, self.queues[unit]
+        while True:
+            if not queue:
+                self.arrived[unit] = env.event()
+                yield self.arrived[unit]
+            index = queue.popleft()
+            self.current[unit] = index
+            room = self.room.pop(unit, None)
+            if room is not None:
+                room.succeed()
+            self.at_head[index] = env.now
+            yield from self._await(index)
+            self.ready[index] = env.now
+            ports = self.banks.ask(unit)
+            if ports is not None:
+                yield ports
+            self.started[index] = env.now
+            writes = None if self.memory is None else self.instructions[index].execute(self.memory)
+            cost = self.costs[index]
+            if cost.dram:
+                yield from self._stream(unit, cost, self.accounts[self.program.layer_of[index]])
+            elif cost.cycles:
+                yield env.timeout(cost.cycles)
+            if writes is not None:
+                commit(writes)
+            self.ended[index] = env.now
+            del self.current[unit]
+            self.banks.release(unit)
+            self._complete(unit)
+            self._count(index)
+
+    def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
+        """Until every unit has completed as many instructions as the waits say."""
+        for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
+            if self.done[producer] < count:
+                gate = self.env.event()
+                self.gates[producer].append((count, gate))
+                yield gate
+                self.blocked_by[index] = producer
+
+    def _stream(self, unit: Unit, cost: Cost, account: dict[str, int]) -> Generator[simpy.Event, Any, None]:
+        """Set up, pass the DRAM port, and end no sooner than the scratchpad side does.
+
+        Data is cut through, burst by burst: reads reach their destination one DRAM latency after their last grant
+        if the scratchpad side keeps up (`npusim.machine.pacing`); a copy from DRAM to DRAM reads everything
+        before it writes.
+        """
+        env = self.env
+        begin = int(env.now)
+        yield env.timeout(cost.setup_cycles)
+        for region, write in cost.dram:
+            landed = yield self.port.access(
+                UNIT_NAMES[unit], region, write, account, self._pace(cost, region, write, begin)
+            )
+            if not write:
+                yield env.timeout(max(self.port.timing.latency_cycles, landed - int(env.now)))
+        rest = 0 if cost.beats else begin + cost.cycles - int(env.now)
+        if rest > 0:
+            yield env.timeout(rest)
+
+    def _pace(self, cost: Cost, region: Region, write: bool, begin: int) -> Pace:
+        """What the scratchpad side of a transfer that began in cycle `begin` asks of the DRAM side."""
+        if cost.beats is None:
+            return UNPACED
+        asked = pace(region, write, cost.beats, cost.setup_cycles, self.port.timing)
+        if asked.not_before is None:
+            return asked
+        return Pace(not_before=[begin + cycles for cycles in asked.not_before])
+
+    def _complete(self, unit: Unit) -> None:
+        done = self.done[unit] = self.done[unit] + 1
+        gates = self.gates[unit]
+        if gates:
+            open_now = [gate for gate in gates if gate[0] <= done]
+            if open_now:
+                self.gates[unit] = [gate for gate in gates if gate[0] > done]
+                for _, event in open_now:
+                    event.succeed()
+
+    def _count(self, index: int) -> None:
+        self.completed += 1
+        if self.progress is not None and self.completed % _PROGRESS_STEP == 0:
+            self.progress(self.completed, len(self.instructions))
+
+    # Results.
+
+    def _name(self, index: int) -> str:
+        layer = self.program.layers[int(self.program.layer_of[index])].name
+        return f'instruction {index} ({self.instructions[index].mnemonic}, layer "{layer}")'
+
+    def _deadlock(self) -> str:
+        """Who waits for whom. Nobody waits for ports of a bank: who holds some ends."""
+        found = []
+        stuck = dict(self.current)
+        front = self.next_dispatch
+        if front < len(self.instructions):
+            unit = self.instructions[front].unit
+            if unit is Unit.FRONT_END:
+                stuck[unit] = front
+            else:
+                queue = UNIT_NAMES[unit]
+                found.append(f"the front end with {self._name(front)} waits for room in the queue of {queue}")
+        for unit, index in stuck.items():
+            for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
+                if self.done[producer] < count:
+                    found.append(
+                        f"{UNIT_NAMES[unit]} with {self._name(index)} waits for {UNIT_NAMES[producer]} "
+                        f"to complete {count} instructions, it has completed {self.done[producer]}"
+                    )
+        left = len(self.instructions) - self.completed
+        return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(found)
+
+    def result(self, outputs: tuple[Array, ...] | None, states: tuple[Array, ...]) -> Execution:
+        """The timeline and the counts."""
+        port = self.port
+        trace = Trace(
+            self.units,
+            self.dispatched,
+            self.at_head,
+            self.ready,
+            self.started,
+            self.ended,
+            self.blocked_by,
+            np.minimum([cost.cycles for cost in self.costs], self.ended - self.started),
+            tuple(port.transfers),
+        )
+        data = self.accounts[:-1]
+        return Execution(
+            outputs,
+            int(self.ended.max(initial=0)),
+            trace,
+            self._layer_actions(),
+            sum(account.get("dram_read_byte", 0) for account in data),
+            sum(account.get("dram_write_byte", 0) for account in data),
+            self.accounts[-1].get("dram_read_byte", 0),
+            states,
+        )
+
+    def _layer_actions(self) -> tuple[dict[str, int], ...]:
+        """Counts per layer: the DRAM's, booked by the port, and those of the instructions."""
+        counts = self.accounts
+        for layer, cost in zip(self.program.layer_of.tolist(), self.costs, strict=True):
+            target = counts[layer]
+            for name, number in cost.actions.items():
+                target[name] = target.get(name, 0) + number
+            target["instruction_issue"] = target.get("instruction_issue", 0) + 1
+        return tuple(counts)

@@ -1,0 +1,281 @@
+"""The shared DRAM port: who gets it when, and for how long.
+
+A transfer is cut into *grants*: up to `grant_bytes` within one DRAM row. Instruction fetch goes first, DMA
+channels take turns, one grant each. A grant pays the row miss when the row it needs is not the open one, then
+its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided when a grant ends, among
+all who asked up to and including that cycle; of those who asked in the same cycle the lower channel goes first.
+While only one requester is active its grants are served in one event; a newcomer takes over at the next grant
+boundary, exactly as if each had been an event.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Generator
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Region
+from npusim.machine.cycle import DRAM_PORT_DECIDES, Settled
+from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
+
+
+class Grants(NamedTuple):
+    """A transfer cut into grants: the DRAM row of each and its bursts."""
+
+    rows: list[int]
+    bursts: list[int]
+
+
+class Pace(NamedTuple):
+    """What the other side of a transfer asks of its grants; see `npusim.machine.pacing`. One entry per grant.
+
+    not_before: cycle before which a grant does not end, as its data comes too late; None without such.
+    landing:    cycles from the beginning of a grant's first burst until the other side can have finished; or None.
+    """
+
+    not_before: list[int] | None = None
+    landing: list[int] | None = None
+
+
+UNPACED = Pace()
+
+
+class DramTiming(NamedTuple):
+    """The port's parameters in cycles of the NPU clock."""
+
+    burst_bytes: int
+    row_bytes: int
+    grant_bytes: int
+    burst_cycles: float
+    miss_cycles: int
+    latency_cycles: int
+
+
+def dram_timing(hardware: Hardware) -> DramTiming:
+    """The parameters of a machine."""
+    dram = hardware.dram
+    return DramTiming(
+        dram.burst_bytes,
+        dram.row_bytes,
+        min(dram.grant_bytes, dram.row_bytes),
+        hardware.dram_burst_cycles,
+        hardware.cycles_of_ns(dram.row_miss_ns),
+        hardware.dram_latency_cycles,
+    )
+
+
+def run_starts(region: Region) -> NDArray[np.int64]:
+    """Start addresses of the contiguous runs of a region, in transfer order."""
+    starts = np.array([region.address], np.int64)
+    for count, stride in zip(region.counts, region.strides, strict=False):
+        starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
+    return starts
+
+
+def cut(region: Region, timing: DramTiming) -> Grants:
+    """The grants of a region. A burst that two consecutive runs share is transferred once."""
+    if not region.strides:
+        return _cut_dense(region, timing)
+    starts = run_starts(region)
+    first = starts // timing.burst_bytes
+    last = (starts + region.counts[-1] - 1) // timing.burst_bytes
+    if len(first) > 1:
+        first[1:] += first[1:] == last[:-1]
+        keep = first <= last
+        first, last = first[keep], last[keep]
+    per_row = timing.row_bytes // timing.burst_bytes
+    per_grant = timing.grant_bytes // timing.burst_bytes
+    # Grants are aligned to `grant_bytes`, which divides the row.
+    blocks = last // per_grant - first // per_grant + 1
+    owner = np.repeat(np.arange(len(first)), blocks)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    block = first[owner] // per_grant + within
+    bursts = np.minimum(last[owner], block * per_grant + per_grant - 1)
+    bursts = bursts - np.maximum(first[owner], block * per_grant) + 1
+    change = np.flatnonzero(np.diff(block, prepend=-1))
+    bursts = np.add.reduceat(bursts, change)
+    rows = block[change] * per_grant // per_row
+    return Grants(rows.tolist(), bursts.tolist())
+
+
+def _cut_dense(region: Region, timing: DramTiming) -> Grants:
+    """The grants of one contiguous run; they are aligned to `grant_bytes`, which divides the row."""
+    per_grant = timing.grant_bytes // timing.burst_bytes
+    grants_per_row = timing.row_bytes // timing.grant_bytes
+    first, last = region.address // timing.burst_bytes, (region.end - 1) // timing.burst_bytes
+    begin, end = first // per_grant, last // per_grant
+    rows = [block // grants_per_row for block in range(begin, end + 1)]
+    bursts = [per_grant] * len(rows)
+    bursts[-1] = last - end * per_grant + 1
+    bursts[0] -= first - begin * per_grant
+    return Grants(rows, bursts)
+
+
+class _Request:
+    """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it."""
+
+    __slots__ = ("account", "bursts", "came", "done", "landed", "next", "pace", "requester", "rows", "write")
+
+    def __init__(
+        self,
+        requester: str,
+        grants: Grants,
+        write: bool,
+        account: dict[str, int],
+        done: simpy.Event,
+        pace: Pace,
+        came: int,
+    ) -> None:
+        self.requester = requester
+        self.rows, self.bursts = grants
+        self.write = write
+        self.account = account
+        self.next = 0
+        self.done = done
+        self.pace = pace
+        self.came = came
+        self.landed = 0
+
+
+class DramPort:
+    """The port as a SimPy process."""
+
+    def __init__(self, env: simpy.Environment, hardware: Hardware) -> None:
+        self.env = env
+        self.timing = dram_timing(hardware)
+        self.transfers: list[Transfer] = []
+        self._open_row = -1
+        self._active: deque[_Request] = deque()
+        self._arrival = env.event()
+        env.process(self._serve())
+
+    def access(
+        self,
+        requester: str,
+        region: Region,
+        write: bool,
+        account: dict[str, int],
+        pace: Pace = UNPACED,
+    ) -> simpy.Event:
+        """Queue a transfer. Its bytes (whole bursts) and row activations are added to `account`.
+
+        The event fires when the last byte has passed; its value is the cycle in which, by `pace.landing`, the
+        other side can have finished.
+        """
+        now = int(self.env.now)
+        request = _Request(requester, cut(region, self.timing), write, account, self.env.event(), pace, now)
+        if requester == INSTRUCTION_FETCH:
+            request.came = -1
+            self._active.appendleft(request)
+        else:
+            self._line_up(request)
+        if not self._arrival.triggered:
+            self._arrival.succeed()
+        return request.done
+
+    def _line_up(self, request: _Request) -> None:
+        """To the end of the line, but before higher channels that came in the same cycle."""
+        place = len(self._active)
+        while place > 0:
+            before = self._active[place - 1]
+            if (before.came, before.requester) <= (request.came, request.requester):
+                break
+            place -= 1
+        self._active.insert(place, request)
+
+    def _ends(self, request: _Request, stop: int) -> list[int]:
+        """When each grant from the next one up to `stop` ends, in cycles from now."""
+        ends, total, open_row = [], 0, self._open_row
+        not_before = request.pace.not_before
+        now = int(self.env.now)
+        for grant in range(request.next, stop):
+            row = request.rows[grant]
+            if row != open_row:
+                total += self.timing.miss_cycles
+                open_row = row
+            total += ceil(request.bursts[grant] * self.timing.burst_cycles - 1e-9)
+            if not_before is not None:
+                total = max(total, not_before[grant] - now)
+            ends.append(total)
+        return ends
+
+    def _serve(self) -> Generator[simpy.Event, Any, None]:
+        env = self.env
+        while True:
+            if not self._active:
+                self._arrival = env.event()
+                yield self._arrival
+                yield Settled(env, DRAM_PORT_DECIDES)
+            request = self._active.popleft()
+            start = int(env.now)
+            if self._active:
+                stop = request.next + 1
+                yield self._end(request, stop, self._ends(request, stop)[0])
+            else:
+                stop = yield from self._serve_alone(request)
+            self._account(request, start, stop)
+            if stop == len(request.rows):
+                request.done.succeed(request.landed)
+                yield Settled(
+                    env, DRAM_PORT_DECIDES
+                )  # whoever asks because this transfer has ended is in time
+            elif request.requester == INSTRUCTION_FETCH:
+                self._active.appendleft(request)
+            else:
+                request.came = -1
+                self._active.append(request)
+
+    def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, int]:
+        """Serve all grants unless somebody arrives; then only the one under way. Returns where it stopped."""
+        env = self.env
+        start = int(env.now)
+        ends = self._ends(request, len(request.rows))
+        self._arrival = env.event()
+        yield self._end(request, len(request.rows), ends[-1]) | self._arrival
+        elapsed = int(env.now) - start
+        # A grant that ends just now is complete; at the very start the first one is under way.
+        under_way = bisect_left(ends, max(elapsed, 1))
+        stop = request.next + under_way + 1
+        if self._active:
+            yield self._end(request, stop, ends[under_way] - elapsed)
+        return stop
+
+    def _end(self, request: _Request, stop: int, delay: int) -> simpy.Event:
+        """The end of the grants up to `stop`: of a whole transfer when everything else ends that ends in that cycle,
+        else when the port decides who is next.
+        """
+        if stop == len(request.rows):
+            return self.env.timeout(delay)
+        return Settled(self.env, DRAM_PORT_DECIDES, delay)
+
+    def _account(self, request: _Request, start: int, stop: int) -> None:
+        """Book the grants from `request.next` up to `stop`, served from cycle `start` until now."""
+        rows = request.rows[request.next : stop]
+        size = sum(request.bursts[request.next : stop]) * self.timing.burst_bytes
+        name = "dram_write_byte" if request.write else "dram_read_byte"
+        account = request.account
+        account[name] = account.get(name, 0) + size
+        misses = sum(row != before for row, before in zip(rows, [self._open_row, *rows], strict=False))
+        account["dram_activate"] = account.get("dram_activate", 0) + misses
+        if request.pace.landing is not None:
+            self._land(request, request.pace.landing, start, stop)
+        self._open_row = rows[-1]
+        request.next = stop
+        self.transfers.append(Transfer(request.requester, start, int(self.env.now), size, request.write))
+
+    def _land(self, request: _Request, landing: list[int], start: int, stop: int) -> None:
+        """Note when the other side can have finished with the grants up to `stop`, served from cycle `start`."""
+        open_row = self._open_row
+        for grant in range(request.next, stop):
+            if request.rows[grant] != open_row:
+                start += self.timing.miss_cycles
+                open_row = request.rows[grant]
+            request.landed = max(request.landed, start + landing[grant])
+            start += ceil(request.bursts[grant] * self.timing.burst_cycles - 1e-9)

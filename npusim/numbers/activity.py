@@ -1,0 +1,200 @@
+"""What the machine does in every stretch of a run, and why nothing computes when nothing does.
+
+A run is cut wherever an instruction moves on (dispatched, first of its queue, ready, started, set up, ended) or the
+DRAM port changes hands; between two cuts nothing changes. Each stretch has an owner (`timeline.owners`), a
+`Doing`, and per kind of resource the layer that it works for. All of it is numpy over stretches.
+Why a stall lasts is found by following who waits for whom (`npusim.numbers.waiting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.instructions.instruction import UNIT_NAMES, Cost, Instruction, Unit
+from npusim.isa.program.program import Program
+from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace
+from npusim.numbers.bounds import RESOURCES
+from npusim.numbers.timeline import COMPUTE_UNITS, DMA_UNITS, Owners, Times, distinct, owners
+from npusim.numbers.waiting import NOBODY, Flags, Waiting, needs
+
+_STALL = -1
+_BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in DMA_UNITS} | {INSTRUCTION_FETCH: int(Unit.FRONT_END)}
+
+
+class Doing(IntEnum):
+    """What happens in a stretch: who computes, or why nobody does. `npusim.numbers.losses.CAUSES` defines them."""
+
+    MAC = 0
+    VECTOR = 1
+    HOST = 2
+    MOVES = 3
+    STALL_WEIGHTS = 4
+    STALL_FEATURE_MAP = 5
+    STALL_CONTENTION = 6
+    STALL_DMA = 7
+    STALL_BANK_PORTS = 8
+    STALL_QUEUE = 9
+    STALL_FRONT_END = 10
+    START_UP = 11
+    TAIL = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PortUse:
+    """The transfers at the DRAM port, in order: when, for which instruction (-1: fetch), by whom, how much."""
+
+    started: Times
+    ended: Times
+    instruction: Times
+    unit: Times
+    size_bytes: Times
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The stretches of a run.
+
+    cycles:  length of each, int64 [n]; they add up to the run.
+    layer:   the layer that owns it, int64 [n].
+    doing:   `Doing`, int8 [n].
+    serves:  int64 [4, n], per resource (`RESOURCES`) the layer it works for, -1 while it rests.
+    delayed: int64 [n], the layer whose transfer waits while instruction fetch has the DRAM port; -1 for none.
+    port:    the transfers.
+    """
+
+    cycles: Times
+    layer: Times
+    doing: NDArray[np.int8]
+    serves: Times
+    delayed: Times
+    port: PortUse
+
+
+def activity(
+    program: Program, execution: Execution, instructions: Sequence[Instruction], costs: Sequence[Cost]
+) -> Activity:
+    """The stretches of a run; instructions and costs are those of the program."""
+    trace = execution.trace
+    owned = owners(program, trace, execution.cycles)
+    port = port_use(trace)
+    setup_end = trace.started + np.array([cost.setup_cycles for cost in costs], np.int64)
+    bounds = _bounds(owned, trace, port, setup_end)
+    begins = bounds[:-1]
+    coarse = np.searchsorted(owned.bounds, begins, side="right") - 1
+    owner, at_work = owned.instruction[coarse], owned.at_work[coarse]
+    layer_of = np.append(program.layer_of.astype(np.int64), 0)  # the last entry is for "no instruction"
+    depth = program.hardware.front_end.queue_depth
+    waiting = Waiting(trace, needs(trace, instructions), depth, begins)
+    transfer = _latest(port.started, port.ended, begins)
+    serving = np.append(port.instruction, NOBODY)[transfer]
+    serves = [waiting.layer_at_work(unit, program.layer_of) for unit in COMPUTE_UNITS]
+    serves.insert(RESOURCES.index("dram"), np.where(serving >= 0, layer_of[serving], NOBODY))
+    doing = _doing(trace, owner, at_work, begins)
+    stalled = np.flatnonzero((doing == _STALL) | (doing == Doing.START_UP) & (owner != NOBODY))
+    culprit, queued = waiting.at(stalled).chase(trace.unit[owner[stalled]])
+    asks = _Asking(trace.started, setup_end, _last_byte(port, len(costs)))
+    why = _why(culprit, serving[stalled], begins[stalled], asks, transfer_kinds(program, costs))
+    why[doing[stalled] == Doing.START_UP] = Doing.START_UP
+    doing[stalled] = np.where(queued, Doing.STALL_QUEUE, why)
+    fetching = np.flatnonzero((np.append(port.unit, NOBODY)[transfer] == Unit.FRONT_END) & (transfer >= 0))
+    delayed = np.full(len(begins), NOBODY, np.int64)
+    for channel in reversed(DMA_UNITS):
+        current = waiting.current[channel, fetching]
+        waits = waiting.works[channel, fetching] & asks.at(current, begins[fetching])
+        delayed[fetching[waits]] = layer_of[current[waits]]
+    return Activity(np.diff(bounds), layer_of[owner], doing, np.array(serves), delayed, port)
+
+
+def port_use(trace: Trace) -> PortUse:
+    """The transfers of a trace as columns; each belongs to the instruction that its requester works on."""
+    columns = [(t.start_cycle, t.end_cycle, _BY_NAME[t.requester], t.size_bytes) for t in trace.transfers]
+    started, ended, unit, size = np.array(columns, np.int64).reshape(-1, 4).T
+    instruction = np.full(len(started), NOBODY, np.int64)
+    for channel in DMA_UNITS:
+        mine = np.flatnonzero(unit == channel)
+        own = np.flatnonzero(trace.unit == channel)
+        if len(mine) and len(own):
+            position = np.searchsorted(trace.ended[own], started[mine], side="right")
+            instruction[mine] = own[np.minimum(position, len(own) - 1)]
+    return PortUse(started, ended, instruction, unit, size)
+
+
+def transfer_kinds(program: Program, costs: Sequence[Cost]) -> NDArray[np.int8]:
+    """Per instruction the `Doing` of waiting for it: weights, feature map, or a copy inside the scratchpad."""
+    first, last = program.constants_address, program.constants_address + len(program.constants)
+
+    def kind(cost: Cost) -> Doing:
+        reads = [region.address for region, write in cost.dram if not write]
+        if any(first <= address < last for address in reads):
+            return Doing.STALL_WEIGHTS
+        return Doing.STALL_FEATURE_MAP if cost.dram else Doing.MOVES
+
+    return np.array([kind(cost) for cost in costs], np.int8)
+
+
+def _bounds(owned: Owners, trace: Trace, port: PortUse, setup_end: Times) -> Times:
+    """All cuts from 0 to the end of the run."""
+    moves_on = (trace.dispatched, trace.at_head, trace.ready, trace.started, setup_end, trace.ended)
+    cuts = distinct(np.concatenate((owned.bounds, *moves_on, port.started, port.ended)))
+    inside: Times = cuts[(cuts >= 0) & (cuts <= owned.bounds[-1])]
+    return inside
+
+
+def _latest(started: Times, ended: Times, begins: Times) -> Times:
+    """Which of consecutive intervals each cycle lies in; -1 for none."""
+    if not len(started):
+        return np.full(len(begins), NOBODY, np.int64)
+    found = np.searchsorted(started, begins, side="right") - 1
+    return np.where((found >= 0) & (begins < ended[found]), found, NOBODY)
+
+
+def _last_byte(port: PortUse, instructions: int) -> Times:
+    """When the last byte of each instruction has passed the DRAM port; 0 without traffic."""
+    last = np.zeros(instructions, np.int64)
+    np.maximum.at(last, port.instruction[port.instruction >= 0], port.ended[port.instruction >= 0])
+    return last
+
+
+def _doing(trace: Trace, owner: Times, at_work: Flags, begins: Times) -> NDArray[np.int8]:
+    """What is done in each stretch, without the reasons of stalls between the first computation and the last."""
+    doing = np.full(len(begins), _STALL, np.int8)
+    if not at_work.any():
+        doing[:] = Doing.START_UP
+        return doing
+    units = {Unit.MAC: Doing.MAC, Unit.VECTOR: Doing.VECTOR, Unit.HOST: Doing.HOST}
+    of_unit = np.array([units.get(unit, Doing.MOVES) for unit in Unit], np.int8)
+    doing[at_work] = of_unit[trace.unit[owner[at_work]]]
+    working = np.flatnonzero(at_work)
+    doing[: working[0]] = Doing.START_UP
+    doing[working[-1] + 1 :] = Doing.TAIL
+    return doing
+
+
+class _Asking(NamedTuple):
+    """When each instruction starts, and from when to when it has or wants the DRAM port, int64 [instructions]."""
+
+    started: Times
+    setup_end: Times
+    last_byte: Times
+
+    def at(self, instruction: Times, cycles: Times) -> Flags:
+        """Whether instructions ask for the port at the cycles."""
+        return (cycles >= self.setup_end[instruction]) & (cycles < self.last_byte[instruction])
+
+
+def _why(
+    culprit: Times, serving: Times, begins: Times, asks: _Asking, kinds: NDArray[np.int8]
+) -> NDArray[np.int8]:
+    """Why stalls last whose chains of waiting end at instructions `culprit` (-1: at the front end)."""
+    behind_another = asks.at(culprit, begins) & (serving != NOBODY)
+    on_the_way = np.where(behind_another, Doing.STALL_CONTENTION, Doing.STALL_DMA)
+    known = (culprit == serving) | (kinds[culprit] == Doing.MOVES)
+    why = np.where(known, kinds[culprit], on_the_way)
+    why = np.where(begins < asks.started[culprit], Doing.STALL_BANK_PORTS, why)
+    return np.where(culprit == NOBODY, Doing.STALL_FRONT_END, why).astype(np.int8)

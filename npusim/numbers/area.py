@@ -1,0 +1,160 @@
+"""Silicon area of a hardware description: the price of size and speed that a search has to pay.
+
+Parts are counted from the parameters and priced by `area.toml`, which gives the source of every number and the
+error to expect. Faster parts cost more: fewer cycles per element need more multipliers in a lane, wider ports more
+wires, a faster clock larger cells, more bandwidth a larger DRAM interface.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import WORD_BYTES
+from npusim.numbers.energy import COLUMNS_PER_ACCUMULATOR_BANK, PRICED_PORT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Square millimetres by component; `npusim.numbers.area` says what is in them."""
+
+    by_component: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return sum(self.by_component.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The area in the JSON of a run."""
+        return {"total": self.total, "by_component": dict(self.by_component)}
+
+
+def area(hardware: Hardware) -> Area:
+    """The area of the NPU with its DRAM interface in mm2; the host is not in it."""
+    logic = _logic_um2(hardware)
+    scale = _scale(hardware) * 1e-6
+    parts = {name: um2 * scale for name, um2 in logic.items()}
+    for name, mm2 in _memories_mm2(hardware).items():
+        parts[name] = parts.get(name, 0.0) + mm2
+    parts["system"] = _table()["structure"]["overhead"] * sum(logic.values()) * scale
+    interface: float = _table()["interface"]["mm2_per_gb_per_s"] * _node("interface_factor", hardware)
+    parts["dram_interface"] = interface * hardware.dram.bandwidth_gb_per_s
+    return Area(parts)
+
+
+def _logic_um2(hardware: Hardware) -> dict[str, float]:
+    """Logic by component at 28 nm and a slow clock, in um2."""
+    um2, structure = _table()["logic_um2"], _table()["structure"]
+    bits = structure["multiplier_register_bits"]
+    bits += structure["shadow_register_bits"] * hardware.mac_array.shadow_weights
+    multiplier = um2["multiplier_9x9"] + um2["adder_32"] + bits * um2["register_bit"]
+    requantise = um2["multiplier_32x32"] + um2["shifter_32"] + 2 * um2["adder_32"] + um2["logic_32"]
+    operands = structure["lane_register_bits"] * um2["register_bit"]
+    return {
+        "mac_array": hardware.macs_per_cycle * multiplier,
+        "output_stage": hardware.mac_array.output_lanes * (requantise + operands),
+        "vector": hardware.vector.lanes * (_lane_um2(hardware) + operands),
+        "scratchpad": _crossbar_bytes(hardware) * 8 * hardware.scratchpad.banks * um2["multiplexer_bit"],
+        "dma": _dma_um2(hardware),
+        "front_end": _front_end_um2(hardware),
+    }
+
+
+def _lane_um2(hardware: Hardware) -> float:
+    """One lane of the vector unit without its registers.
+
+    A function of n steps in c cycles needs n / c of the parts that do a step; a lane has as many as its most
+    demanding function. Steps as in `energy.toml`: three rescales for an add, a product and a rescale for a
+    multiply, about ten for an exponential, 32 subtractions for a division.
+    """
+    um2, vector = _table()["logic_um2"], hardware.vector
+    rescale = um2["multiplier_32x32"] + um2["shifter_32"]
+    rescales = max(
+        3 / vector.add_cycles, 2 / vector.mul_cycles, 1 / vector.requantise_cycles, 10 / vector.exp_cycles
+    )
+    simple = um2["adder_32"] + um2["logic_32"]
+    simples = 1 / vector.max_cycles + 1 / vector.pool_cycles + 1 / vector.reduce_cycles
+    table = _sram_mm2(0.25, 1, 1, hardware) * 1e6 / _scale(hardware) / vector.lut_cycles
+    return float(rescales * rescale + simples * simple + 32 / vector.divide_cycles * um2["adder_32"] + table)
+
+
+def _crossbar_bytes(hardware: Hardware) -> int:
+    """Bytes per cycle of all ports of the scratchpad: two operands and a result for each lane."""
+    array, dma = hardware.mac_array, hardware.dma
+    streams = array.ifm_bytes_per_cycle + array.weight_bytes_per_cycle + array.output_lanes
+    return streams + dma.channels * dma.port_bytes_per_cycle + 3 * hardware.vector.lanes
+
+
+def _dma_um2(hardware: Hardware) -> float:
+    """Descriptors, bursts in flight, the weight decoder: a shifter and an adder for a weight per cycle, and on both
+    sides of the burst buffer a crossbar that brings each byte of the port to any place.
+    """
+    um2, dma, dram = _table()["logic_um2"], hardware.dma, hardware.dram
+    channel_bits = _table()["structure"]["channel_register_bits"] + 8 * dma.port_bytes_per_cycle
+    decoder = dma.decoder_bytes_per_cycle * (um2["shifter_32"] + um2["adder_32"] + 32 * um2["register_bit"])
+    in_flight_bits = 8 * dram.outstanding_requests * dram.burst_bytes
+    registers = (dma.channels * channel_bits + in_flight_bits) * um2["register_bit"]
+    crossbars = 2 * 8 * dma.port_bytes_per_cycle**2 * um2["multiplexer_bit"] * (dma.burst_buffer_kib > 0)
+    return float(dma.channels * (decoder + crossbars) + registers)
+
+
+def _front_end_um2(hardware: Hardware) -> float:
+    """The decoder, its queues, and the instructions being fetched."""
+    um2, front_end = _table()["logic_um2"], hardware.front_end
+    waiting = _table()["structure"]["queues"] * front_end.queue_depth + front_end.fetch_instructions
+    return float(um2["decoder"] + waiting * WORD_BYTES * 8 * um2["latch_bit"])
+
+
+def _memories_mm2(hardware: Hardware) -> dict[str, float]:
+    scratchpad, array = hardware.scratchpad, hardware.mac_array
+    banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
+    return {
+        "scratchpad": _sram_mm2(
+            scratchpad.size_kib, scratchpad.banks, scratchpad.port_bytes, hardware, scratchpad.bank_ports
+        ),
+        "accumulator": _sram_mm2(array.accumulator_kib, banks, PRICED_PORT_BYTES, hardware),
+        "dma": _burst_buffers_mm2(hardware),
+    }
+
+
+def _burst_buffers_mm2(hardware: Hardware) -> float:
+    """The two halves of each channel's burst buffer."""
+    dma = hardware.dma
+    if not dma.burst_buffer_kib:
+        return 0.0
+    return dma.channels * _sram_mm2(dma.burst_buffer_kib, 2, dma.port_bytes_per_cycle, hardware)
+
+
+def _sram_mm2(kib: float, banks: int, port_bytes: int, hardware: Hardware, ports: int = 1) -> float:
+    """Banks of equal size; `ports` of each bank, so many bytes wide."""
+    sram = _table()["sram"]
+    cells = sram["macro_factor"] * _node("cells_mm2_per_mib", hardware, sram) * kib / 1024
+    cells *= 1 + sram["port_growth"] * (ports - 1)
+    periphery = banks * (sram["bank_um2"] + ports * port_bytes * sram["port_byte_um2"])
+    return float(cells + periphery * _node("logic_factor", hardware) * 1e-6)
+
+
+def _scale(hardware: Hardware) -> float:
+    """Logic of this node and clock relative to 28 nm and a slow one."""
+    pace = hardware.clock_mhz / _node("easy_clock_mhz", hardware)
+    return float(_node("logic_factor", hardware) * (1 + _table()["clock_growth"] * pace**2))
+
+
+def _node(row: str, hardware: Hardware, table: Mapping[str, Any] | None = None) -> float:
+    """The entry of a row that belongs to the process node."""
+    column = _table()["nodes_nm"].index(hardware.technology.node_nm)
+    value: float = (table or _table())[row][column]
+    return value
+
+
+@cache
+def _table() -> dict[str, Any]:
+    with (Path(__file__).parent / "area.toml").open("rb") as file:
+        return tomllib.load(file)

@@ -1,0 +1,134 @@
+"""The lower bound: the cycles that no schedule of a program's work can beat on its hardware.
+
+It is the largest of four times, each as if its resource were alone and never waited:
+
+    mac     multiply-accumulates / multipliers of the array
+    vector  work of the vector unit / its lanes; work is elements times the cycles of the function per element
+    dram    compulsory bytes / peak bandwidth: constants and network inputs read once, network outputs written
+            once, as they lie in DRAM (packed weights packed); a byte that two layers read belongs to the first
+    host    cycles of the operators that the host runs
+
+The bound of a network takes the sums over its layers, so it is at most the sum of theirs. Operators that move
+bytes inside the scratchpad or do nothing have no bound: 0, set by "none".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Cost, Region
+from npusim.isa.program.program import Program
+from npusim.numbers.timeline import distinct
+
+Amounts = NDArray[np.int64]
+
+RESOURCES = ("mac", "vector", "dram", "host")
+"""What can set a bound."""
+
+UNBOUND = "none"
+"""What sets a bound of 0."""
+
+VECTOR_CYCLES: Mapping[str, str] = MappingProxyType(
+    {
+        "vector_add_q8": "add_cycles",
+        "vector_mul_q8": "mul_cycles",
+        "vector_max": "max_cycles",
+        "vector_pool_step": "pool_cycles",
+        "vector_divide": "divide_cycles",
+        "vector_add_i32": "reduce_cycles",
+        "vector_lut": "lut_cycles",
+        "vector_exp": "exp_cycles",
+        "requantise": "requantise_cycles",
+    }
+)
+"""The parameter of `Hardware.vector` that says how long a lane takes for an action of a vector instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """Cycles that the work needs on each resource alone, as the module defines them."""
+
+    mac: int
+    vector: int
+    dram: int
+    host: int
+
+    @property
+    def cycles(self) -> int:
+        """The largest of the four."""
+        return max(self.mac, self.vector, self.dram, self.host)
+
+    @property
+    def bound_by(self) -> str:
+        """Which of the four it is; "none" if all are 0."""
+        if not self.cycles:
+            return UNBOUND
+        return max(RESOURCES, key=lambda name: int(getattr(self, name)))
+
+
+def vector_work(cost: Cost, hardware: Hardware) -> int:
+    """Lane cycles of a vector instruction: elements times the cycles of the functions applied to them."""
+    cycles = hardware.vector
+    return sum(
+        number * int(getattr(cycles, VECTOR_CYCLES[name]))
+        for name, number in cost.actions.items()
+        if name in VECTOR_CYCLES
+    )
+
+
+def compulsory_bytes(program: Program, costs: Sequence[Cost]) -> Amounts:
+    """Per layer, int64 [layers], the bytes that the bound counts; see the module."""
+    constants = (program.constants_address, program.constants_address + len(program.constants))
+    inputs, outputs = (
+        [(place.address, place.address + place.type.size_bytes) for place in places]
+        for places in (program.inputs, program.outputs)
+    )
+    found: dict[bool, list[tuple[Region, int]]] = {False: [], True: []}
+    for layer, cost in zip(program.layer_of.tolist(), costs, strict=True):
+        for region, write in cost.dram:
+            if any(
+                low <= region.address < high for low, high in (outputs if write else [constants, *inputs])
+            ):
+                found[write].append((region, layer))
+    count = max(len(program.layers), 1)
+    return _touched_first(found[False], count) + _touched_first(found[True], count)
+
+
+def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amounts:
+    """Per layer, the bytes of its regions that no region before touches; regions in order, with their layer."""
+    if not regions:
+        return np.zeros(layers, np.int64)
+    starts = [_runs(region) for region, _ in regions]
+    begins = np.concatenate(starts)
+    counts = [len(each) for each in starts]
+    ends = begins + np.repeat([region.counts[-1] for region, _ in regions], counts)
+    owner = np.repeat([layer for _, layer in regions], counts)
+    edges = distinct(np.concatenate((begins, ends)))
+    low, high = np.searchsorted(edges, begins), np.searchsorted(edges, ends)
+    cells = np.repeat(high - np.cumsum(high - low), high - low) + np.arange((high - low).sum())
+    first = np.full(len(edges), -1)
+    # The last of several values for a place stays; backwards that is the first to touch it.
+    first[cells[::-1]] = np.repeat(owner, high - low)[::-1]
+    touched = np.flatnonzero(first[:-1] >= 0)
+    return np.bincount(first[touched], np.diff(edges)[touched], layers).astype(np.int64)
+
+
+def _runs(region: Region) -> Amounts:
+    """Where the contiguous runs of a region begin."""
+    starts = np.array([region.address], np.int64)
+    for count, stride in zip(region.counts, region.strides, strict=False):
+        starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
+    return starts
+
+
+def dram_cycles(amount_bytes: Amounts, hardware: Hardware) -> Amounts:
+    """Cycles that bytes need at the peak bandwidth, rounded up."""
+    rate = hardware.dram_bytes_per_cycle
+    return np.array([ceil(each / rate) for each in amount_bytes.tolist()], np.int64)

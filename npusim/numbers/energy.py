@@ -1,0 +1,218 @@
+"""Energy after the run: action counts times a table, and static power times time.
+
+    total   = dynamic + static + dram + host
+    dynamic = sum(count * pJ per action) on chip + system pJ per cycle * cycles
+    static  = leakage * time
+    dram    = (bytes and row activations) * pJ + (standby + refresh) * time
+    host    = what the CPU model charges for the operators that the host runs
+
+The table is `energy.toml`, with the source of every number. On-chip dynamic energy scales with (V / nominal
+V)^2; leakage and DRAM do not. Left out: voltage regulators, clock generators, static power of the DRAM
+controller, and the host while it waits.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from math import ceil, sqrt
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.actions import ACTIONS
+
+# The row that `activate_pj` of the table opens; other row sizes in proportion.
+PRICED_ROW_BYTES = 2048
+# The port that the SRAM fit holds for.
+PRICED_PORT_BYTES = 16
+# Accumulators of this many columns share one SRAM, so that its port is 16 bytes wide.
+COLUMNS_PER_ACCUMULATOR_BANK = 4
+
+_COMPONENT = {action.name: action.component for action in ACTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Energy of one run in microjoules.
+
+    dynamic, static: on chip. dram: traffic, standby and refresh. host: operators that the CPU ran.
+    by_component:    the same energy by where it is spent; its values add up to `total`.
+    """
+
+    dynamic: float
+    static: float
+    dram: float
+    host: float
+    by_component: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.dynamic + self.static + self.dram + self.host
+
+
+def energy(
+    actions: Mapping[str, float], cycles: float, hardware: Hardware, host_energy_uj: float = 0.0
+) -> Energy:
+    """Energy of a run: action counts by name, its length in NPU cycles, and the host's share in uJ.
+
+    Raises NpusimError for an action that the table does not price.
+    """
+    time_us = hardware.us_of_cycles(cycles)
+    # mW * us = nJ
+    static = {component: power * time_us * 1e-3 for component, power in _leakage_mw(hardware).items()}
+    standing_dram = dram_background_mw(hardware) * time_us * 1e-3
+    moving = {"system": _system_pj_per_cycle(hardware) * cycles * 1e-6}
+    table = prices(hardware)
+    for name, count in actions.items():
+        action_uj = count * _price(name, table) * 1e-6
+        moving[_COMPONENT[name]] = moving.get(_COMPONENT[name], 0.0) + action_uj
+    dram = moving.pop("dram", 0.0) + standing_dram
+    by_component = {
+        name: moving.get(name, 0.0) + static.get(name, 0.0) for name in dict.fromkeys([*moving, *static])
+    }
+    by_component |= {"dram": dram, "host": host_energy_uj}
+    return Energy(
+        dynamic=sum(moving.values()),
+        static=sum(static.values()),
+        dram=dram,
+        host=host_energy_uj,
+        by_component=by_component,
+    )
+
+
+def dynamic_pj(actions: Mapping[str, float], hardware: Hardware) -> float:
+    """Picojoules of some actions, DRAM traffic included: the part of a run's energy that a layer causes.
+
+    What a whole run adds to the sum over its actions is `floor_mw` times its duration, and the host.
+    """
+    table = prices(hardware)
+    return sum(count * _price(name, table) for name, count in actions.items())
+
+
+def standing_mw(hardware: Hardware) -> dict[str, float]:
+    """Power in mW that is drawn in every cycle of a run, by component: system, leakage, DRAM standby, refresh."""
+    system_mw = _system_pj_per_cycle(hardware) * hardware.clock_mhz * 1e-3
+    return {"system": system_mw, **_leakage_mw(hardware), "dram": dram_background_mw(hardware)}
+
+
+def floor_mw(hardware: Hardware) -> float:
+    """The sum of `standing_mw`."""
+    return sum(standing_mw(hardware).values())
+
+
+def dram_background_mw(hardware: Hardware) -> float:
+    """Standby and refresh power of as many dies as the bandwidth needs, in mW."""
+    row = _dram_row(hardware)
+    dies = ceil(hardware.dram.bandwidth_gb_per_s / row["die_gb_per_s"])
+    return dies * (row["background_mw"] + row["refresh_mw"])
+
+
+@lru_cache(maxsize=256)
+def prices(hardware: Hardware) -> Mapping[str, float]:
+    """Picojoules of every action on this hardware."""
+    table, column = _table(), _column(hardware)
+    voltage = _voltage_factor(hardware)
+    wire = table["terms"]["wire_pj_per_byte_mm"][column]
+    read, write = _scratchpad_pj_per_byte(hardware)
+    on_chip = {name: row[column] for name, row in table["pj"].items()} | {
+        "accumulator_update": _accumulator_pj(hardware),
+        "scratchpad_read_byte": read,
+        "scratchpad_write_byte": write,
+        "noc_byte": wire * table["terms"]["dram_port_mm"],
+        # One of the two halves of the buffer, in and out.
+        "burst_buffer_byte": sum(
+            _sram_pj_per_byte(hardware.dma.burst_buffer_kib / 2, PRICED_PORT_BYTES, hardware)
+        ),
+    }
+    dram = _dram_row(hardware)
+    off_chip = {
+        "dram_read_byte": dram["read_pj_per_byte"] + dram["phy_pj_per_byte"],
+        "dram_write_byte": dram["write_pj_per_byte"] + dram["phy_pj_per_byte"],
+        "dram_activate": dram["activate_pj"] * hardware.dram.row_bytes / PRICED_ROW_BYTES,
+    }
+    return MappingProxyType({name: pj * voltage for name, pj in on_chip.items()} | off_chip)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    with (Path(__file__).parent / "energy.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def _column(hardware: Hardware) -> int:
+    """The column of the table that belongs to the process node."""
+    nodes: list[int] = _table()["nodes_nm"]
+    return nodes.index(hardware.technology.node_nm)
+
+
+def _dram_row(hardware: Hardware) -> dict[str, float]:
+    row: dict[str, float] = _table()["dram"][hardware.technology.dram]
+    return row
+
+
+def _voltage_factor(hardware: Hardware) -> float:
+    nominal: float = _table()["nominal_v"][_column(hardware)]
+    vdd = hardware.technology.vdd_v or nominal
+    return (vdd / nominal) ** 2
+
+
+def _system_pj_per_cycle(hardware: Hardware) -> float:
+    pj: float = _table()["terms"]["system_pj_per_cycle"][_column(hardware)]
+    return pj * _voltage_factor(hardware)
+
+
+def _sram_pj_per_byte(bank_kib: float, port_bytes: int, hardware: Hardware) -> tuple[float, float]:
+    """Energy per byte (read, write) of one SRAM bank."""
+    fit = _table()["sram"]
+    factor = fit["node_factor"][_column(hardware)] * sqrt(max(1.0, PRICED_PORT_BYTES / port_bytes))
+    read = max(fit["read_floor"], fit["read_const"] + fit["read_slope"] * sqrt(bank_kib))
+    write = max(fit["write_floor"], fit["write_const"] + fit["write_slope"] * sqrt(bank_kib))
+    return read * factor, write * factor
+
+
+def _scratchpad_pj_per_byte(hardware: Hardware) -> tuple[float, float]:
+    """One bank, and the wire to it: from the edge of a square memory to its middle, on average."""
+    scratchpad, terms, column = hardware.scratchpad, _table()["terms"], _column(hardware)
+    read, write = _sram_pj_per_byte(scratchpad.size_kib / scratchpad.banks, scratchpad.port_bytes, hardware)
+    side_mm = sqrt(scratchpad.size_kib / 1024 * terms["sram_mm2_per_mib"][column])
+    wire = side_mm / 2 * terms["wire_pj_per_byte_mm"][column]
+    return read + wire, write + wire
+
+
+def _accumulator_pj(hardware: Hardware) -> float:
+    """One update: read and write four bytes of a bank (one half, four columns), and a 32-bit add."""
+    array = hardware.mac_array
+    banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
+    read, write = _sram_pj_per_byte(array.accumulator_kib / banks, PRICED_PORT_BYTES, hardware)
+    add: float = _table()["terms"]["accumulator_add_pj"][_column(hardware)]
+    return add + 4 * (read + write)
+
+
+def _leakage_mw(hardware: Hardware) -> dict[str, float]:
+    """Leakage by component in mW."""
+    rows, column = _table()["leakage_uw"], _column(hardware)
+    sram, mac, lane = (rows[name][column] * 1e-3 for name in ("sram_per_kib", "mac", "lane"))
+    return {
+        "mac_array": mac * hardware.macs_per_cycle,
+        "accumulator": sram * hardware.mac_array.accumulator_kib,
+        "output_stage": lane * hardware.mac_array.output_lanes,
+        "vector": lane * hardware.vector.lanes,
+        "scratchpad": sram * hardware.scratchpad.size_kib,
+        "interconnect": sram * hardware.dma.channels * hardware.dma.burst_buffer_kib,
+    }
+
+
+def _price(action: str, table: Mapping[str, float]) -> float:
+    """The price of an action in pJ; an unknown action is an error, never free."""
+    if action not in table:
+        near = nearest(action, table)
+        hint = f"did you mean {near}?" if near else f"known: {', '.join(table)}"
+        raise NpusimError(f'energy: no price for the action "{action}"; {hint}')
+    return table[action]

@@ -1,0 +1,222 @@
+"""Where and when the energy of a run goes: per component, by layer and over time.
+
+Both are the energy of `npusim.numbers.energy` divided up; nothing is priced anew, so the parts add up to the run:
+
+    by layer    its own actions, its share of the front end's actions by instructions, its share of standing
+                power by the cycles it owns, the host's energy of its instructions
+    over time   the energy that a layer causes in a component is spread over the instructions of the layer on
+                the units that cause it, in proportion to their duration and evenly within each; the host's
+                energy over its instruction; the front end's over the run; standing power is drawn throughout
+
+Power has a peak only over a time: of a window of fixed length (`WINDOWS_US`), whatever the run, so that peaks of runs
+can be compared. Inferences follow one another there, so a window may hold the end of one and the beginning of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.hardware.cpu import host_energy_uj
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.instruction import Unit
+from npusim.isa.instructions.table import decode
+from npusim.isa.program.program import Program
+from npusim.machine.trace import Execution
+from npusim.numbers import timeline
+from npusim.numbers.energy import prices, standing_mw
+
+Amounts = NDArray[np.float64]
+
+WINDOWS = 1000
+"""Parts that a run is divided into for a table or a chart."""
+
+WINDOWS_US: Mapping[str, int] = {"10 us": 10, "1 ms": 1000}
+"""The windows that peaks are told over, by name, in microseconds: the shortest is that of charts, the others are
+multiples of it, so that no longer window has the higher peak."""
+
+CHART_WINDOW = "10 us"
+
+# Which units cause the energy of a component; of components that are not listed, all units of the layer.
+_CAUSES: Mapping[str, tuple[Unit, ...]] = {
+    "mac_array": (Unit.MAC,),
+    "accumulator": (Unit.MAC,),
+    "output_stage": (Unit.MAC,),
+    "vector": (Unit.VECTOR,),
+    "interconnect": timeline.DMA_UNITS,
+    "dram": timeline.DMA_UNITS,
+}
+_EVERYONE: tuple[Unit, ...] = (*timeline.DMA_UNITS, *timeline.COMPUTE_UNITS)
+_COMPONENT = {action.name: action.component for action in ACTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class HostWork:
+    """What the host instructions of a run do: per instruction its position, energy in uJ, and reason."""
+
+    positions: NDArray[np.int64]
+    energy_uj: Amounts
+    reasons: tuple[str, ...]
+
+
+def host_work(program: Program, execution: Execution) -> HostWork:
+    """The host instructions of a run, in its order."""
+    positions = np.flatnonzero(execution.trace.unit == Unit.HOST)
+    calls = [program.host_calls[getattr(decode(program.code[at]), "index")] for at in positions]  # noqa: B009
+    energies = [host_energy_uj(call.workload, program.hardware) for call in calls]
+    return HostWork(positions, np.array(energies, np.float64), tuple(call.reason for call in calls))
+
+
+@dataclass(frozen=True, slots=True)
+class PowerOverTime:
+    """Average power in each window of a run.
+
+    edges: cycles, int64 [windows + 1], from 0 to the end. by_component_mw: float64 [windows] each, in the order
+    of `npusim.numbers.energy.Energy.by_component`; power times time adds up to the energy, by component.
+    """
+
+    edges: timeline.Times
+    by_component_mw: Mapping[str, Amounts]
+
+    @property
+    def total_mw(self) -> Amounts:
+        """All components together, float64 [windows]."""
+        total = np.zeros(len(self.edges) - 1)
+        for part in self.by_component_mw.values():
+            total += part
+        return total
+
+
+def power_over_time(program: Program, execution: Execution, windows: int = WINDOWS) -> PowerOverTime:
+    """Power of a run in `windows` equal windows, fewer if the run has fewer cycles."""
+    total, hardware = execution.cycles, program.hardware
+    edges = _edges(total, windows)
+    # pJ per cycle * MHz = uW
+    scale = hardware.clock_mhz * 1e-3 / np.maximum(np.diff(edges), 1)
+    found = {}
+    standing, moving = standing_mw(hardware), moving_pj(program, execution)
+    for component in dict.fromkeys([*moving, *standing]):
+        parts = [moving[component]] if component in moving else []
+        grown = accumulated(program, execution, parts)
+        found[component] = np.diff(grown.by(edges)) * scale + standing.get(component, 0.0)
+    return PowerOverTime(edges, found)
+
+
+def window_cycles(hardware: Hardware, window: str = CHART_WINDOW) -> int:
+    """Cycles of a window of `WINDOWS_US`: whole ones, so it is a little longer where the clock does not divide it."""
+    shortest = WINDOWS_US[CHART_WINDOW]
+    return max(1, ceil(round(shortest * hardware.clock_mhz, 6))) * (WINDOWS_US[window] // shortest)
+
+
+@dataclass(frozen=True, slots=True)
+class MovingPower:
+    """Power averaged over the `CHART_WINDOW` around each cycle, in bins of a run, inferences one after the other.
+
+    edges:   cycles, int64 [bins + 1], from 0 to the end.
+    by_component_mw: float64 [bins] each, the mean in each bin; times its length it adds up to the energy.
+    highest_mw: float64 [bins], the highest in each bin; the highest of all is the peak of the run.
+    """
+
+    edges: timeline.Times
+    by_component_mw: Mapping[str, Amounts]
+    highest_mw: Amounts
+
+
+def moving_power(program: Program, execution: Execution, bins: int = WINDOWS) -> MovingPower:
+    """Power of a run as charts show it, in `bins` equal bins, fewer if the run has fewer cycles."""
+    total, hardware = execution.cycles, program.hardware
+    edges = _edges(total, bins)
+    window, scale = window_cycles(hardware), hardware.clock_mhz * 1e-3  # pJ per cycle * MHz = uW
+    standing, moving = standing_mw(hardware), moving_pj(program, execution)
+    still = np.zeros(len(edges) - 1)
+    found = {name: still + standing.get(name, 0.0) for name in dict.fromkeys([*moving, *standing])}
+    for name, part in moving.items():
+        found[name] = (
+            found[name] + accumulated(program, execution, [part]).moving_rate(edges, window, total) * scale
+        )
+    highest = accumulated(program, execution, moving.values()).highest_rate(edges, window, total) * scale
+    return MovingPower(edges, found, highest + sum(standing.values()))
+
+
+def accumulated(
+    program: Program, execution: Execution, parts: Iterable[tuple[Amounts, float]]
+) -> timeline.Accumulation:
+    """Amounts of instructions, and of none of them, added up along the run."""
+    trace, total = execution.trace, execution.cycles
+    of_instructions, of_none = np.zeros(program.instructions), 0.0
+    for spread, rest in parts:
+        of_instructions, of_none = of_instructions + spread, of_none + rest
+    return timeline.accumulate(
+        np.append(trace.started, 0), np.append(trace.ended, total), np.append(of_instructions, of_none), total
+    )
+
+
+def _edges(total: int, bins: int) -> timeline.Times:
+    return np.unique(np.linspace(0, total, bins + 1).astype(np.int64))
+
+
+def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts, float]]:
+    """Dynamic energy by component in pJ: of each instruction, float64 [instructions], and of none of them."""
+    trace, layers, count = execution.trace, program.layer_of.astype(np.int64), len(program.layers)
+    duration = np.maximum(trace.ended - trace.started, 1).astype(np.float64)
+    by_unit: dict[Sequence[Unit], tuple[Amounts, Amounts]] = {}
+    found: dict[str, tuple[Amounts, float]] = {}
+    front_end = _priced(execution.layer_actions[-1:], program)
+    for component, amounts in _priced(execution.layer_actions[:-1], program).items():
+        cause = _CAUSES.get(component, _EVERYONE)
+        if cause not in by_unit:
+            causes = np.array([unit in cause for unit in Unit])
+            weights = np.where(causes[trace.unit], duration, 0.0)
+            by_unit[cause] = weights, np.bincount(layers, weights, count).astype(np.float64)
+        weights, sums = by_unit[cause]
+        shares = np.divide(amounts, sums, out=np.zeros_like(amounts), where=sums > 0)
+        found[component] = shares[layers] * weights, float(amounts[sums == 0].sum())
+    for component, amounts in front_end.items():
+        spread, rest = found.get(component, (np.zeros(program.instructions), 0.0))
+        found[component] = spread, rest + float(amounts.sum())
+    host = host_work(program, execution)
+    if len(host.positions):
+        spread = np.zeros(program.instructions)
+        spread[host.positions] = host.energy_uj * 1e6
+        found["host"] = spread, 0.0
+    return found
+
+
+def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts]:
+    """Energy by component and layer in uJ, float64 [layers] each; all of it adds up to the run's energy.
+
+    A run without layers has none to charge.
+    """
+    hardware, count = program.hardware, len(program.layers)
+    instructions = np.bincount(program.layer_of, minlength=count)[:count]
+    share = instructions / max(program.instructions, 1)
+    cycles = timeline.layer_cycles(program, execution.trace, execution.cycles)
+    time_us: Amounts = hardware.us_of_cycles(1) * cycles.astype(np.float64)
+    # mW * us = nJ
+    found: dict[str, Amounts] = {
+        name: power * time_us * 1e-3 for name, power in standing_mw(hardware).items()
+    }
+    for component, amounts in _priced(execution.layer_actions[:-1], program).items():
+        found[component] = found.get(component, np.zeros(count)) + amounts * 1e-6
+    for component, amounts in _priced(execution.layer_actions[-1:], program).items():
+        found[component] = found.get(component, np.zeros(count)) + amounts.sum() * share * 1e-6
+    host = host_work(program, execution)
+    if len(host.positions):
+        charged = program.layer_of[host.positions].astype(np.int64)
+        found["host"] = np.bincount(charged, host.energy_uj, count).astype(np.float64)
+    return found
+
+
+def _priced(counts: Sequence[Mapping[str, int]], program: Program) -> dict[str, Amounts]:
+    """Energy of action counts in pJ by component, float64 [len(counts)] each."""
+    price, found = prices(program.hardware), dict[str, Amounts]()
+    for at, actions in enumerate(counts):
+        for name, number in actions.items():
+            row = found.setdefault(_COMPONENT[name], np.zeros(len(counts)))
+            row[at] += number * price[name]
+    return found

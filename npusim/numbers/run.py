@@ -1,0 +1,370 @@
+"""What a run gives back: the outputs, and every number about it, typed and as the JSON of `--json`.
+
+Numbers are defined where they are held, below; `npusim.numbers.measure` computes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from npusim.base.frame import frame
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.program import Program
+from npusim.machine.trace import Execution
+from npusim.numbers.provenance import Provenance
+from npusim.numbers.timeline import BusyCycles
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+    from npusim.explore.what_if import WhatIf
+    from npusim.numbers.bounds import LowerBound
+    from npusim.numbers.energy import Energy
+    from npusim.numbers.losses import Accounts
+    from npusim.numbers.performance import PerformanceInfo
+
+SCHEMA_VERSION = 1
+"""Version of the JSON; raised when a key changes its meaning or goes away, not when one is added."""
+
+
+class RunCycles(int):
+    """Cycles of a run: a number, the total, whose attributes say how long each unit works.
+
+    `npusim.numbers.timeline.BusyCycles` defines the attributes; units overlap, so they do not add up.
+    """
+
+    total: int
+    dma: int
+    mac: int
+    vector: int
+    host: int
+    stall: int
+
+    @classmethod
+    def of(cls, busy: BusyCycles) -> RunCycles:
+        """The total of `busy`, with its parts."""
+        number = cls(busy.total)
+        vars(number).update(asdict(busy))
+        return number
+
+
+class RunEnergy(float):
+    """Energy of a run in microjoules: a number, the total, whose attributes say where it went.
+
+    `npusim.numbers.energy.Energy` defines the attributes; total = dynamic + static + dram + host, and the values of
+    by_component add up to the total too.
+    """
+
+    total: float
+    dynamic: float
+    static: float
+    dram: float
+    host: float
+    by_component: Mapping[str, float]
+
+    @classmethod
+    def of(cls, energy: Energy) -> RunEnergy:
+        """The total of `energy`, with its parts."""
+        number = cls(energy.total)
+        vars(number).update(total=energy.total, **asdict(energy))
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Power in milliwatts of everything that `RunEnergy` counts.
+
+    average:   energy over latency.
+    peak_10us: the highest average over any 10 us, inferences one after the other; what supply rails must carry.
+    peak_1ms:  likewise over 1 ms; what a battery or a regulator must carry.
+
+    The window does not depend on the run, so runs can be compared. No peak is below the average; where the window is
+    as long as the run or longer, it is the average. See `npusim.numbers.power`.
+    """
+
+    average: float
+    peak_10us: float
+    peak_1ms: float
+
+    @property
+    def peak(self) -> float:
+        """The peak that is meant where none is named: over 10 us."""
+        return self.peak_10us
+
+    def to_dict(self) -> dict[str, float]:
+        """The power in the JSON."""
+        return {"average": self.average, "peak": self.peak} | asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Tops:
+    """Operations per second in 10^12; a multiply-accumulate is two.
+
+    peak:    of the full MAC array, whatever the model.
+    reached: of the layers on the MAC array, over the latency of the run.
+    """
+
+    peak: float
+    reached: float
+
+
+@dataclass(frozen=True, slots=True)
+class DramBytes:
+    """Bytes through the DRAM port in whole bursts: data read, data written, instructions fetched."""
+
+    read: int
+    write: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class WallTimes:
+    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken."""
+
+    load: float | None = None
+    compile: float | None = None
+    simulate: float | None = None
+
+
+def sizes_text(sizes: Sequence[int]) -> str:
+    """Sizes as people write them: "1x224x224x3"; a scalar has none."""
+    return "x".join(map(str, sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class LayerResult:
+    """One operator of the model.
+
+    input_shapes, output_shapes: of its operands that are no constants, and of its results.
+    kernel, stride: height and width of a window over an image, and its steps; else empty.
+    tile:        sizes of the largest part of the result that one instruction computes; empty off the NPU.
+    dataflow:    "weight_stationary", "output_stationary" or "depthwise", joined by "+" where tiles differ; of layers
+                 on the MAC array.
+    unit:        "mac", "vector", "dma", "host", or "none" for an operator that costs nothing.
+    cycles:      its part of the run (`npusim.numbers.timeline.layer_cycles`); the layers add up to the total.
+    time_us:     cycles in microseconds.
+    macs:        multiply-accumulates.
+    utilization: macs / (cycles * multipliers of the array), 0 to 1, of layers on the MAC array; else 0.
+    bytes:       DRAM traffic of its instructions, in whole bursts.
+    energy_uj:   its actions, its share of the front end by instructions, its share of static and background
+                 energy by cycles, and the host's energy; the layers add up to the total.
+    start_cycle, end_cycle: from the first start to the last end of its instructions, copies included: layers
+                 overlap. None without instructions.
+    reason:      why the host runs it; empty for the others.
+    lower_bound_cycles, bound_by: what its work needs at least, on which resource: "mac", "vector", "dram",
+                 "host", or "none" for an operator that needs nothing.
+    lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.losses.CAUSES`); gains are negative.
+    """
+
+    name: str
+    op: str
+    unit: str
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shapes: tuple[tuple[int, ...], ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    tile: tuple[int, ...]
+    dataflow: str
+    cycles: int
+    time_us: float
+    macs: int
+    utilization: float
+    bytes: int
+    energy_uj: float
+    start_cycle: int | None
+    end_cycle: int | None
+    reason: str
+    lower_bound_cycles: int
+    bound_by: str
+    lost_cycles: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The layer in the JSON."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        shapes = {name: [list(shape) for shape in plain[name]] for name in ("input_shapes", "output_shapes")}
+        sizes = {name: list(plain[name]) for name in ("kernel", "stride", "tile")}
+        return plain | shapes | sizes | {"lost_cycles": dict(self.lost_cycles)}
+
+    def to_row(self) -> dict[str, Any]:
+        """The layer in a table: sizes as text, "1x224x224x3"; columns "lost_..." for causes of losses."""
+        from npusim.numbers.losses import CAUSES
+
+        row = self.to_dict()
+        lost = row.pop("lost_cycles")
+        shapes = {name: " ".join(map(sizes_text, row[name])) for name in ("input_shapes", "output_shapes")}
+        sizes = {name: sizes_text(row[name]) for name in ("kernel", "stride", "tile")}
+        return row | shapes | sizes | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunResult:
+    """One execution of a program.
+
+    outputs:    one array per model output, by position; empty when no data was executed (timing only). Outputs that
+                are the same bytes, such as a tensor named twice, share them and are read-only.
+    states:     what the model's state tensors hold afterwards, by name; empty when no data was executed.
+    latency_ms: cycles / clock.
+    macs:       multiply-accumulates of the network, whoever computes them.
+    mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
+    scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
+    program, execution: what ran and its timeline, for reports.
+    source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
+    provenance:  how it came about: command, effort, seed, digest of the model.
+    variants:    what a change of each hardware parameter would bring, where somebody asked.
+    """
+
+    outputs: list[Array]
+    cycles: RunCycles
+    latency_ms: float
+    energy_uj: RunEnergy
+    power_mw: Power
+    performance_info: PerformanceInfo
+    macs: int
+    mac_utilization: float
+    dram_bytes: DramBytes
+    scratchpad_peak_bytes: int
+    wall_s: WallTimes
+    program: Program
+    execution: Execution
+    source: str | None = None
+    variants: WhatIf | None = None
+    states: Mapping[str, Array] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return self.program.name
+
+    @property
+    def hardware(self) -> Hardware:
+        """The hardware it ran on."""
+        return self.program.hardware
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """Bound and losses of the network and its layers, found when first asked for: sweeps do without."""
+        from npusim.numbers.losses import accounts
+
+        return accounts(self.program, self.execution)
+
+    @property
+    def lower_bound(self) -> LowerBound:
+        """Cycles that no schedule can beat on this hardware, by resource."""
+        return self.accounts.network.bound
+
+    @property
+    def lost_cycles(self) -> Mapping[str, int]:
+        """Cycles beyond the lower bound, by cause (`npusim.numbers.losses.CAUSES`); they add up to the difference."""
+        return self.accounts.network.lost
+
+    @cached_property
+    def layers(self) -> tuple[LayerResult, ...]:
+        """The operators of the model, in its order."""
+        from npusim.numbers.measure import layer_results
+
+        return layer_results(self.program, self.execution, self.accounts)
+
+    @property
+    def inferences_per_s(self) -> float:
+        """Inferences per second, one after the other."""
+        return 1e3 / self.latency_ms if self.latency_ms else 0.0
+
+    @property
+    def tops(self) -> Tops:
+        """Operations per second, what the array can do and what this run did."""
+        return Tops(self.hardware.tops, self.hardware.tops * self.mac_utilization)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
+        from npusim import __version__
+        from npusim.numbers.area import area
+
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "npusim_version": __version__,
+            "model": self.model,
+            "hardware": self.hardware.model_dump(mode="json"),
+            "cycles": dict(vars(self.cycles)),
+            "latency_ms": self.latency_ms,
+            "inferences_per_s": self.inferences_per_s,
+            "energy_uj": dict(vars(self.energy_uj)),
+            "edp_uj_ms": float(self.energy_uj) * self.latency_ms,
+            "power_mw": self.power_mw.to_dict(),
+            "area_mm2": area(self.hardware).to_dict(),
+            "tops": asdict(self.tops),
+            "macs": self.macs,
+            "mac_utilization": self.mac_utilization,
+            "lower_bound_cycles": self.lower_bound.cycles,
+            "lower_bound_limit": self.lower_bound.bound_by,
+            "bound_by": self.lower_bound.bound_by,
+            "lost_cycles": dict(self.lost_cycles),
+            "dram_bytes": asdict(self.dram_bytes),
+            "scratchpad_peak_bytes": self.scratchpad_peak_bytes,
+            "instructions": self.program.instructions,
+            "performance_info": asdict(self.performance_info),
+            "unknown_operators": self.program.unknown_operators,
+            "layers": [layer.to_dict() for layer in self.layers],
+            **({"what_if": self.variants.to_list()} if self.variants else {}),
+            "provenance": self.provenance.to_dict(self.hardware),
+            "wall_s": asdict(self.wall_s),
+        }
+
+    def what_if(self, *, jobs: int | None = None) -> WhatIf:
+        """What doubling each hardware parameter would bring: `npusim.what_if` of the model on its hardware.
+
+        A result of `npusim.simulate` has only its program: that is run as it is, on what keeps it valid. Raises
+        NpusimError for a model file that is gone or another one by now.
+        """
+        from npusim.explore.what_if import what_if_result
+
+        return what_if_result(self, jobs)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The layers as a table, a row per layer."""
+        table = frame([layer.to_row() for layer in self.layers])
+        return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
+
+    def plot_roofline(self) -> Figure:
+        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure."""
+        return _figure("roofline", self)
+
+    def plot_timeline(self) -> Figure:
+        """What each unit does when; likewise."""
+        return _figure("timeline", self)
+
+    def plot_energy(self) -> Figure:
+        """Energy by component and layer; likewise."""
+        return _figure("energy", self)
+
+    def plot_power(self) -> Figure:
+        """Power over time; likewise."""
+        return _figure("power", self)
+
+    def plot_occupancy(self) -> Figure:
+        """What the scratchpad holds over time; likewise."""
+        return _figure("occupancy", self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<RunResult: {self.model} on {self.hardware.name}, "
+            f"{self.latency_ms:.4g} ms, {self.energy_uj:.4g} uJ, {len(self.program.layers)} layers>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The summary and the layers in a notebook."""
+        from npusim.reports import notebook
+
+        return notebook.result(self)
+
+
+def _figure(name: str, result: RunResult) -> Figure:
+    """A figure of `npusim.reports.run.figures`; raises NpusimError where matplotlib is not installed."""
+    from npusim.reports import notebook
+
+    return notebook.figure(name, result)

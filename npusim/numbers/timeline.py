@@ -1,0 +1,259 @@
+"""What a trace says: busy cycles of the units, the layer that each cycle belongs to, rates over time.
+
+All functions are pure numpy over the arrays of a `Trace`; times are cycles, intervals are half-open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.instructions.instruction import Unit
+from npusim.isa.program.program import Program
+from npusim.machine.trace import Trace
+
+Times = NDArray[np.int64]
+
+DMA_UNITS = (Unit.DMA0, Unit.DMA1, Unit.DMA2, Unit.DMA3)
+COMPUTE_UNITS = (Unit.MAC, Unit.VECTOR, Unit.HOST)
+
+
+@dataclass(frozen=True, slots=True)
+class BusyCycles:
+    """Cycles of one run, and how many of them each kind of unit works.
+
+    total: from the first fetch to the last completion.
+    dma, mac, vector, host: cycles in which at least one instruction of that unit (dma: of any channel) is
+    between its start and its end, waiting for the DRAM port included. Units overlap, so these do not add up.
+    stall: cycles in which neither the MAC array, nor the vector unit, nor the host works.
+    """
+
+    total: int
+    dma: int
+    mac: int
+    vector: int
+    host: int
+    stall: int
+
+
+def union_cycles(started: Times, ended: Times) -> int:
+    """Cycles covered by at least one of the intervals [started, ended)."""
+    order = np.argsort(started, kind="stable")
+    starts, ends = started[order], ended[order]
+    reached = np.maximum.accumulate(ends) if len(ends) else ends
+    before = np.concatenate((starts[:1], reached[:-1]))
+    return int(np.maximum(reached - np.maximum(starts, before), 0).sum())
+
+
+def busy_cycles(trace: Trace, total: int) -> BusyCycles:
+    """Busy cycles of each kind of unit in a run of `total` cycles."""
+
+    def of(*units: Unit) -> int:
+        chosen = np.isin(trace.unit, [int(unit) for unit in units])
+        return union_cycles(trace.started[chosen], trace.ended[chosen])
+
+    return BusyCycles(
+        total=total,
+        dma=of(*DMA_UNITS),
+        mac=of(Unit.MAC),
+        vector=of(Unit.VECTOR),
+        host=of(Unit.HOST),
+        stall=total - of(*COMPUTE_UNITS),
+    )
+
+
+def _working_unit(program: Program, trace: Trace) -> NDArray[np.int8]:
+    """The unit of each instruction that advances its layer; -1 for those that do not.
+
+    The MAC array, the vector unit and the host advance their layer; a copy does only where the layer itself
+    is a copy (concatenation, padding), not where it brings the operands of another unit.
+    """
+    is_copy_layer = np.array([layer.unit == "dma" for layer in program.layers], bool)
+    advances = np.isin(trace.unit, [int(unit) for unit in COMPUTE_UNITS])
+    advances |= np.isin(trace.unit, [int(unit) for unit in DMA_UNITS]) & is_copy_layer[program.layer_of]
+    return np.where(advances, trace.unit, np.int8(-1))
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Whose cycles they are. Stretch i lasts from bounds[i] to bounds[i + 1] (int64, the first is 0).
+
+    instruction: int64, the owner of each stretch, -1 if no instruction of the run advances a layer.
+    at_work:     bool, the owner is between its start and its end; else it is the next to start, or the last.
+    """
+
+    bounds: Times
+    instruction: NDArray[np.int64]
+    at_work: NDArray[np.bool_]
+
+
+def distinct(values: Times) -> Times:
+    """The values sorted, each once: `numpy.unique`, which imports all of `numpy.ma` to ask whether they are masked."""
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
+def owners(program: Program, trace: Trace, total: int) -> Owners:
+    """The instruction that each cycle of a run of `total` cycles belongs to.
+
+    It is the one at work, MAC array before vector unit before host before copies when several are; in a stall,
+    the next one to start, for which everybody waits; after the last one, that one.
+    """
+    working = _working_unit(program, trace)
+    active = np.flatnonzero(working >= 0)
+    bounds = distinct(np.concatenate((trace.started[active], trace.ended[active], [0, total])))
+    begins = bounds[:-1]
+    owner, at_work = np.full(len(begins), -1, np.int64), np.zeros(len(begins), bool)
+    if not len(active):
+        return Owners(bounds, owner, at_work)
+    in_order = active[np.argsort(trace.started[active], kind="stable")]
+    upcoming = np.searchsorted(trace.started[in_order], begins, side="left")
+    owner = in_order[np.minimum(upcoming, len(in_order) - 1)]
+    for unit in (*reversed(DMA_UNITS), *reversed(COMPUTE_UNITS)):  # the last to claim a cycle has it
+        mine = in_order[working[in_order] == unit]
+        if len(mine):
+            running = mine[np.maximum(np.searchsorted(trace.started[mine], begins, side="right") - 1, 0)]
+            busy = (trace.started[running] <= begins) & (begins < trace.ended[running])
+            owner = np.where(busy, running, owner)
+            at_work |= busy
+    return Owners(bounds, owner, at_work)
+
+
+def layer_cycles(program: Program, trace: Trace, total: int) -> Times:
+    """Cycles of each layer, int64 [layers]; they add up to `total`.
+
+    Every cycle belongs to the layer of its owner (`owners`): that of the instruction at work, in a stall that
+    of the next one to start, after the last one (results on their way to DRAM) that of the last one. If none
+    advances, all belong to the first layer.
+    """
+    if not program.layers:
+        return np.zeros(0, np.int64)
+    found = owners(program, trace, total)
+    layers = np.where(found.instruction >= 0, program.layer_of[found.instruction].astype(np.int64), 0)
+    return np.bincount(layers, np.diff(found.bounds), len(program.layers)).astype(np.int64)
+
+
+def layer_spans(program: Program, trace: Trace) -> list[tuple[int, int] | None]:
+    """Per layer: start of its first instruction and end of its last, on any unit; None without instructions.
+
+    Spans of neighbours overlap: the weights of a layer arrive while the one before it computes.
+    """
+    begin = np.full(len(program.layers), np.iinfo(np.int64).max)
+    end = np.full(len(program.layers), -1)
+    work = np.flatnonzero(trace.unit != Unit.FRONT_END)
+    np.minimum.at(begin, program.layer_of[work], trace.started[work])
+    np.maximum.at(end, program.layer_of[work], trace.ended[work])
+    return [(int(a), int(b)) if b >= 0 else None for a, b in zip(begin, end, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Bytes in use from each of `cycles` (ascending, the first is 0) until the next."""
+
+    cycles: Times
+    sizes: Times
+
+
+def scratchpad_use(program: Program, trace: Trace) -> Occupancy:
+    """Bytes of the scratchpad in use: each buffer from the start of its first instruction to its last's end.
+
+    A buffer may move in where the rows of another one are read already while its last rows are not, so the sum
+    of whole buffers is limited to the size of the scratchpad.
+    """
+    sizes = np.array([buffer.size_bytes for buffer in program.buffers], np.int64)
+    first = np.array([buffer.first_instruction for buffer in program.buffers], np.int64)
+    last = np.array([buffer.last_instruction for buffer in program.buffers], np.int64)
+    changed_at = np.concatenate(([0], trace.started[first], trace.ended[last]))
+    cycles, position = np.unique(changed_at, return_inverse=True)
+    changes = np.bincount(position, np.concatenate(([0], sizes, -sizes)), len(cycles))
+    use = np.minimum(np.cumsum(changes).astype(np.int64), program.hardware.scratchpad_bytes)
+    return Occupancy(cycles, use)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """An amount that grows along the run, piecewise linearly: `reached[i]` by the cycle `corners[i]`."""
+
+    corners: Times
+    reached: NDArray[np.float64]
+
+    def by(self, cycles: Times) -> NDArray[np.float64]:
+        """The amount reached by each of `cycles`, same shape."""
+        return np.interp(cycles, self.corners, self.reached)
+
+    def peak_rate(self, window: int, total: int) -> float:
+        """Highest average per cycle over any `window` consecutive cycles of runs of `total` cycles back to back.
+
+        The run repeats, so every cycle lies in as many windows as any other: the averages over all windows have the
+        average of the run as their mean, and the highest is never below it. Where the window holds the run, it is
+        that average. The rate is constant between corners, so the best window begins or ends at one.
+        """
+        if window >= total:
+            return float(self.reached[-1]) / max(total, 1)
+        after = self._repeated(self.corners + window, total) - self.reached
+        before = self.reached - self._repeated(self.corners - window, total)
+        return float(max(after.max(), before.max())) / window
+
+    def moving_rate(self, edges: Times, window: int, total: int) -> NDArray[np.float64]:
+        """Per bin between `edges` the mean of the average over the `window` around each cycle, runs back to back.
+
+        Times the bins' lengths it adds up to the amount.
+        """
+        if window >= total:
+            return np.full(len(edges) - 1, self.reached[-1] / max(total, 1))
+        half = window / 2
+        grown = self._sums(edges + half, total) - self._sums(edges - half, total)
+        rates: NDArray[np.float64] = np.diff(grown) / (window * np.maximum(np.diff(edges), 1))
+        return rates
+
+    def highest_rate(self, edges: Times, window: int, total: int) -> NDArray[np.float64]:
+        """Per bin between `edges` the highest average over the `window` around a cycle; the peak is their maximum."""
+        if window >= total:
+            return np.full(len(edges) - 1, self.reached[-1] / max(total, 1))
+        half = window / 2
+        turns = np.concatenate((self.corners + half, self.corners - half)) % total
+        at = np.sort(np.concatenate((turns, edges.astype(np.float64))))
+        rates = (self._repeated(at + half, total) - self._repeated(at - half, total)) / window
+        firsts, ends = (
+            np.searchsorted(at, edges[:-1], side="left"),
+            np.searchsorted(at, edges[1:], side="right"),
+        )
+        return np.array([rates[first:end].max() for first, end in zip(firsts, ends, strict=True)])
+
+    def _repeated(self, cycles: NDArray[Any], total: int) -> NDArray[np.float64]:
+        """The amount reached by each of `cycles` when runs of `total` cycles follow one another; negative before."""
+        runs, within = np.divmod(cycles, total)
+        reached: NDArray[np.float64] = self.by(within) + runs * self.reached[-1]
+        return reached
+
+    def _sums(self, cycles: NDArray[Any], total: int) -> NDArray[np.float64]:
+        """The integral of `_repeated` from 0 to each of `cycles`."""
+        pieces = np.diff(self.corners) * (self.reached[1:] + self.reached[:-1]) / 2
+        sums = np.concatenate(([0.0], np.cumsum(pieces)))
+        runs, within = np.divmod(cycles, total)
+        piece = np.searchsorted(self.corners, within, side="right") - 1
+        part = (within - self.corners[piece]) * (self.reached[piece] + self.by(within)) / 2
+        whole = self.reached[-1]
+        run = sums[-1] + (total - self.corners[-1]) * whole
+        earlier = runs * run + whole * (total * runs * (runs - 1) / 2 + runs * within)
+        grown: NDArray[np.float64] = earlier + sums[piece] + part
+        return grown
+
+
+def accumulate(started: Times, ended: Times, amounts: NDArray[np.float64], total: int) -> Accumulation:
+    """Spread each amount evenly over its [started, ended), and add them all up along a run of `total` cycles.
+
+    An amount without duration falls into the cycle it starts in (at the end of the run: into the last one).
+    """
+    begins = np.minimum(started, max(total - 1, 0))
+    ends = np.maximum(ended, begins + 1)
+    rates = amounts / (ends - begins)
+    corners = np.concatenate((begins, ends, [0]))
+    slopes = np.concatenate((rates, -rates, [0.0]))
+    order = np.argsort(corners, kind="stable")
+    corners = corners[order]
+    growth = np.cumsum(slopes[order])[:-1] * np.diff(corners)
+    return Accumulation(corners, np.concatenate(([0.0], np.cumsum(growth))))

@@ -1,0 +1,430 @@
+"""The Python interface: load a model, describe a machine, compile, simulate; or all of it in one call.
+
+import npusim
+result = npusim.run("model.tflite", hw="edge-128")
+print(result.latency_ms, result.energy_uj, result.performance_info)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import CompileError, FormatError, NpusimError, ProgramError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.hardware.hardware import Hardware
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike
+
+    from npusim.isa.base.tensor import Array, TensorType
+    from npusim.isa.instructions.memory import HostFunction
+    from npusim.isa.program.program import HostCall, Program
+    from npusim.kernels.graph.graph import Graph
+    from npusim.numbers.run import RunResult
+    from npusim.session.inputs import Inputs
+
+DEFAULT_HARDWARE = "edge-128"
+PROGRAM_SUFFIX = ".npu"
+EFFORTS = {"fast": 0, "high": 200}
+"""Efforts of the compiler by name: schedules that it tries beside that of the estimates."""
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (steps done, all steps): instructions of a simulation, schedules of a search."""
+
+
+def load(path: str | Path) -> Graph:
+    """The graph of a model file, or of a built-in model by its name.
+
+    Raises NpusimError for a file that is missing, damaged, or holds what npusim does not have.
+    """
+    model = open_model(path)
+    from npusim.isa.program.program import Program
+
+    if isinstance(model, Program):
+        raise FormatError(f"{path}: is a compiled program, not a model; npusim.load_program reads it")
+    return model
+
+
+def load_program(path: str | Path) -> Program:
+    """The program of a `.npu` file; raises NpusimError for one that is damaged, too new, or breaks a rule."""
+    from npusim.isa.program import container
+
+    return container.load(Path(path))
+
+
+def save_program(program: Program, path: str | Path) -> None:
+    """Write a program as a `.npu` file, which `load_program` reads in any process."""
+    from npusim.base import files
+    from npusim.isa.program import container
+
+    data = container.dumps(program)
+    files.write(Path(path), lambda file: file.write(data))
+
+
+def hardware(name: str | Path, settings: Sequence[str] = ()) -> Hardware:
+    """The hardware of a preset or of a TOML file; raises NpusimError with every fault listed.
+
+    settings: changes to it, such as "mac_array.rows=32".
+    """
+    from npusim.isa.hardware import file as hardware_file
+
+    found = hardware_file.hardware(name)
+    if not settings:
+        return found
+    from npusim.session.settings import changed, parse
+
+    return changed(found, parse(settings))
+
+
+def compile(
+    graph: Graph,
+    hw: str | Path | Hardware = DEFAULT_HARDWARE,
+    *,
+    effort: str | int = "fast",
+    unknown: str | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """Compile a graph for a machine; `hw` is a preset, a file, or a Hardware.
+
+    effort:   "fast" decides everything by estimates. A number of schedules to try, or "high", searches for a faster
+              program by the machine's own timing; it is never slower than the fast one, and always the same.
+    unknown:  "host": operators that npusim does not have become host layers that are timed by their bytes; the
+              program has no outputs then. None: they are refused, all of them by name.
+    progress: called with (schedules tried, schedules to try).
+
+    Raises NpusimError for an operator that npusim does not have, a model that does not fit or an unknown effort.
+    """
+    from npusim import scheduler
+
+    schedules = schedules_of_effort(effort)
+    if check_unknown(unknown):
+        from npusim.kernels.table import unknown_on_host
+
+        graph = unknown_on_host(graph)
+    machine = hw if isinstance(hw, Hardware) else hardware(hw)
+    if not schedules:
+        return scheduler.compile_graph(graph, machine)
+    from npusim.scheduler.search.search import search
+    from npusim.session.tuning import timing
+
+    return search(scheduler.prepare(graph, machine), timing, schedules, progress).program
+
+
+def check_unknown(unknown: str | None) -> bool:
+    """Whether operators that npusim does not have are to be timed. Raises NpusimError for anything but "host"."""
+    if unknown not in (None, "host"):
+        raise NpusimError(f"unknown {unknown!r}: may be 'host', which times unknown operators as host layers")
+    return unknown == "host"
+
+
+def schedules_of_effort(effort: str | int) -> int:
+    """How many schedules an effort tries beside that of the estimates: "fast", "high", or the number itself.
+
+    Raises NpusimError for anything else.
+    """
+    if isinstance(effort, str) and effort in EFFORTS:
+        return EFFORTS[effort]
+    try:
+        schedules = int(effort)
+    except ValueError:
+        schedules = -1
+    if schedules < 0:
+        raise NpusimError(
+            f"effort {effort!r}: may be {', '.join(EFFORTS)}, or how many schedules to try, 0 or more"
+        )
+    return schedules
+
+
+def simulate(
+    program: Program,
+    inputs: Inputs | None = None,
+    *,
+    timing_only: bool = False,
+    seed: int = 0,
+    hardware: Hardware | None = None,
+    states: Mapping[str, ArrayLike] | None = None,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Run a program on the simulated machine.
+
+    State tensors of the model (an LSTM's) hold in the next inference of the same program object what they held at the
+    end of this one, as in TFLite; `npusim.reset_states` lets them begin anew. A program without states gives the same
+    result every time.
+
+    inputs:      values by position, or by tensor name (or "in0", ...); drawn at random from `seed` if None.
+    timing_only: execute no data: the same cycles and energy, no outputs.
+    hardware:    another machine than the one that the program was compiled for: what it would do there as it is.
+    states:      values of states by tensor name, those not named as they begin. The run depends on nothing before it
+                 then, and leaves what the program object holds alone. What comes of them is `result.states`.
+
+    Raises NpusimError for inputs or states that do not fit, for a program that cannot finish, and for hardware that
+    lacks what the program uses.
+    """
+    from npusim.machine.core import execute
+    from npusim.numbers.measure import measure
+    from npusim.numbers.provenance import Provenance
+    from npusim.numbers.run import WallTimes
+    from npusim.session import inputs as values
+    from npusim.session import states as held_states
+
+    if program.unknown_operators:
+        if inputs is not None:
+            raise NpusimError(f"{program.name}: {_no_outputs(program)}, so inputs cannot be given")
+        timing_only = True
+    kind = kind_of_inputs(inputs, timing_only)
+    begin = time.perf_counter()
+    whose = program
+    if hardware is not None:
+        program = replace(program, hardware=hardware)
+    arrays: list[Array] | None = None
+    if not timing_only:
+        arrays = values.draw(program.inputs, seed) if inputs is None else values.bind(program.inputs, inputs)
+    before = None if timing_only else held_states.bound(whose, states)
+    with _one_blas_thread() if arrays is not None else nullcontext():
+        execution = execute(
+            program,
+            arrays,
+            states=before,
+            host_functions=host_functions(program),
+            data=not timing_only,
+            progress=progress,
+        )
+    if states is None and execution.states:
+        held_states.hold(whose, execution.states)
+    result = measure(program, execution)
+    return replace(
+        result,
+        wall_s=WallTimes(simulate=time.perf_counter() - begin),
+        provenance=Provenance(seed=seed if kind == "random" else None, inputs=kind),
+    )
+
+
+def require_outputs(program: Program, wanted: object) -> None:
+    """Raises NpusimError where outputs are wanted of a program that cannot compute them."""
+    if wanted and program.unknown_operators:
+        raise NpusimError(f"{wanted}: {program.name}: {_no_outputs(program)}")
+
+
+def _no_outputs(program: Program) -> str:
+    """Why a program cannot execute data."""
+    return f"unknown operators ({', '.join(program.unknown_operators)}) are timed only, there are no outputs"
+
+
+def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "given", "none"]:
+    """What a run executes: random data, data that was given, or none."""
+    return "none" if timing_only else "random" if inputs is None else "given"
+
+
+def _one_blas_thread() -> AbstractContextManager[object]:
+    """Tiles are small matrix products: threads that spin between them cost more than they gain."""
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
+    return limits
+
+
+def run(
+    path: str | Path,
+    hw: str | Path | Hardware | None = None,
+    inputs: Inputs | None = None,
+    timing_only: bool = False,
+    *,
+    seed: int = 0,
+    effort: str | int = "fast",
+    unknown: str | None = None,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Load, compile and simulate a model in one call.
+
+    path:   a model file, a `.npu` program, or the name of a built-in model.
+    hw:     a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
+    effort, unknown: of the compiler, as for `compile`.
+
+    The other arguments, and what is raised, are those of `simulate`.
+    """
+    program, wall = prepare(path, hw, effort=effort, unknown=unknown)
+    result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
+    from npusim.numbers.provenance import of_run
+
+    made = of_run(
+        path,
+        hw,
+        effort=effort,
+        seed=seed,
+        inputs=kind_of_inputs(inputs, timing_only or bool(program.unknown_operators)),
+        compiled=is_program(path),
+    )
+    return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
+
+
+def is_program(path: str | Path) -> bool:
+    """Whether a path is that of a compiled program."""
+    return Path(path).is_file() and _is_program(Path(path))
+
+
+def _source(path: str | Path) -> str:
+    """What finds the model again, from any folder."""
+    return str(Path(path).resolve() if Path(path).is_file() else path)
+
+
+def prepare(
+    path: str | Path,
+    hw: str | Path | Hardware | None = None,
+    *,
+    effort: str | int = "fast",
+    unknown: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[Program, dict[str, float]]:
+    """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
+
+    `effort`, `unknown` and `progress` are those of `compile`.
+    """
+    from npusim.isa.program.program import Program
+
+    schedules = schedules_of_effort(effort)
+
+    wall = {"load": 0.0, "compile": 0.0}
+    chosen = hardware(hw) if isinstance(hw, str | Path) else hw
+    with _timed(wall, "load"):
+        model = open_model(path)
+    if isinstance(model, Program):
+        _require_same_hardware(path, model, chosen)
+        if schedules:
+            raise NpusimError(
+                f"{path}: compiled already, effort {effort} has nothing to search; give the model"
+            )
+        return model, wall
+    with _timed(wall, "compile"):
+        program = compile(
+            model, chosen or DEFAULT_HARDWARE, effort=effort, unknown=unknown, progress=progress
+        )
+    return program, wall
+
+
+def open_model(path: str | Path) -> Graph | Program:
+    """What a path or built-in name stands for: a file first, then a built-in model."""
+    from npusim.frontends import frontend as formats
+
+    file, name = Path(path), str(path)
+    if file.is_file() and _is_program(file):
+        return load_program(file)
+    if file.exists():
+        return formats.read(file)
+    from npusim import models  # a file does without its imports
+
+    if name in models.names():
+        from npusim.frontends.tflite import reader as tflite
+
+        return tflite.parse(models.path_or_bytes(name), name)
+    if file.suffix or len(file.parts) != 1:
+        raise NpusimError(f"{path}: no such file")
+    near = nearest(name, models.names())
+    hint = f", did you mean {near}?" if near else ";"
+    raise NpusimError(
+        f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(models.names())}"
+    )
+
+
+def _is_program(file: Path) -> bool:
+    """True for a file that calls itself a program, by its name or by its first bytes."""
+    from npusim.isa.program.container import MAGIC
+
+    if file.suffix.lower() == PROGRAM_SUFFIX:
+        return True
+    try:
+        with user_file.opened(file, user_file.PROGRAM) as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except NpusimError:
+        return False  # the reader of models says what is wrong with it
+
+
+def host_functions(program: Program) -> Mapping[str, HostFunction]:
+    """What computes the operators that the program leaves to the host: their numpy references.
+
+    Raises NpusimError for an operator that is unknown or whose rules the call breaks: program files are not trusted.
+    """
+    from npusim.kernels.table import operator
+
+    for call in program.host_calls:
+        _check_host_call(program, call)
+    return {name: _host_function(operator(name)) for name in {call.op for call in program.host_calls}}
+
+
+def _check_host_call(program: Program, call: HostCall) -> None:
+    from npusim.kernels.operator.operator import Call
+    from npusim.kernels.table import operator
+
+    entry = operator(call.op)
+    if call.updates and call.updates != entry.states:
+        raise ProgramError(
+            f'{program.name}: host call "{call.name}" ({call.op}) updates inputs {list(call.updates)}, '
+            f"may update {list(entry.states) or 'none'}"
+        )
+    inputs = tuple(None if place is None else place.type for place in call.inputs)
+    use = Call(call.attributes, inputs, tuple(place.type for place in call.outputs), {})
+    where = f'{program.name}: host call "{call.name}" ({call.op})'
+    for rule in entry.rules:
+        try:
+            kept = rule(use)
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            raise ProgramError(f"{where}: attributes or operands that it cannot have: {error}") from None
+        if not kept:
+            raise ProgramError(f"{where}: breaks a rule: {' '.join((rule.__doc__ or '').split())}")
+
+
+def _host_function(entry: Any) -> HostFunction:
+    from npusim.kernels.operator.operator import Call
+
+    def call(
+        attributes: Mapping[str, Any],
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        values: Sequence[Array | None],
+    ) -> Sequence[Array]:
+        known = {i: value for i, value in enumerate(values) if value is not None}
+        compute = entry.advance or entry.reference
+        results: Sequence[Array] = compute(Call(attributes, tuple(inputs), tuple(outputs), known), values)
+        return results
+
+    return call
+
+
+def _require_same_hardware(path: str | Path, program: Program, chosen: Hardware | None) -> None:
+    """A program is compiled for its hardware: tiles and addresses of another would be wrong."""
+    if chosen is None or chosen == program.hardware:
+        return
+    from npusim.isa.hardware.file import to_dict
+
+    mine, other = _flat(to_dict(program.hardware)), _flat(to_dict(chosen))
+    differing = [key for key in dict.fromkeys([*mine, *other]) if mine.get(key) != other.get(key)]
+    numbers = [key for key in differing if key not in ("name", "description")]
+    shown = ", ".join((numbers or differing)[:3]) + (", ..." if len(numbers) > 3 else "")
+    raise CompileError(
+        f'{path}: compiled for "{program.hardware.name}", and "{chosen.name}" differs in {shown}; '
+        "run it without --hw, or compile the model again for the other hardware"
+    )
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+@contextmanager
+def _timed(wall: dict[str, float], name: str) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    wall[name] = time.perf_counter() - begin

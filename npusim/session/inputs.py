@@ -1,0 +1,143 @@
+"""Input values of a run: drawn at random, given by position or by name, or read from an npz file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from npusim.base import npz
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.program.program import Placement
+
+Inputs = Sequence[ArrayLike] | Mapping[str, ArrayLike]
+"""Input values: a sequence by position, or a mapping by tensor name or "in0", "in1", ... ."""
+
+
+def draw(placements: Sequence[Placement], seed: int = 0) -> list[Array]:
+    """Random values over the full range of each input's type (floats: -1 to 1), in the order of the inputs.
+
+    One generator, `numpy.random.default_rng(seed)`, draws all of them: the same seed, the same values.
+    """
+    generator = np.random.default_rng(seed)
+    return [_draw_one(generator, place.type) for place in placements]
+
+
+def _draw_one(generator: np.random.Generator, wanted: TensorType) -> Array:
+    dtype = wanted.numpy_dtype
+    if dtype.kind == "b":
+        return generator.integers(0, 2, wanted.shape, np.int64).astype(dtype)
+    if dtype.kind in "iu":
+        limits: Any = np.iinfo(dtype.name)
+        wide = np.uint64 if dtype == np.uint64 else np.int64
+        return generator.integers(limits.min, limits.max, wanted.shape, wide, endpoint=True).astype(dtype)
+    return generator.uniform(-1, 1, wanted.shape).astype(dtype)
+
+
+def bind(placements: Sequence[Placement], inputs: Inputs) -> list[Array]:
+    """The given values in the order of the inputs, checked. Raises SimulationError that names the input."""
+    if isinstance(inputs, Mapping):
+        keys = _keys(placements, inputs)
+        return [_checked(place, inputs[key], key) for place, key in zip(placements, keys, strict=True)]
+    if isinstance(inputs, np.ndarray):
+        raise SimulationError(
+            f"inputs: one array given; it may be a list of {_count(placements)} or a mapping by name"
+        )
+    if len(inputs) != len(placements):
+        raise SimulationError(
+            f"inputs: {len(inputs)} given, the model has {_count(placements)}: {_listing(placements)}"
+        )
+    return [
+        _checked(place, value, f"in{i}")
+        for i, (place, value) in enumerate(zip(placements, inputs, strict=True))
+    ]
+
+
+def read_npz(path: Path, placements: Sequence[Placement]) -> list[Array]:
+    """The inputs held in an npz file, by tensor name or in0, in1, ...; raises NpusimError with the path.
+
+    Names are checked before any array is read, and no pickled object is ever loaded.
+    """
+    with npz.opened(path, sum(place.type.size_bytes for place in placements)) as archive:
+        keys = _keys(placements, archive.keys)
+        return [
+            _checked(place, archive.array(key, partial(_require_type, place, key)), key)
+            for place, key in zip(placements, keys, strict=True)
+        ]
+
+
+def _keys(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
+    """The key that holds each input: its tensor name where only one input has it, or in<position>."""
+    given = list(given)
+    names = [place.name for place in placements]
+    keys_of = [
+        ((place.name, f"in{i}") if names.count(place.name) == 1 else (f"in{i}",))
+        for i, place in enumerate(placements)
+    ]
+    known = [key for keys in keys_of for key in keys]
+    for key in given:
+        if key not in known:
+            near = nearest(key, known)
+            hint = f", did you mean {_quoted(near)}?" if near else ""
+            raise SimulationError(
+                f"input {_quoted(key)}: the model has no such input{hint or ';'} "
+                f"it has {_count(placements)}: {_listing(placements)}"
+            )
+    chosen = []
+    for i, keys in enumerate(keys_of):
+        present = [key for key in dict.fromkeys(keys) if key in given]
+        if not present:
+            raise SimulationError(
+                f"input {_quoted(names[i])} (in{i}) is missing; the model has {_count(placements)}: "
+                f"{_listing(placements)}"
+            )
+        if len(present) > 1:
+            raise SimulationError(f"input {_quoted(names[i])} is given twice, also as in{i}; give it once")
+        chosen.append(present[0])
+    return chosen
+
+
+def _checked(place: Placement, value: ArrayLike, key: str) -> Array:
+    """The value as a contiguous little-endian array of the wanted type and shape."""
+    array: Array = np.asarray(value)
+    _require_type(place, key, array.dtype, array.shape)
+    return np.ascontiguousarray(array, place.type.numpy_dtype).reshape(place.type.shape)
+
+
+def _require_type(place: Placement, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Raise SimulationError unless values of this element type and shape are what the input takes."""
+    wanted = place.type
+    where = f"input {_quoted(place.name)}" + (f" ({key})" if key != place.name else "")
+    if dtype.newbyteorder("<") != wanted.numpy_dtype.newbyteorder("<"):
+        raise SimulationError(f"{where}: values of {dtype}, the model takes {wanted.dtype}{_codes(wanted)}")
+    if shape != wanted.shape:
+        raise SimulationError(f"{where}: shape {list(shape)}, the model takes {list(wanted.shape)}")
+
+
+def _codes(wanted: TensorType) -> str:
+    """How to turn real numbers into the codes of a quantized input."""
+    scheme = wanted.quantization
+    if not wanted.quantized or scheme is None:
+        return ""
+    return f" codes: round(real / {scheme.scale:.9g}) {scheme.zero_point:+d}"
+
+
+def _listing(placements: Sequence[Placement]) -> str:
+    return ", ".join(
+        f"in{i} = {_quoted(place.name)} {place.type.dtype} {list(place.type.shape)}"
+        for i, place in enumerate(placements)
+    )
+
+
+def _count(placements: Sequence[Placement]) -> str:
+    return f"{len(placements)} input{'' if len(placements) == 1 else 's'}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

@@ -1,0 +1,116 @@
+"""Several models on several machines: a table of runs, timing only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from npusim.isa.base.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.program import Program
+from npusim.numbers.provenance import of_run
+from npusim.session import api
+
+SCHEMA_VERSION = 1
+
+_NO_RUN = (CompileError, GraphError, ProgramError, SimulationError)
+"""Why a model does not run on a machine, while the others go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A model on a machine: the values of its JSON (`npusim.numbers.run.RunResult.to_dict`), or why there are none."""
+
+    model: str
+    hardware: str
+    values: Mapping[str, Any] | None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """Runs of all models on all machines, model by model, each in the order in which they were given."""
+
+    models: tuple[str, ...]
+    machines: tuple[str, ...]
+    runs: tuple[Run, ...]
+
+    def of(self, model: str) -> tuple[Run, ...]:
+        """The runs of a model, machine by machine."""
+        return tuple(run for run in self.runs if run.model == model)
+
+    @property
+    def faults(self) -> tuple[Run, ...]:
+        """The runs that there are not."""
+        return tuple(run for run in self.runs if run.values is None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; a run is the JSON of `npusim run --json`, or has a `fault`."""
+        from npusim import __version__
+
+        runs = [
+            run.values or {"model": run.model, "hardware": {"name": run.hardware}, "fault": run.fault}
+            for run in self.runs
+        ]
+        return {"schema_version": SCHEMA_VERSION, "npusim_version": __version__, "runs": runs}
+
+
+def run_table(
+    models: Sequence[str | Path],
+    machines: Sequence[Hardware],
+    *,
+    effort: str | int = "fast",
+    watch: Callable[[str], Any] | None = None,
+) -> RunTable:
+    """Run every model on every machine. `watch` is called with what is run next.
+
+    Raises NpusimError for a model that cannot be read, and for one or a machine that is given twice; that a model does
+    not fit on a machine is told in its run.
+    """
+    _require_different("model", [str(Path(each)) for each in models])
+    hardware = _named([each.name for each in machines], "hardware")
+    loaded = [api.open_model(path) for path in models]
+    names = _names([each.name for each in loaded], [str(path) for path in models])
+    runs = []
+    for path, name, model in zip(models, names, loaded, strict=True):
+        for machine, called in zip(machines, hardware, strict=True):
+            if watch:
+                watch(f"{name} on {called}")
+            runs.append(_run(path, name, model, machine, called, effort))
+    return RunTable(tuple(names), tuple(hardware), tuple(runs))
+
+
+def _run(path: str | Path, name: str, model: Any, machine: Hardware, called: str, effort: str | int) -> Run:
+    try:
+        if isinstance(model, Program):
+            program, _ = api.prepare(path, machine, effort=effort)
+        else:
+            program = api.compile(model, machine, effort=effort)
+        result = api.simulate(program, timing_only=True)
+        made = of_run(
+            path, machine, effort=effort, seed=0, inputs="none", compiled=isinstance(model, Program)
+        )
+        result = replace(result, provenance=made)
+    except _NO_RUN as fault:
+        return Run(name, called, None, str(fault))
+    return Run(name, called, result.to_dict())
+
+
+def _names(names: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """What each model is called: its name, or where that is another's too, its path."""
+    count = Counter(names)
+    return [name if count[name] == 1 else path for name, path in zip(names, paths, strict=True)]
+
+
+def _named(names: Sequence[str], what: str) -> list[str]:
+    _require_different(what, names)
+    return list(names)
+
+
+def _require_different(what: str, names: Sequence[str]) -> None:
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise NpusimError(f"{twice}: two of this {what}; a table has each once, under a name of its own")

@@ -1,0 +1,65 @@
+"""Changes to hardware from the command line: KEY=VALUE, checked like the keys of a hardware file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from npusim.isa.base.errors import HardwareError
+from npusim.isa.base.toml_file import short
+from npusim.isa.hardware import file as hardware_file
+from npusim.isa.hardware.hardware import Hardware
+
+OPTION = "--set"
+LONGEST_NAME = 64
+Settings = Mapping[str, Any]
+"""Values by parameter path."""
+
+
+def parse(texts: Sequence[str]) -> Settings:
+    """The settings of texts such as "mac_array.rows=32". Raises HardwareError with every fault in one line."""
+    found: dict[str, Any] = {}
+    faults = []
+    for text in texts:
+        path, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not path:
+            faults.append(f"{short(text)} is not KEY=VALUE, such as mac_array.rows=32")
+        elif path in found:
+            faults.append(f"{path}: is set twice")
+        else:
+            try:
+                found[path] = hardware_file.field_value(path, _value(value))
+            except ValueError as fault:
+                faults.append(f"{path}: {fault}")
+    if faults:
+        raise HardwareError(f"{OPTION} {'; '.join(faults)}")
+    return found
+
+
+def _value(text: str) -> object:
+    """A number, true or false as TOML has them; anything else is text, quoted or not."""
+    try:
+        value: object = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except tomllib.TOMLDecodeError:
+        return text
+    return value if isinstance(value, bool | int | float | str) else text
+
+
+def changed(hardware: Hardware, settings: Settings) -> Hardware:
+    """A machine with settings, named after them unless they name it. Raises HardwareError for rules between keys."""
+    if not settings:
+        return hardware
+    words = ", ".join(f"{path}={_shown(value)}" for path, value in settings.items())
+    named = {"name": _cut(f"{hardware.name}, {words}")}
+    return hardware_file.change(hardware, named | dict(settings), f"{OPTION} {words}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."

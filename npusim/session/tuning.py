@@ -1,0 +1,28 @@
+"""How the machine times a schedule for the search of the compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npusim.isa.instructions.instruction import Unit
+from npusim.isa.program.program import Program
+from npusim.machine.core import execute
+from npusim.scheduler.search.search import Timing
+
+_COMPUTING = (Unit.MAC, Unit.VECTOR, Unit.HOST)
+
+
+def timing(program: Program) -> Timing:
+    """Execute a program without data: its cycles, and per layer those in which no unit computes until one of its
+    instructions does.
+    """
+    execution = execute(program, data=False)
+    trace = execution.trace
+    computing = np.flatnonzero(np.isin(trace.unit, _COMPUTING))
+    order = computing[np.argsort(trace.started[computing], kind="stable")]
+    waiting = np.zeros(len(program.layers), np.int64)
+    if len(order):
+        busy_until = np.maximum.accumulate(np.concatenate(([0], trace.ended[order][:-1])))
+        gaps = np.maximum(trace.started[order] - busy_until, 0)
+        np.add.at(waiting, program.layer_of[order], gaps)
+    return Timing(execution.cycles, waiting.tolist())

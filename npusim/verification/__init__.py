@@ -1,0 +1,1 @@
+"""npusim beside LiteRT: a model on both, layer by layer."""

@@ -1,0 +1,1 @@
+"""A comparison in the terminal, as CSV, and as a page."""

@@ -1,0 +1,104 @@
+"""What the numbers of a comparison look like, in the terminal and on the page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isinf
+from typing import TYPE_CHECKING, Literal
+
+from npusim.numbers.losses import CAUSES
+from npusim.reports.words import quantities as show
+from npusim.reports.words.names import CAUSE_NAMES
+
+if TYPE_CHECKING:
+    from npusim.comparison.comparison import Change, LayerRow, Row
+
+LEAST_PERCENT = 0.05
+"""Changes below it are shown as none: they would round to 0.0 %."""
+
+NOTHING = "-"
+
+_VALUES: Mapping[str, Callable[[float], str]] = {
+    "time_ms": show.time,
+    "time_us": lambda value: f"{show.digits(value)} us",
+    "energy_uj": show.energy,
+    "power_mw": show.power,
+    "per_s": show.digits,
+    "cycles": lambda value: show.whole(int(value)),
+    "count": lambda value: show.whole(int(value)) if value == int(value) else show.digits(value),
+    "share": show.percent,
+    "ratio": show.ratio,
+    "bytes": show.size,
+    "area_mm2": show.area,
+    "tops": show.digits,
+}
+
+Judgement = Literal["better", "worse", "same", "other"]
+
+
+def value(kind: str, number: float | None) -> str:
+    """A number with its unit; a dash for one that a run does not have."""
+    return NOTHING if number is None else _VALUES[kind](number)
+
+
+def delta(kind: str, number: float | None) -> str:
+    """A difference with its sign and unit."""
+    if number is None:
+        return NOTHING
+    return f"{'+' if number > 0 else ''}{_VALUES[kind](number)}" if number else "0"
+
+
+def percent(change: Change | None) -> str:
+    """A change in percent, with its sign; "=" for none at all."""
+    if change is None:
+        return NOTHING
+    if not change.delta:
+        return "="
+    if isinf(change.percent):
+        return "from 0"
+    size = abs(change.percent)
+    if size >= 1000:
+        return (
+            f"x {show.digits(1 + change.percent / 100)}" if change.percent > 0 else f"{change.percent:+.0f} %"
+        )
+    return f"{change.percent:+.1f} %" if size >= LEAST_PERCENT else f"{'+' if change.delta > 0 else '-'}0.0 %"
+
+
+def judgement(row: Row, run: int) -> Judgement:
+    """Whether a change is for the better."""
+    change, better = row.change(run), row.quantity.better
+    if change is None or better == "neither":
+        return "other"
+    if not change.delta or abs(change.percent) < LEAST_PERCENT:
+        return "same"
+    return "better" if (change.delta < 0) == (better == "less") else "worse"
+
+
+def cause(key: str) -> str:
+    """What people call a row of the losses."""
+    return "lower bound" if key == "lower_bound" else CAUSE_NAMES.get(key, key)
+
+
+def due_to(row: Row, run: int) -> str:
+    """What a change is due to: a cause, or a gain that grew or shrank."""
+    change, name = row.change(run), cause(row.quantity.key)
+    if change is None or not CAUSES.get(row.quantity.key, "").startswith("gain"):
+        return name
+    return f"{'less' if change.delta > 0 else 'more'} {name}"
+
+
+def reason(layer: LayerRow, run: int, letters: str) -> str:
+    """Why a layer changed: the main cause, or which runs have it at all."""
+    found = layer.main_cause(run)
+    if found is not None:
+        return due_to(found, run)
+    return "" if layer.everywhere else f"only in {', '.join(layer.present(letters))}"
+
+
+def plain(item: object) -> str:
+    """A parameter of the hardware as it stands in a file."""
+    if item is None:
+        return "unset"
+    if isinstance(item, bool):
+        return str(item).lower()
+    return f"{item:g}" if isinstance(item, float) else str(item)

@@ -1,0 +1,1 @@
+"""What one run, or a table of runs, shows of itself."""

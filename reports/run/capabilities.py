@@ -1,0 +1,66 @@
+"""The PerformanceInfo table of the NN HAL driver, in the terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from npusim.reports.words import quantities as show
+
+if TYPE_CHECKING:
+    from npusim.numbers.performance import Capabilities, Cell
+
+
+def to_json(capabilities: Capabilities) -> str:
+    """Every cell with where it came from, and the struct of every HAL version."""
+    return json.dumps(capabilities.to_dict(), indent=2, allow_nan=False) + "\n"
+
+
+def table(capabilities: Capabilities) -> RenderableType:
+    """The cells that are computed, then the operand types that each stands for."""
+    from npusim.numbers.performance import OPERAND_TYPES
+
+    cells = (
+        ("quantized8", capabilities.quantized8),
+        ("float32", capabilities.float32),
+        ("relaxedFloat32toFloat16", capabilities.relaxed),
+        ("if, while", capabilities.control_flow),
+    )
+    grid = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right"):
+        grid.add_column(justify=justify, no_wrap=True)
+    grid.add_row(*(Text(word, style="dim") for word in ("", "execTime", "powerUsage")))
+    sources = Table.grid(padding=(0, 2))
+    sources.add_column(no_wrap=True)
+    sources.add_column(style="dim")
+    for name, cell in cells:
+        grid.add_row(Text(name, style="bold"), *_numbers(cell))
+        sources.add_row(Text(name), Text(cell.provenance))
+    kinds = {"quantized8": "quantized8", "float32": "float32", "not": "not offered"}
+    types: dict[str, list[str]] = {}
+    for row in OPERAND_TYPES:
+        types.setdefault(row.computed, []).append(row.name)
+    listing = Table.grid(padding=(0, 2))
+    listing.add_column(no_wrap=True)
+    listing.add_column()
+    for computed, names in types.items():
+        listing.add_row(Text(kinds[computed]), Text(", ".join(names)))
+    return Group(
+        Text.assemble("PerformanceInfo of ", (show.printable(capabilities.hardware), "bold")),
+        Text("NPU / CPU for the same work, driver call included; smaller is better\n", style="dim"),
+        grid,
+        Text("\nOperand types", style="bold"),
+        listing,
+        Text("\nWhere the numbers come from", style="bold"),
+        sources,
+    )
+
+
+def _numbers(cell: Cell) -> tuple[Text, Text]:
+    if cell.performance is None:
+        return Text("-"), Text("-")
+    return Text(show.ratio(cell.performance.execTime)), Text(show.ratio(cell.performance.powerUsage))

@@ -1,0 +1,195 @@
+"""The timeline in the Chrome trace format, which ui.perfetto.dev opens: `npusim run --trace`.
+
+One track per unit; a slice per instruction, from its start to its end; an arrow from the completion that an
+instruction waited for; counters for the DRAM traffic and the scratchpad in use. Times are microseconds of
+the simulated machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.instructions.instruction import UNIT_NAMES, Unit
+from npusim.isa.instructions.table import BY_OPCODE
+from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
+from npusim.numbers.timeline import accumulate, scratchpad_use
+from npusim.reports.words.names import TRACK_NAMES
+
+if TYPE_CHECKING:
+    from npusim.numbers.run import RunResult
+
+Event = dict[str, Any]
+
+PROCESS = 1
+COUNTER_WINDOWS = 1000
+
+
+def render(result: RunResult) -> str:
+    """The trace as JSON text."""
+    document = {
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "model": result.model,
+            "hardware": result.hardware.name,
+            "clock_mhz": result.hardware.clock_mhz,
+            "cycles": int(result.cycles),
+        },
+        "traceEvents": list(events(result)),
+    }
+    return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def events(result: RunResult) -> Iterator[Event]:
+    """All trace events: names of the tracks, slices, arrows, counters."""
+    yield from _tracks(result)
+    yield from _slices(result)
+    yield from _arrows(result)
+    yield from _dram_counter(result)
+    yield from _scratchpad_counter(result)
+
+
+def _tracks(result: RunResult) -> Iterator[Event]:
+    name = f"{result.model} on {result.hardware.name}"
+    yield {"ph": "M", "pid": PROCESS, "name": "process_name", "args": {"name": name}}
+    used = set(result.execution.trace.unit.tolist())
+    for order, (unit, title) in enumerate(TRACK_NAMES.items()):
+        if unit in used:
+            track = {"ph": "M", "pid": PROCESS, "tid": int(unit)}
+            yield track | {"name": "thread_name", "args": {"name": title}}
+            yield track | {"name": "thread_sort_index", "args": {"sort_index": order}}
+
+
+def _slices(result: RunResult) -> Iterator[Event]:
+    program, trace = result.program, result.execution.trace
+    mnemonics = [BY_OPCODE[opcode].mnemonic for opcode in program.code[:, 0].tolist()]
+    begin, end = _whole_ns(result, trace.started), _whole_ns(result, trace.ended)
+    rows = zip(
+        *(column.tolist() for column in (trace.unit, program.layer_of, begin, (end - begin).round(3))),
+        *(column.tolist() for column in (trace.dispatched, trace.at_head, trace.ready)),
+        *(column.tolist() for column in (trace.started, trace.ended, trace.busy, trace.blocked_by)),
+        mnemonics,
+        strict=True,
+    )
+    for index, row in enumerate(rows):
+        unit, layer, ts, duration, dispatched, at_head, ready, started, ended, busy, blocked_by, mnemonic = (
+            row
+        )
+        source = program.layers[layer] if layer < len(program.layers) else None
+        name = source.name if source else ""
+        yield {
+            "ph": "X",
+            "pid": PROCESS,
+            "tid": unit,
+            "ts": ts,
+            "dur": duration,
+            "name": f"{name} {mnemonic}".strip(),
+            "cat": mnemonic,
+            "args": {
+                "instruction": index,
+                "layer": name,
+                "operator": source.op if source else "",
+                "start_cycle": started,
+                "end_cycle": ended,
+                "own_cycles": busy,
+                "dram_wait_cycles": ended - started - busy,
+                "queue_cycles": at_head - dispatched,
+                "token_wait_cycles": ready - at_head,
+                "bank_wait_cycles": started - ready,
+                "waited_for": UNIT_NAMES[Unit(blocked_by)] if blocked_by >= 0 else "nobody",
+            },
+        }
+
+
+def _arrows(result: RunResult) -> Iterator[Event]:
+    """From the instruction whose completion came last among the waits, to the one that waited."""
+    trace = result.execution.trace
+    producers = producer_of(trace.unit, trace.ready, trace.ended, trace.blocked_by)
+    middle = _us(result, (trace.started + trace.ended) / 2)
+    begin = _whole_ns(result, trace.started)
+    for consumer in np.flatnonzero(producers >= 0).tolist():
+        producer = int(producers[consumer])
+        arrow = {"pid": PROCESS, "name": "token", "cat": "token", "id": consumer}
+        # A viewer ties the tail to the slice that is open at that time: not yet at its end.
+        tail = {"ph": "s", "tid": int(trace.unit[producer]), "ts": float(middle[producer])}
+        head = {"ph": "f", "bp": "e", "tid": int(trace.unit[consumer]), "ts": float(begin[consumer])}
+        yield arrow | tail
+        yield arrow | head
+
+
+def producer_of(
+    unit: NDArray[np.int8],
+    ready: NDArray[np.int64],
+    ended: NDArray[np.int64],
+    blocked_by: NDArray[np.int8],
+) -> NDArray[np.int64]:
+    """Per instruction the one it waited for, or -1: the last of that unit to end by the time it was ready."""
+    producers = np.full(len(unit), -1, np.int64)
+    for other in np.unique(blocked_by[blocked_by >= 0]):
+        there = np.flatnonzero(unit == other)
+        there = there[np.argsort(ended[there], kind="stable")]
+        waiting = np.flatnonzero(blocked_by == other)
+        last = np.searchsorted(ended[there], ready[waiting], side="right") - 1
+        found = last >= 0
+        producers[waiting[found]] = there[last[found]]
+    return producers
+
+
+def _dram_counter(result: RunResult) -> Iterator[Event]:
+    """Bytes per second through the DRAM port, averaged over a thousandth of the run."""
+    total = int(result.cycles)
+    if not total:
+        return
+    edges = np.unique(np.linspace(0, total, COUNTER_WINDOWS + 1).astype(np.int64))
+    seconds = np.diff(edges) / (result.hardware.clock_mhz * 1e6)
+    rates = {
+        name: np.diff(_bytes_by(list(transfers), total, edges)) / seconds
+        for name, transfers in _kinds(result.execution.trace.transfers).items()
+    }
+    times = _us(result, edges).tolist()
+    for window, ts in enumerate(times[:-1]):
+        values = {name: round(float(rate[window])) for name, rate in rates.items()}
+        yield {"ph": "C", "pid": PROCESS, "name": "DRAM bytes/s", "ts": ts, "args": values}
+    yield {
+        "ph": "C",
+        "pid": PROCESS,
+        "name": "DRAM bytes/s",
+        "ts": times[-1],
+        "args": dict.fromkeys(rates, 0),
+    }
+
+
+def _kinds(transfers: Iterable[Transfer]) -> dict[str, list[Transfer]]:
+    kinds: dict[str, list[Transfer]] = {"read": [], "write": [], "instructions": []}
+    for transfer in transfers:
+        fetch = transfer.requester == INSTRUCTION_FETCH
+        kinds["instructions" if fetch else "write" if transfer.write else "read"].append(transfer)
+    return kinds
+
+
+def _bytes_by(transfers: list[Transfer], total: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+    begin = np.array([transfer.start_cycle for transfer in transfers], np.int64)
+    end = np.array([transfer.end_cycle for transfer in transfers], np.int64)
+    sizes = np.array([transfer.size_bytes for transfer in transfers], np.float64)
+    return accumulate(begin, end, sizes, total).by(edges)
+
+
+def _scratchpad_counter(result: RunResult) -> Iterator[Event]:
+    """KiB of buffers in use."""
+    use = scratchpad_use(result.program, result.execution.trace)
+    counter = {"ph": "C", "pid": PROCESS, "name": "scratchpad KiB"}
+    for ts, size in zip(_us(result, use.cycles).tolist(), use.sizes.tolist(), strict=True):
+        yield counter | {"ts": ts, "args": {"in use": size / 1024}}
+
+
+def _whole_ns(result: RunResult, cycles: NDArray[Any]) -> NDArray[np.float64]:
+    """Times of slices, in us: viewers count whole ns, and would otherwise round neighbours into each other."""
+    return _us(result, cycles).round(3)
+
+
+def _us(result: RunResult, cycles: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(cycles / result.hardware.clock_mhz, np.float64)

@@ -1,0 +1,328 @@
+"""Figures of a run for papers, slides and notebooks, with matplotlib.
+
+Each function takes a result and returns a matplotlib Figure that belongs to nobody: it is not registered with
+pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import wraps
+from math import log10
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.instructions.instruction import Unit
+from npusim.numbers.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
+from npusim.numbers.timeline import DMA_UNITS, scratchpad_use
+from npusim.reports.run import series
+from npusim.reports.run.filling import Items, patches
+from npusim.reports.words import quantities as show
+from npusim.reports.words.layer_names import short_names
+from npusim.reports.words.names import (
+    BOUND_NAMES,
+    CAUSE_COLOURS,
+    CAUSE_NAMES,
+    COMPONENT_COLOURS,
+    COMPONENT_NAMES,
+    RESOURCE_COLOURS,
+    TRACK_NAMES,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from npusim.numbers.run import RunResult
+
+    Drawing = Callable[[RunResult], Figure]
+
+WIDTH_INCHES = 9.0
+LABELLED_LAYERS = 6
+LEAST_LABELLED = 0.02
+LISTED_LAYERS = 24
+MOST_BARS = 20_000
+COLUMNS, ROWS = 1200, 24
+"""Cells of a track of the timeline: columns about as fine as a point of the PNG."""
+TRACK_HEIGHT = 0.76
+SHADES = ("cc", "66")
+"""Neighbouring layers have two shades."""
+POWER_WINDOWS = 500
+INK, FAINT, GRID, SHADE = "#1d2329", "#5f6971", "#e3e6e9", "#e8ebee"
+_STYLE: Any = {
+    "font.size": 9.0,
+    "font.family": "sans-serif",
+    "axes.edgecolor": "#aeb6bd",
+    "axes.labelcolor": FAINT,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlecolor": INK,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a "$" in the name of a layer is a "$"
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "savefig.dpi": 150.0,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "npusim",  # equal runs, equal files
+}
+
+
+def styled() -> AbstractContextManager[object]:
+    """The style of all figures, for making them and for saving them."""
+    from matplotlib import rc_context
+
+    return rc_context(_STYLE)
+
+
+def _in_style(draw: Drawing) -> Drawing:
+    @wraps(draw)
+    def drawn(result: RunResult) -> Figure:
+        with styled():
+            return draw(result)
+
+    return drawn
+
+
+@_in_style
+def roofline(result: RunResult) -> Figure:
+    """The layers of the MAC array between the two limits of the machine: multipliers and DRAM bandwidth."""
+    figure, (axes,) = _figure(result, "Roofline", 4.8)
+    roof, names = series.roofline(result), short_names([layer.name for layer in result.layers], 28)
+    known = [point for point in roof.points if point.macs_per_byte is not None]
+    intensities = [point.macs_per_byte or 0.0 for point in known] + [roof.ridge_macs_per_byte]
+    low, high = min(intensities) / 3, max(intensities) * 6
+    x = np.array([low, roof.ridge_macs_per_byte, high])
+    axes.plot(x, np.minimum(roof.peak_macs_per_cycle, x * roof.bytes_per_cycle), color=INK, linewidth=1.4)
+    axes.set(xscale="log", yscale="log", xlim=(low, high))
+    axes.margins(y=0.12)
+    total = max(int(result.cycles), 1)
+    for point in roof.points:
+        axes.scatter(
+            high / 1.5 if point.macs_per_byte is None else point.macs_per_byte,
+            point.macs_per_cycle,
+            s=18 + 1500 * point.layer.cycles / total,
+            marker=">" if point.macs_per_byte is None else "o",
+            color=RESOURCE_COLOURS[point.layer.bound_by],
+            alpha=0.6,
+            linewidths=0,
+        )
+    labelled: list[tuple[float, float]] = []
+    for point in sorted(known, key=lambda point: -point.layer.cycles):
+        at = (point.macs_per_byte or 0.0, point.macs_per_cycle)
+        small = point.layer.cycles < LEAST_LABELLED * total
+        if small or len(labelled) == LABELLED_LAYERS or any(_near(at, other) for other in labelled):
+            continue
+        labelled.append(at)
+        name = names[point.index]
+        above = 6 + (point.layer.cycles / total * 470) ** 0.5
+        axes.annotate(name, at, xytext=(0, above), textcoords="offset points", fontsize=7.5, ha="center",
+                      bbox={"facecolor": "white", "alpha": 0.75, "pad": 0.6, "linewidth": 0})  # fmt: skip
+    axes.axhline(roof.peak_macs_per_cycle, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
+    axes.text(
+        low * 1.1, roof.peak_macs_per_cycle * 1.08, f"{roof.peak_macs_per_cycle:g} MACs/cycle", color=FAINT
+    )
+    bandwidth = f"{result.hardware.dram.bandwidth_gb_per_s:g} GB/s"
+    axes.text(low * 4, low * 4 * roof.bytes_per_cycle / 2.4, bandwidth, color=FAINT)
+    bounds = dict.fromkeys(point.layer.bound_by for point in roof.points)
+    _legend(figure, {f"bound by {BOUND_NAMES[each]}": RESOURCE_COLOURS[each] for each in bounds})
+    axes.set(xlabel="MACs per byte of DRAM traffic", ylabel="MACs per cycle")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.grid(True, which="major")
+    return figure
+
+
+@_in_style
+def timeline(result: RunResult) -> Figure:
+    """What every unit does, and in stalls, why nothing computes."""
+    work, stalls = series.work(result, MOST_BARS), series.stalls(result)
+    used = [unit for unit in TRACK_NAMES if (work.unit == unit).any()]
+    figure, (axes,) = _figure(result, "Timeline", 1.3 + 0.42 * (len(used) + 1))
+    for row, unit in enumerate(used):
+        mine = work.unit == unit
+        items = Items(work.layer[mine] % 2, work.begin[mine], work.end[mine], work.busy[mine])
+        _track(axes, result, row, items, [_unit_colour(unit) + shade for shade in SHADES])
+    causes = list(dict.fromkeys(stalls.cause))
+    kinds = np.array([causes.index(cause) for cause in stalls.cause], np.int64)
+    items = Items(kinds, stalls.begin, stalls.end, stalls.end - stalls.begin)
+    _track(axes, result, len(used), items, [CAUSE_COLOURS[cause] for cause in causes])
+    axes.set(
+        xlabel="ms",
+        xlim=(0, max(result.latency_ms, 1e-9)),
+        ylim=(len(used) + 0.6, -0.6),
+        yticks=range(len(used) + 1),
+        yticklabels=[*(TRACK_NAMES[unit] for unit in used), "nothing computes"],
+    )
+    axes.tick_params(axis="y", length=0, colors=INK)
+    axes.grid(True, axis="x")
+    _legend(figure, {CAUSE_NAMES[cause]: CAUSE_COLOURS[cause] for cause in dict.fromkeys(stalls.cause)})
+    return figure
+
+
+@_in_style
+def energy(result: RunResult) -> Figure:
+    """Energy by component, and by layer with its components."""
+    by_component = {name: value for name, value in result.energy_uj.by_component.items() if value > 0}
+    by_layer = layer_energy_uj(result.program, result.execution)
+    totals = np.array([layer.energy_uj for layer in result.layers])
+    listed = np.sort(np.argsort(-totals, kind="stable")[:LISTED_LAYERS])
+    height = 1.6 + 0.22 * len(by_component) + 0.2 * len(listed)
+    ratios = [len(by_component) + 1, len(listed) + 1]
+    figure, (parts, layers) = _figure(result, "Energy", height, rows=2, ratios=ratios)
+    names = [name for name in COMPONENT_NAMES if name in by_component]
+    values = [by_component[name] for name in names]
+    bars = parts.barh(
+        [COMPONENT_NAMES[name] for name in names], values, color=[COMPONENT_COLOURS[name] for name in names]
+    )
+    total = float(result.energy_uj) or 1.0
+    amounts = [f" {show.energy(value)}, {show.percent(value / total)}" for value in values]
+    parts.bar_label(bars, amounts, fontsize=8, color=FAINT)
+    labels = short_names([layer.name for layer in result.layers], 36)
+    left = np.zeros(len(listed))
+    for name in names:
+        shares = by_layer.get(name, np.zeros(len(totals)))[listed]
+        layers.barh(range(len(listed)), shares, left=left, color=COMPONENT_COLOURS[name], height=0.8)
+        left += shares
+    layers.set_yticks(range(len(listed)), [labels[i] for i in listed.tolist()], fontsize=7.5)
+    if len(listed) < len(totals):
+        layers.set_title(f"by layer, the {len(listed)} largest of {len(totals)}", fontsize=9)
+    for axes in (parts, layers):
+        axes.invert_yaxis()
+        axes.set_xlabel("uJ")
+        axes.margins(x=0.18, y=0.01)
+        axes.tick_params(axis="y", length=0, colors=INK)
+        axes.grid(True, axis="x")
+    return figure
+
+
+@_in_style
+def power(result: RunResult) -> Figure:
+    """Power over time by component; the area is the energy, the shade above it reaches the highest 10 us."""
+    figure, (axes,) = _figure(result, "Power over time", 3.6)
+    found = moving_power(result.program, result.execution, POWER_WINDOWS)
+    ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
+    base: Amounts = np.zeros(len(ms) - 1)
+    shown = {}
+    for name in reversed(list(COMPONENT_NAMES)):
+        part = found.by_component_mw.get(name)
+        if part is not None and part.any():
+            _stairs(axes, ms, base, base + part, COMPONENT_COLOURS[name])
+            base = base + part
+            shown[COMPONENT_NAMES[name]] = COMPONENT_COLOURS[name]
+    _stairs(axes, ms, base, found.highest_mw, SHADE)
+    shown[f"highest {CHART_WINDOW}"] = SHADE
+    _line(axes, result.power_mw.average, f"average {show.power(result.power_mw.average)}")
+    _line(axes, result.power_mw.peak_10us, f"peak of {CHART_WINDOW} {show.power(result.power_mw.peak_10us)}")
+    axes.set(xlabel="ms", ylabel="mW", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, None))
+    axes.grid(True, axis="y")
+    _legend(figure, shown)
+    return figure
+
+
+@_in_style
+def occupancy(result: RunResult) -> Figure:
+    """Bytes of the scratchpad in use over time."""
+    figure, (axes,) = _figure(result, "Scratchpad in use", 2.8)
+    use = scratchpad_use(result.program, result.execution.trace)
+    end = max(int(result.cycles), int(use.cycles[-1]))
+    ms = np.append(use.cycles, end) * result.hardware.us_of_cycles(1) * 1e-3
+    _stairs(axes, ms, np.zeros(len(use.sizes)), use.sizes / 1024, COMPONENT_COLOURS["scratchpad"])
+    size_kib = result.hardware.scratchpad.size_kib
+    _line(axes, size_kib, f"size {show.size(result.hardware.scratchpad_bytes)}")
+    axes.set(xlabel="ms", ylabel="KiB", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, size_kib * 1.12))
+    axes.grid(True, axis="y")
+    return figure
+
+
+FIGURES: Mapping[str, Drawing] = {
+    "roofline": roofline,
+    "timeline": timeline,
+    "energy": energy,
+    "power": power,
+    "occupancy": occupancy,
+}
+"""Every figure by the name of its file."""
+
+
+def _figure(
+    result: RunResult, title: str, height: float, rows: int = 1, ratios: list[int] | None = None
+) -> tuple[Figure, list[Axes]]:
+    """An empty figure with `rows` axes below each other; drawings call it in the style of all figures."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    axes = figure.subplots(rows, 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0].tolist()
+    axes[0].set_title(f"{title}: {show.printable(result.model)} on {show.printable(result.hardware.name)}")
+    return figure, axes
+
+
+def _track(axes: Axes, result: RunResult, row: int, items: Items, colours: Sequence[str]) -> None:
+    """Items on a track in the colours of their kinds; edges are not smoothed, which would mix colours."""
+    from matplotlib.collections import PolyCollection
+
+    ms = result.latency_ms / COLUMNS
+    high = TRACK_HEIGHT / ROWS
+    bottom = row + TRACK_HEIGHT / 2
+    found = list(patches(items, int(result.cycles), COLUMNS, ROWS))
+    corners = [
+        [(left * ms, bottom - low * high), (right * ms, bottom - low * high),
+         (right * ms, bottom - top * high), (left * ms, bottom - top * high)]
+        for _, left, right, low, top in found
+    ]  # fmt: skip
+    axes.add_collection(
+        PolyCollection(
+            corners, facecolors=[colours[patch.kind] for patch in found], linewidths=0, antialiaseds=False
+        )
+    )
+
+
+def _stairs(axes: Axes, edges: NDArray[Any], low: NDArray[Any], high: NDArray[Any], colour: str) -> None:
+    """The area between two amounts, each constant from one of `edges` to the next."""
+    low, high = np.append(low, low[-1:]), np.append(high, high[-1:])
+    axes.fill_between(edges[: len(low)], low, high, step="post", color=colour, linewidth=0)
+
+
+def _line(axes: Axes, value: float, label: str) -> None:
+    """A level with its label at the right end."""
+    axes.axhline(value, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.annotate(label, (1, value), xycoords=("axes fraction", "data"), xytext=(0, 3), ha="right",
+                  textcoords="offset points", fontsize=8)  # fmt: skip
+
+
+def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
+    from matplotlib.patches import Patch
+
+    patches = [Patch(color=colour, label=label) for label, colour in colours.items()]
+    if patches:
+        figure.legend(handles=patches, ncols=min(len(patches), 6), loc="outside lower center")
+
+
+def _near(point: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether labels of two points would cover each other in a roofline."""
+    return abs(log10(point[1] / other[1])) < 0.2 and abs(log10(point[0] / other[0])) < 1.3
+
+
+def _unit_colour(unit: Unit) -> str:
+    if unit in DMA_UNITS:
+        return RESOURCE_COLOURS["dma"]
+    return RESOURCE_COLOURS[unit.name.lower()]
+
+
+def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
+    """What a file of a figure says of itself, in its format ("svg" or "png"): how what it shows came about, as JSON."""
+    text = json.dumps(made, ensure_ascii=True)
+    return {"Description": text} | ({"Date": None} if kind == "svg" else {})

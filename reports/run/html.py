@@ -1,0 +1,484 @@
+"""The report of a run as one self-contained page: the answer first, then why, then everything there is to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from npusim.numbers.area import area
+from npusim.numbers.losses import CAUSES
+from npusim.numbers.power import layer_energy_uj
+from npusim.numbers.timeline import scratchpad_use
+from npusim.reports.page.page import page
+from npusim.reports.run import html_data, series, what_if
+from npusim.reports.words import quantities as show
+from npusim.reports.words.layer_names import short_names
+from npusim.reports.words.names import (
+    BOUND_NAMES,
+    CAUSE_NAMES,
+    COMPONENT_NAMES,
+    LIMITS,
+    UNIT_NAMES,
+    dataflow_name,
+    main_name,
+)
+from npusim.reports.words.reason import ending, idlest
+
+if TYPE_CHECKING:
+    from npusim.explore.what_if import Variant
+    from npusim.isa.hardware.hardware import Hardware
+    from npusim.numbers.run import LayerResult, RunResult
+
+SCRIPTS = ("page.js", "time.js", "report.js")
+
+NAME_WIDTH = 34
+
+UNIT_WORDS = {
+    "mac": "MAC array",
+    "vector": "vector unit",
+    "dma": "DMA copies",
+    "host": "host",
+    "none": "nothing to do",
+}
+
+
+class Method(NamedTuple):
+    """How a number is made, and the document that says more: its file and its title."""
+
+    number: str
+    how: str
+    document: str
+    title: str
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        "Latency, cycles",
+        "The compiled program runs instruction by instruction on a machine of events: front end, queues, "
+        "completion counts, DMA channels, one DRAM port. Occupancies are closed forms, checked against a "
+        "register-transfer description. Latency is cycles over clock; the driver call is not part of it.",
+        "timing.md",
+        "Timing",
+    ),
+    Method(
+        "Lower bound, lost cycles",
+        "Four times, each as if one resource worked alone and never waited; the largest is the bound. Every "
+        "cycle beyond it is booked on one cause; bound and losses add up to the cycles exactly.",
+        "losses.md",
+        "Where the cycles go",
+    ),
+    Method(
+        "Energy",
+        "Actions that the units counted, times a price list for the process node, plus standing power times "
+        "time. Absolute values within a factor of two; ratios between configurations of one node within 20 to "
+        "30 %.",
+        "energy.md",
+        "Energy",
+    ),
+    Method(
+        "Power over time",
+        "The energy that a layer causes in a component, spread over its instructions on the units that cause "
+        "it, and averaged over 10 us; the integral is the energy. A peak is the highest average over any window of a "
+        "fixed time, 10 us or 1 ms, inferences one after the other; for a shorter run it is the average.",
+        "energy.md",
+        "Energy",
+    ),
+    Method(
+        "PerformanceInfo",
+        "As the Android NN HAL defines it: time, and energy, of the NPU with its driver call over those of the "
+        "CPU for the same network; smaller is better. The CPU model meets measured networks within 35 %.",
+        "timing.md",
+        "Timing",
+    ),
+    Method(
+        "MAC utilization",
+        "Multiply-accumulates of the layers on the MAC array over cycles times multipliers.",
+        "timing.md",
+        "Timing",
+    ),
+    Method(
+        "DRAM traffic",
+        "Whole bursts through the DRAM port, as the machine moved them: data of the instructions, and the "
+        "instructions themselves.",
+        "timing.md",
+        "Timing",
+    ),
+    Method(
+        "Scratchpad in use",
+        "Buffers from the start of their first instruction to the end of their last. The peak of the program is "
+        "taken in program order, where neighbours overlap by an instruction, so it may be a little higher.",
+        "architecture.md",
+        "Architecture",
+    ),
+    Method(
+        "Hardware",
+        "Every parameter that the simulation knows, with its meaning.",
+        "hardware.md",
+        "Hardware files",
+    ),
+)
+
+
+def render(result: RunResult, files: Sequence[tuple[str, str]] = ()) -> str:
+    """The page as text. files: names of the files beside it, and what they are for."""
+    return page(
+        "report.html",
+        SCRIPTS,
+        html_data.data(result),
+        title=f"{show.printable(result.model)} on {show.printable(result.hardware.name)}",
+        files=files,
+        **_context(result),
+    )
+
+
+def _context(result: RunResult) -> dict[str, Any]:
+    """What the template shows; everything that is computed for it."""
+    names = short_names([layer.name for layer in result.layers], NAME_WIDTH)
+    return {
+        "result": result,
+        "hardware": result.hardware,
+        "machine": machine(result),
+        "unknown": show.unknown(unknown) if (unknown := result.program.unknown_operators) else "",
+        "area_mm2": area(result.hardware).total,
+        "cpu": cpu(result),
+        "verdicts": _verdicts(result),
+        "ending": ending(result),
+        "help": _help(result),
+        "idlest": idlest(result),
+        "peaks": show.peaks(result.power_mw),
+        "limits": LIMITS,
+        "bound_names": BOUND_NAMES,
+        "unit_names": UNIT_NAMES,
+        "cause_names": CAUSE_NAMES,
+        "causes": CAUSES,
+        "cycle_rows": _cycle_rows(result),
+        "busy": _busy(result),
+        "layers": [_layer(result, i, name) for i, name in enumerate(names)],
+        "layer_causes": [
+            cause for cause in CAUSES if any(cause in layer.lost_cycles for layer in result.layers)
+        ],
+        "units": sorted({layer.unit for layer in result.layers}),
+        "bounds": sorted({layer.bound_by for layer in result.layers}),
+        "roof_bounds": sorted({layer.bound_by for layer in result.layers if layer.unit == "mac"}),
+        "stall_rows": _stall_rows(result),
+        "components": _components(result),
+        "layer_energy": _layer_energy(result, names),
+        "occupancy_peak": int(scratchpad_use(result.program, result.execution.trace).sizes.max(initial=0)),
+        "partition": _partition(result),
+        "host_rows": _host_rows(result),
+        "regions": regions(result),
+        "parameters": _parameters(result.hardware),
+        "methods": METHODS,
+        "made": result.provenance.to_dict(result.hardware),
+    }
+
+
+def machine(result: RunResult) -> str:
+    """The hardware in a line."""
+    hardware = result.hardware
+    return (
+        f"{show.plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
+        f"scratchpad {show.size(hardware.scratchpad_bytes)}, "
+        f"DRAM {hardware.dram.bandwidth_gb_per_s:g} GB/s, {hardware.technology.node_nm} nm"
+    )
+
+
+def cpu(result: RunResult) -> str:
+    """The CPU of the comparison: "2 x cortex-a53 at 1800 MHz"."""
+    host = result.hardware.host
+    cores = f"{host.threads} x " if host.threads > 1 else ""
+    return f"{cores}{host.core}" + (f" at {host.clock_mhz:g} MHz" if host.clock_mhz else "")
+
+
+def _verdicts(result: RunResult) -> tuple[str, str]:
+    """The two ratios of PerformanceInfo in words: "is 21 times as fast as", "on 4.3 % of its energy"."""
+    time, energy = result.performance_info.execTime, result.performance_info.powerUsage
+    fast = f"is {_times(1 / time)} as fast as" if 0 < time <= 1 else f"takes {_times(time)} as long as"
+    return fast, f"on {show.percent(energy)} of its energy"
+
+
+def _times(factor: float) -> str:
+    return f"{factor:,.{0 if factor >= 10 else 1}f} times".replace(",", " ")
+
+
+class Helping(NamedTuple):
+    """A change in the section on what would help: texts, and which of the changes are for the better."""
+
+    parameter: str
+    now: str
+    then: str
+    changes: Sequence[tuple[str, str]]
+    per_mm2: str
+
+
+class Help(NamedTuple):
+    """What each change of the hardware would bring: the advice, tables by kind, and what is in none of them."""
+
+    advice: str
+    tables: Sequence[tuple[str, Sequence[Helping]]]
+    quiet: str
+    how: str
+
+
+def _help(result: RunResult) -> Help | None:
+    """The variants of a run; None where nobody asked for them."""
+    found = result.variants
+    if found is None:
+        return None
+    tables = [
+        (title, [_helping(each) for group in what_if.felt(found, chosen) for each in group.ran])
+        for chosen, title in what_if.GROUPS.items()
+    ]
+    quiet = ", ".join(what_if.quiet(found))
+    return Help(what_if.advice(found), [each for each in tables if each[1]], quiet, what_if.how(found))
+
+
+def _helping(variant: Variant) -> Helping:
+    changes = (variant.latency_percent, variant.energy_percent, variant.area_percent)
+    return Helping(
+        variant.parameter,
+        what_if.value(variant.before),
+        what_if.value(variant.after),
+        [(what_if.percent(change), _kind(change)) for change in changes],
+        what_if.per_mm2(variant),
+    )
+
+
+def _kind(change: float | None) -> str:
+    if change is None or abs(change) < what_if.LEAST_PERCENT:
+        return "same"
+    return "better" if change < 0 else "worse"
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a chart of bars: its name, the variable of its colour, its amount and share, a definition."""
+
+    name: str
+    colour: str
+    amount: float
+    share: float
+    meaning: str = ""
+
+
+def _cycle_rows(result: RunResult) -> list[Row]:
+    """The bound and every loss, the largest first; they add up to the cycles."""
+    bound, total = result.lower_bound, int(result.cycles)
+    rows = [
+        Row("lower bound", f"r-{bound.bound_by}", bound.cycles, _share(bound.cycles, total),
+            f"what the work needs at least, set by {LIMITS[bound.bound_by]}")
+    ]  # fmt: skip
+    lost = sorted(result.lost_cycles.items(), key=lambda item: -abs(item[1]))
+    return rows + [
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, total), CAUSES[cause])
+        for cause, cycles in lost
+    ]
+
+
+def _busy(result: RunResult) -> list[Row]:
+    cycles, bound = result.cycles, result.lower_bound
+
+    def needs(least: int) -> str:
+        return f"at least {show.whole(least)} for the work alone" if least else "no work"
+
+    rows = (
+        ("MAC array", "r-mac", cycles.mac, needs(bound.mac)),
+        ("vector unit", "r-vector", cycles.vector, needs(bound.vector)),
+        ("DMA", "r-dma", cycles.dma, f"DRAM port: {needs(bound.dram)}"),
+        ("host", "r-host", cycles.host, needs(bound.host)),
+        ("nothing computes", "c-start_up", cycles.stall, "neither MAC array, vector unit nor host works"),
+    )
+    return [Row(name, colour, busy, _share(busy, cycles), note) for name, colour, busy, note in rows]
+
+
+def _stall_rows(result: RunResult) -> list[Row]:
+    """Cycles in which nothing computes, by cause."""
+    amounts: dict[str, int] = {}
+    found = series.stalls(result)
+    for cause, cycles in zip(found.cause, (found.end - found.begin).tolist(), strict=True):
+        amounts[cause] = amounts.get(cause, 0) + cycles
+    return [
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, result.cycles), CAUSES[cause])
+        for cause, cycles in sorted(amounts.items(), key=lambda item: -item[1])
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """A layer in the table: its place, its cycles as shares of the run and of the longest layer, and their pieces."""
+
+    index: int
+    layer: LayerResult
+    short_name: str
+    dataflow: str
+    share: float
+    length: float
+    lost: int
+    largest_loss: str
+    pieces: Sequence[Row]
+
+
+def _layer(result: RunResult, index: int, name: str) -> LayerRow:
+    layer = result.layers[index]
+    losses = sorted((item for item in layer.lost_cycles.items() if item[1] > 0), key=lambda item: -item[1])
+    rest = layer.cycles - sum(cycles for _, cycles in losses)
+    bound = "lower bound" if rest == layer.lower_bound_cycles else "lower bound less gains"
+    pieces = [Row(bound, f"r-{layer.bound_by}", rest, _share(rest, layer.cycles))]
+    pieces += [
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, layer.cycles))
+        for cause, cycles in losses
+    ]
+    return LayerRow(
+        index=index,
+        layer=layer,
+        short_name=name,
+        dataflow=dataflow_name(layer.dataflow),
+        share=_share(layer.cycles, result.cycles),
+        length=_share(layer.cycles, max(each.cycles for each in result.layers)),
+        lost=layer.cycles - layer.lower_bound_cycles,
+        largest_loss=f"{CAUSE_NAMES[losses[0][0]]} {show.percent(_share(losses[0][1], layer.cycles))}"
+        if losses
+        else "-",
+        pieces=[piece for piece in pieces if piece.amount > 0],
+    )
+
+
+def _components(result: RunResult) -> list[Row]:
+    parts, total = result.energy_uj.by_component, float(result.energy_uj)
+    return [
+        Row(COMPONENT_NAMES[name], f"e-{name}", parts[name], _share(parts[name], total))
+        for name in sorted(parts, key=lambda name: -parts[name])
+        if parts[name] > 0
+    ]
+
+
+def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, str, float, list[Row]]]:
+    """Per layer, the largest first: place, name, energy in uJ, and its pieces by component."""
+    parts = layer_energy_uj(result.program, result.execution)
+    largest = max((layer.energy_uj for layer in result.layers), default=0.0)
+    ordered = sorted(enumerate(result.layers), key=lambda item: -item[1].energy_uj)
+    return [
+        (
+            i,
+            names[i],
+            layer.energy_uj,
+            [
+                Row(COMPONENT_NAMES[name], f"e-{name}", float(parts[name][i]), _share(float(parts[name][i]), largest))
+                for name in COMPONENT_NAMES
+                if name in parts and parts[name][i] > largest * 5e-4
+            ],
+        )
+        for i, layer in ordered
+    ]  # fmt: skip
+
+
+class Part(NamedTuple):
+    """What runs on a unit: number of layers, cycles, share, multiply-accumulates, energy."""
+
+    unit: str
+    name: str
+    layers: int
+    cycles: int
+    share: float
+    macs: int
+    energy_uj: float
+
+
+def _partition(result: RunResult) -> list[Part]:
+    parts = []
+    for unit, name in UNIT_WORDS.items():
+        mine = [layer for layer in result.layers if layer.unit == unit]
+        if mine:
+            cycles = sum(layer.cycles for layer in mine)
+            macs, energy = sum(layer.macs for layer in mine), sum(layer.energy_uj for layer in mine)
+            parts.append(Part(unit, name, len(mine), cycles, _share(cycles, result.cycles), macs, energy))
+    return parts
+
+
+def _host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
+    """Operators on the host, alike ones together: operator, how many, a name, cycles, reason."""
+
+    def kind(layer: LayerResult) -> tuple[str, str]:
+        return layer.op, layer.reason.removeprefix("runs on the host: ")
+
+    on_host = sorted((layer for layer in result.layers if layer.unit == "host"), key=kind)
+    rows = []
+    for (op, reason), group in groupby(on_host, key=kind):
+        same = list(group)
+        cycles = sum(layer.cycles for layer in same)
+        rows.append((op, len(same), main_name(same[0].name), cycles, reason))
+    return sorted(rows, key=lambda row: -row[3])
+
+
+class DramRegion(NamedTuple):
+    """A part of the DRAM that a program uses."""
+
+    name: str
+    kind: str
+    address: int
+    size_bytes: int
+
+
+def regions(result: RunResult) -> list[DramRegion]:
+    """The DRAM of the program in the order of its addresses; what is left between is for feature maps."""
+    program = result.program
+    known = [DramRegion("constants", "constants", program.constants_address, len(program.constants))]
+    known.append(DramRegion("instructions", "code", program.code_address, program.code_size_bytes))
+    known += [
+        DramRegion(place.name, kind, place.address, place.type.size_bytes)
+        for kind, places in (("input", program.inputs), ("output", program.outputs))
+        for place in places
+    ]
+    found: list[DramRegion] = []
+    at = 0
+    for region in sorted((each for each in known if each.size_bytes), key=lambda each: each.address):
+        if region.address > at:
+            found.append(DramRegion("feature maps, alignment", "maps", at, region.address - at))
+        found.append(region)
+        at = max(at, region.address + region.size_bytes)
+    if program.dram_size_bytes > at:
+        found.append(DramRegion("feature maps, alignment", "maps", at, program.dram_size_bytes - at))
+    return found
+
+
+_SECTIONS = {
+    "": "Chip",
+    "front_end": "Front end",
+    "dma": "DMA",
+    "dram": "DRAM",
+    "scratchpad": "Scratchpad",
+    "mac_array": "MAC array",
+    "vector": "Vector unit",
+    "host": "Host",
+    "technology": "Technology",
+}
+
+
+def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """Every parameter of a hardware description: by section, its name, value and meaning."""
+    sections = [("", hardware), *((name, getattr(hardware, name)) for name in list(_SECTIONS)[1:])]
+    return [
+        (
+            _SECTIONS[title],
+            [
+                (name, _plain(getattr(section, name)), field.description or "")
+                for name, field in type(section).model_fields.items()
+                if name not in ("name", "description") and (title or name not in _SECTIONS)
+            ],
+        )
+        for title, section in sections
+    ]
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "default"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,151 @@
+"""What the scripts of the report draw, compact: columns of whole numbers, times as differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.isa.instructions.instruction import Unit
+from npusim.numbers.losses import CAUSES
+from npusim.numbers.power import CHART_WINDOW, moving_power
+from npusim.numbers.timeline import Times, scratchpad_use
+from npusim.reports.run import series
+from npusim.reports.words import quantities as show
+from npusim.reports.words.layer_names import short_names
+from npusim.reports.words.names import CAUSE_NAMES, COMPONENT_NAMES, TRACK_NAMES, main_name
+
+if TYPE_CHECKING:
+    from npusim.numbers.power import Amounts
+    from npusim.numbers.run import RunResult
+
+LABEL_WIDTH = 14
+"""Letters of a name in the timeline."""
+
+MOST_ITEMS = 20_000
+"""Of more instructions neighbours are merged: the page stays small, and nobody could tell them apart."""
+
+
+def data(result: RunResult) -> dict[str, Any]:
+    """Everything that is drawn; `time.js` and `report.js` read it."""
+    trace = result.execution.trace
+    power = moving_power(result.program, result.execution)
+    use = scratchpad_use(result.program, trace)
+    return {
+        "cycles": int(result.cycles),
+        "us": result.hardware.us_of_cycles(1),
+        "layers": [show.printable(main_name(layer.name)) for layer in result.layers],
+        "short": short_names([layer.name for layer in result.layers], LABEL_WIDTH),
+        "ops": [show.printable(layer.op) for layer in result.layers],
+        "spans": [[layer.start_cycle, layer.end_cycle] for layer in result.layers],
+        "causes": {cause: [CAUSE_NAMES[cause], meaning] for cause, meaning in CAUSES.items()},
+        "turns": _turns(result),
+        "tracks": _tracks(result),
+        "stalls": _stalls(result),
+        "power": {
+            "edges": _differences(power.edges),
+            "parts": [
+                {"name": name, "label": COMPONENT_NAMES[name], "mw": _short(power.by_component_mw[name])}
+                for name in reversed(list(COMPONENT_NAMES))
+                if name in power.by_component_mw and power.by_component_mw[name].any()
+            ],
+            "highest": _short(power.highest_mw),
+            "average": result.power_mw.average,
+            "peak": result.power_mw.peak_10us,
+            "window": CHART_WINDOW,
+        },
+        "occupancy": {
+            "at": _differences(use.cycles),
+            "bytes": use.sizes.tolist(),
+            "size": result.hardware.scratchpad_bytes,
+        },
+        "buffers": [
+            [
+                show.printable(main_name(buffer.name)),
+                buffer.address,
+                buffer.size_bytes,
+                int(trace.started[buffer.first_instruction]),
+                int(trace.ended[buffer.last_instruction]),
+            ]
+            for buffer in result.program.buffers
+        ],
+        "roofline": _roofline(result),
+    }
+
+
+def _turns(result: RunResult) -> dict[str, Any]:
+    found = series.turns(result)
+    return {"layer": found.layer.tolist(), "ends": _differences(found.end)}
+
+
+def _tracks(result: RunResult) -> list[dict[str, Any]]:
+    """A track per unit: layer, instruction, begin and length of each item, and how many are merged in it."""
+    work = series.work(result, MOST_ITEMS)
+    names = work.mnemonics()
+    known = list(dict.fromkeys(names))
+    place = np.array([known.index(name) for name in names], np.int64)
+    tracks = []
+    for unit, title in TRACK_NAMES.items():
+        mine = np.flatnonzero((work.unit == unit) & (work.end > work.begin))
+        if not len(mine):
+            continue
+        mine = mine[np.argsort(work.begin[mine], kind="stable")]
+        tracks.append(
+            {
+                "title": title,
+                "colour": _colour(unit),
+                "words": known,
+                "layer": work.layer[mine].tolist(),
+                "word": place[mine].tolist(),
+                "begin": _differences(work.begin[mine]),
+                "length": (work.end - work.begin)[mine].tolist(),
+                "busy": work.busy[mine].tolist() if (work.number[mine] > 1).any() else None,
+                "number": work.number[mine].tolist() if (work.number[mine] > 1).any() else None,
+            }
+        )
+    return tracks
+
+
+def _colour(unit: Unit) -> str:
+    return "dma" if unit.name.startswith("DMA") else unit.name.lower()
+
+
+def _stalls(result: RunResult) -> dict[str, Any]:
+    found = series.stalls(result)
+    known = list(dict.fromkeys(found.cause))
+    return {
+        "words": known,
+        "word": [known.index(cause) for cause in found.cause],
+        "layer": found.layer.tolist(),
+        "begin": _differences(found.begin),
+        "length": (found.end - found.begin).tolist(),
+    }
+
+
+def _roofline(result: RunResult) -> dict[str, Any]:
+    roof = series.roofline(result)
+    return {
+        "peak": roof.peak_macs_per_cycle,
+        "rate": roof.bytes_per_cycle,
+        "gb": result.hardware.dram.bandwidth_gb_per_s,
+        "points": [
+            {
+                "layer": point.index,
+                "x": None if point.macs_per_byte is None else float(f"{point.macs_per_byte:.5g}"),
+                "y": float(f"{point.macs_per_cycle:.5g}"),
+                "cycles": point.layer.cycles,
+                "bound": point.layer.bound_by,
+            }
+            for point in roof.points
+        ],
+    }
+
+
+def _differences(values: Times) -> list[int]:
+    """Ascending numbers as the first and the steps between them."""
+    return [int(step) for step in np.diff(values, prepend=0)]
+
+
+def _short(values: Amounts) -> list[float]:
+    """Milliwatts with four significant digits."""
+    return [float(f"{value:.4g}") for value in values.tolist()]

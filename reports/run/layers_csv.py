@@ -1,0 +1,15 @@
+"""The layers as CSV: `npusim run --csv`, a row per layer, the columns of `LayerResult.to_row`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.reports.run import tables
+
+if TYPE_CHECKING:
+    from npusim.numbers.run import RunResult
+
+
+def render(result: RunResult) -> str:
+    """The CSV text with a line of column names; what a layer does not have is left empty."""
+    return tables.to_csv(tables.layers(result))

@@ -1,0 +1,14 @@
+"""The result as JSON: `npusim run --json`. Keys and their meaning are those of `RunResult.to_dict`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.numbers.run import RunResult
+
+
+def render(result: RunResult) -> str:
+    """The JSON text; equal for equal runs but for `wall_s`."""
+    return json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n"

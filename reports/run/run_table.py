@@ -1,0 +1,92 @@
+"""Runs of several models on several machines as text and CSV: `npusim run MODEL... --hw A --hw B`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from npusim.base.csv_text import csv_text
+from npusim.reports.words import quantities as show
+from npusim.reports.words.columns import columns
+
+if TYPE_CHECKING:
+    from npusim.session.run_table import Run, RunTable
+
+Values = Mapping[str, Any]
+
+
+class Quantity(NamedTuple):
+    """A number of a run: its title, where it is, how it is shown."""
+
+    title: str
+    get: Callable[[Values], float]
+    shown: Callable[[float], str]
+
+
+QUANTITIES = (
+    Quantity("latency", lambda run: run["latency_ms"], show.time),
+    Quantity("energy", lambda run: run["energy_uj"]["total"], show.energy),
+    Quantity("power", lambda run: run["power_mw"]["average"], show.power),
+    Quantity("MAC use", lambda run: run["mac_utilization"], show.percent),
+    Quantity("area", lambda run: run["area_mm2"]["total"], lambda area: f"{show.digits(area)} mm2"),
+)
+"""What the table tells; the first two have a table each where there are several of both."""
+
+_KEYS: tuple[tuple[str, Callable[[Values], Any]], ...] = (
+    ("cycles", lambda run: run["cycles"]["total"]),
+    ("latency_ms", lambda run: run["latency_ms"]),
+    ("inferences_per_s", lambda run: run["inferences_per_s"]),
+    ("energy_uj", lambda run: run["energy_uj"]["total"]),
+    ("power_average_mw", lambda run: run["power_mw"]["average"]),
+    ("macs", lambda run: run["macs"]),
+    ("mac_utilization", lambda run: run["mac_utilization"]),
+    ("lower_bound_cycles", lambda run: run["lower_bound_cycles"]),
+    ("bound_by", lambda run: run["bound_by"]),
+    ("dram_read_bytes", lambda run: run["dram_bytes"]["read"]),
+    ("dram_write_bytes", lambda run: run["dram_bytes"]["write"]),
+    ("scratchpad_peak_bytes", lambda run: run["scratchpad_peak_bytes"]),
+    ("area_mm2", lambda run: run["area_mm2"]["total"]),
+    ("exec_time", lambda run: run["performance_info"]["execTime"]),
+    ("power_usage", lambda run: run["performance_info"]["powerUsage"]),
+)
+
+
+def to_csv(table: RunTable) -> str:
+    """A row per run; one that there is not has its `fault` and nothing else."""
+    head = ["model", "hardware", *(name for name, _ in _KEYS), "fault"]
+    rows = [
+        [
+            run.model,
+            run.hardware,
+            *(None if run.values is None else get(run.values) for _, get in _KEYS),
+            run.fault,
+        ]
+        for run in table.runs
+    ]
+    return csv_text(head, rows)
+
+
+def text(table: RunTable, width: int) -> str:
+    """Models by machines, a table for latency and one for energy; a line per run where that is too wide."""
+    parts = []
+    if len(table.models) > 1 and len(table.machines) > 1:
+        parts = [_by_machine(table, quantity) for quantity in QUANTITIES[:2]]
+    if not parts or max(len(line) for part in parts for line in part.splitlines()) > width:
+        parts = [_listed(table)]
+    faults = [f"{run.model} on {run.hardware}: {run.fault}" for run in table.faults]
+    return "\n\n".join([*parts, *faults])
+
+
+def _by_machine(table: RunTable, quantity: Quantity) -> str:
+    rows = [[name, *(_cell(run, quantity) for run in table.of(name))] for name in table.models]
+    return columns((quantity.title, *table.machines), rows, right=tuple(range(1, len(table.machines) + 1)))
+
+
+def _listed(table: RunTable) -> str:
+    head = ("model", "hardware", *(quantity.title for quantity in QUANTITIES))
+    rows = [(run.model, run.hardware, *(_cell(run, each) for each in QUANTITIES)) for run in table.runs]
+    return columns(head, rows, right=tuple(range(2, len(head))))
+
+
+def _cell(run: Run, quantity: Quantity) -> str:
+    return "-" if run.values is None else quantity.shown(quantity.get(run.values))

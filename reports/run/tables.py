@@ -1,0 +1,130 @@
+"""The data of a report as tables: columns of plain values, for CSV and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from npusim.base.csv_text import csv_text
+from npusim.isa.instructions.instruction import UNIT_NAMES, Unit
+from npusim.isa.instructions.table import BY_OPCODE
+from npusim.numbers.power import layer_energy_uj, power_over_time
+from npusim.numbers.timeline import scratchpad_use
+from npusim.reports.run import series
+
+if TYPE_CHECKING:
+    from npusim.numbers.run import RunResult
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+def layers(result: RunResult) -> Columns:
+    """A row per layer: all its numbers, and the cycles lost to each cause."""
+    from npusim.numbers.losses import CAUSES
+    from npusim.numbers.run import LayerResult
+
+    names = [field.name for field in fields(LayerResult) if field.name != "lost_cycles"]
+    names += [f"lost_{cause}" for cause in CAUSES]
+    rows = [layer.to_row() for layer in result.layers]
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def energy(result: RunResult) -> Columns:
+    """A row per layer: its energy by component in uJ."""
+    parts = layer_energy_uj(result.program, result.execution)
+    names = [layer.name for layer in result.layers]
+    return {"name": names, **{f"{name}_uj": part.tolist() for name, part in parts.items()}}
+
+
+def roofline(result: RunResult) -> Columns:
+    """A row per layer of the MAC array; macs_per_byte is empty for a layer without DRAM traffic."""
+    points = series.roofline(result).points
+    return {
+        "layer": [point.index for point in points],
+        "name": [point.layer.name for point in points],
+        "macs_per_byte": [point.macs_per_byte for point in points],
+        "macs_per_cycle": [point.macs_per_cycle for point in points],
+        "bound_by": [point.layer.bound_by for point in points],
+    }
+
+
+def instructions(result: RunResult) -> Columns:
+    """A row per instruction in program order: what, for which layer, and when, in cycles."""
+    trace, program = result.execution.trace, result.program
+    return {
+        "unit": [UNIT_NAMES[Unit(unit)] for unit in trace.unit.tolist()],
+        "instruction": [BY_OPCODE[opcode].mnemonic for opcode in program.code[:, 0].tolist()],
+        "layer": program.layer_of.tolist(),
+        "dispatched": trace.dispatched.tolist(),
+        "at_head": trace.at_head.tolist(),
+        "ready": trace.ready.tolist(),
+        "started": trace.started.tolist(),
+        "ended": trace.ended.tolist(),
+        "own_cycles": trace.busy.tolist(),
+        "waited_for": [UNIT_NAMES[Unit(unit)] if unit >= 0 else None for unit in trace.blocked_by.tolist()],
+    }
+
+
+def stalls(result: RunResult) -> Columns:
+    """A row per stretch in which nothing computes: why, for which layer, and when, in cycles."""
+    found = series.stalls(result)
+    return {
+        "cause": list(found.cause),
+        "layer": found.layer.tolist(),
+        "begin": found.begin.tolist(),
+        "end": found.end.tolist(),
+    }
+
+
+def power(result: RunResult) -> Columns:
+    """A row per window: its cycles, and the power of each component in mW."""
+    found = power_over_time(result.program, result.execution)
+    parts = {f"{name}_mw": part.tolist() for name, part in found.by_component_mw.items()}
+    return {"begin": found.edges[:-1].tolist(), "end": found.edges[1:].tolist(), **parts}
+
+
+def scratchpad(result: RunResult) -> Columns:
+    """A row per change: from this cycle on, so many bytes are in use."""
+    use = scratchpad_use(result.program, result.execution.trace)
+    return {"cycle": use.cycles.tolist(), "bytes": use.sizes.tolist()}
+
+
+def buffers(result: RunResult) -> Columns:
+    """A row per buffer of the scratchpad: where it lies, and when it is in use, in cycles."""
+    all_of, trace = result.program.buffers, result.execution.trace
+    return {
+        "name": [buffer.name for buffer in all_of],
+        "address": [buffer.address for buffer in all_of],
+        "size_bytes": [buffer.size_bytes for buffer in all_of],
+        "begin": [int(trace.started[buffer.first_instruction]) for buffer in all_of],
+        "end": [int(trace.ended[buffer.last_instruction]) for buffer in all_of],
+    }
+
+
+TABLES: Mapping[str, Callable[[RunResult], Columns]] = {
+    "layers": layers,
+    "energy": energy,
+    "roofline": roofline,
+    "instructions": instructions,
+    "stalls": stalls,
+    "power": power,
+    "scratchpad": scratchpad,
+    "buffers": buffers,
+}
+"""Every table by the name of its file; the docstring says what a row is."""
+
+
+def to_csv(columns: Columns) -> str:
+    """CSV with a line of column names; what a row does not have is left empty."""
+    return csv_text(list(columns), zip(*columns.values(), strict=True))
+
+
+def write_parquet(columns: Columns, file: BinaryIO) -> None:
+    """Parquet with the same columns; types are found from the values."""
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(
+        pyarrow.table({name: pyarrow.array(list(values)) for name, values in columns.items()}), file
+    )

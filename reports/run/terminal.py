@@ -1,0 +1,394 @@
+"""The summary in the terminal: the answer first, then where time, energy and bytes go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from npusim.base.terminal import console
+from npusim.numbers.area import area
+from npusim.numbers.run import sizes_text
+from npusim.reports.words import quantities as show
+from npusim.reports.words.layer_names import CUT, PLAIN_CUT, short_names
+from npusim.reports.words.names import (
+    BOUND_NAMES,
+    CAUSE_NAMES,
+    COMPONENT_NAMES,
+    LIMIT_NAMES,
+    UNIT_NAMES,
+    dataflow_name,
+    main_name,
+)
+from npusim.reports.words.reason import ending, idlest
+
+if TYPE_CHECKING:
+    from npusim.numbers.run import LayerResult, RunResult
+
+HOTTEST_LAYERS = 10
+MOST_HOST_ROWS = 10
+MOST_CAUSES = 8
+NARROWEST, WIDEST = 60, 110
+WIDEST_TABLE = 160
+LEAST_NAME, LEAST_OPERATOR, LONGEST_OPERATOR = 14, 9, 18
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def render(result: RunResult, width: int = 80) -> str:
+    """The summary as plain text, without colours."""
+    file = StringIO()
+    console(file, width=width, color_system=None, force_terminal=False).print(summary(result, width))
+    return file.getvalue()
+
+
+def summary(result: RunResult, width: int, ascii_only: bool = False) -> RenderableType:
+    """The summary for a terminal of `width` columns; `ascii_only` draws bars that any terminal has."""
+    table_width = min(max(width, NARROWEST), WIDEST_TABLE)
+    width = min(max(width, NARROWEST), WIDEST)
+    bars, cut = _Bars(max(width - 42, 12), ascii_only), PLAIN_CUT if ascii_only else CUT
+    sections = [
+        _heading(result),
+        *_unknown(result),
+        _answer(result, cut),
+        *_titled("Busy, share of all cycles", _busy(result, bars)),
+        *_titled("Memory", _memory(result)),
+        *_titled("Where the cycles went", _cycles(result, _Bars(max(width - 48, 10), ascii_only))),
+        *_titled(_hottest_title(result), _hottest(result, table_width, cut)),
+        *_titled("Energy, by component", _energy(result, _Bars(max(width - 46, 10), ascii_only))),
+        *_host(result, width),
+        *_footer(result),
+    ]
+    return Group(*sections)
+
+
+class _Bars:
+    """Bars of at most `width` columns, in eighths of a column where the terminal can."""
+
+    def __init__(self, width: int, ascii_only: bool) -> None:
+        self.width, self.ascii_only = width, ascii_only
+
+    def __call__(self, share: float, style: str = "cyan") -> Text:
+        eighths = round(min(max(share, 0.0), 1.0) * self.width * 8)
+        if self.ascii_only:
+            return Text("#" * round(eighths / 8), style=style)
+        return Text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style=style)
+
+
+def _titled(title: str, body: RenderableType) -> Iterable[RenderableType]:
+    return Text(""), Text(title, style="bold"), body
+
+
+def _facts(rows: Iterable[tuple[str, str, str]]) -> Table:
+    """Rows of a name, a value that matters, and what else there is to say."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(min_width=15)
+    grid.add_column(justify="right", min_width=9, no_wrap=True)
+    grid.add_column(style="dim")
+    for name, value, more in rows:
+        grid.add_row(Text(f"  {name}"), Text(value, style="bold"), Text(more))
+    return grid
+
+
+def _heading(result: RunResult) -> Text:
+    hardware = result.hardware
+    technology = hardware.technology
+    machine = (
+        f"{show.plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
+        f"scratchpad {show.size(hardware.scratchpad_bytes)}, "
+        f"DRAM {hardware.dram.bandwidth_gb_per_s:g} GB/s, {technology.node_nm} nm"
+    )
+    return Text.assemble(
+        (show.printable(result.model), "bold"),
+        " on ",
+        (show.printable(hardware.name), "bold"),
+        ("\n" + machine + "\n", "dim"),
+    )
+
+
+def _answer(result: RunResult, cut: str) -> RenderableType:
+    hardware, host, bound = result.hardware, result.hardware.host, result.lower_bound
+    macs_per_cycle = result.mac_utilization * hardware.macs_per_cycle
+    bound_ms = hardware.us_of_cycles(bound.cycles) * 1e-3
+    reached = bound.cycles / result.cycles if result.cycles else 0.0
+    ratios = result.performance_info
+    cores = f"{host.threads} x " if host.threads > 1 else ""
+    cpu = f"{cores}{host.core}" + (f" at {host.clock_mhz:g} MHz" if host.clock_mhz else "")
+    return _facts(
+        [
+            (
+                "Latency",
+                show.time(result.latency_ms),
+                f"{show.whole(result.cycles)} cycles; {show.digits(result.inferences_per_s)} inferences/s",
+            ),
+            ("Energy", show.energy(result.energy_uj), "per inference, with DRAM and host"),
+            (
+                "Power",
+                show.power(result.power_mw.average),
+                f"average; peak {show.peaks(result.power_mw)}",
+            ),
+            (
+                "MAC utilization",
+                show.percent(result.mac_utilization),
+                f"{show.digits(macs_per_cycle)} of {hardware.macs_per_cycle} MACs/cycle; "
+                f"{show.count(result.macs)} MACs"
+                + (f"\n{least}" if (least := idlest(result).replace(CUT, cut)) else ""),
+            ),
+            (
+                "Lower bound",
+                show.time(bound_ms),
+                f"{show.percent(reached)} of the latency, set by {LIMIT_NAMES[bound.bound_by]}",
+            ),
+            (
+                "Area",
+                show.area(area(hardware).total),
+                f"{hardware.technology.node_nm} nm; {show.digits(result.tops.peak)} TOPS at most, "
+                f"{show.digits(result.tops.reached)} reached",
+            ),
+            ("execTime", show.ratio(ratios.execTime), f"PerformanceInfo: time, NPU / {cpu}"),
+            ("powerUsage", show.ratio(ratios.powerUsage), "PerformanceInfo: energy, NPU / CPU"),
+            *_ending(result, cut),
+        ]
+    )
+
+
+def _ending(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
+    found = ending(result)
+    if found:
+        yield "Reason", show.percent(found.reason.share), found.reason.words.replace(CUT, cut)
+        yield "Lever", show.time(found.lever.best_ms), found.lever.words
+
+
+def _busy(result: RunResult, bars: _Bars) -> RenderableType:
+    cycles = result.cycles
+    rows = (
+        ("MAC array", cycles.mac, "cyan"),
+        ("vector unit", cycles.vector, "cyan"),
+        ("DMA", cycles.dma, "cyan"),
+        ("host", cycles.host, "cyan"),
+        ("stalled", cycles.stall, "yellow"),
+    )
+    grid = _bar_grid()
+    for name, busy, style in rows:
+        share = busy / cycles if cycles else 0.0
+        grid.add_row(Text(f"  {name}"), Text(show.percent(share)), bars(share, style))
+    return grid
+
+
+def _bar_grid(numbers: int = 1) -> Table:
+    """Rows of a name, right-aligned numbers, and a bar."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(min_width=15 if numbers == 1 else 21)
+    for _ in range(numbers):
+        grid.add_column(justify="right", min_width=8, no_wrap=True)
+    grid.add_column(no_wrap=True)
+    return grid
+
+
+def _memory(result: RunResult) -> RenderableType:
+    hardware, moved = result.hardware, result.dram_bytes
+    total = moved.read + moved.write + moved.instructions
+    peak = hardware.dram_bytes_per_cycle * result.cycles
+    used = total / peak if peak else 0.0
+    return _facts(
+        [
+            (
+                "DRAM traffic",
+                show.size(total),
+                f"{show.size(moved.read)} read, {show.size(moved.write)} written, "
+                f"{show.size(moved.instructions)} code",
+            ),
+            ("DRAM bandwidth", show.percent(used), f"used of {hardware.dram.bandwidth_gb_per_s:g} GB/s"),
+            (
+                "Scratchpad peak",
+                show.size(result.scratchpad_peak_bytes),
+                f"of {show.size(hardware.scratchpad_bytes)}",
+            ),
+        ]
+    )
+
+
+def _by_cycles(layers: Sequence[LayerResult]) -> list[int]:
+    """Places of the layers that take cycles, the longest first; equal ones in the order of the model."""
+    return sorted((at for at, each in enumerate(layers) if each.cycles), key=lambda at: -layers[at].cycles)
+
+
+def _hottest_title(result: RunResult) -> str:
+    shown = min(HOTTEST_LAYERS, len(_by_cycles(result.layers)))
+    return f"Hottest layers, {shown} of {len(result.layers)}"
+
+
+def _hottest(result: RunResult, width: int, cut: str) -> RenderableType:
+    """The longest layers with their places in the model; a wider terminal shows more of each."""
+    places = _by_cycles(result.layers)[:HOTTEST_LAYERS]
+    hottest = [result.layers[at] for at in places]
+    total = result.cycles or 1
+    columns = [
+        _Column("cycles", [show.whole(layer.cycles) for layer in hottest], right=True),
+        _Column("time", [show.time(layer.time_us * 1e-3) for layer in hottest], right=True, least=100),
+        _Column("share", [show.percent(layer.cycles / total) for layer in hottest], right=True),
+        _Column("MAC util.", [_mac_share(layer) for layer in hottest], right=True, least=90),
+        _Column("bound by", [BOUND_NAMES[layer.bound_by] for layer in hottest]),
+        _Column("largest loss", [_largest_loss(layer) for layer in hottest]),
+        _Column("output", [" ".join(map(sizes_text, layer.output_shapes)) for layer in hottest], least=130),
+        _Column("kernel", [sizes_text(layer.kernel) for layer in hottest], least=140),
+        _Column("stride", [sizes_text(layer.stride) for layer in hottest], least=140),
+        _Column("tile", [sizes_text(layer.tile) for layer in hottest], least=150),
+        _Column("dataflow", [dataflow_name(layer.dataflow) for layer in hottest], least=150),
+    ]
+    columns = [column for column in columns if width >= column.least]
+    numbers = _Column("#", [str(at) for at in places], right=True)
+    room = width - 2 - sum(column.width + 1 for column in (numbers, *columns))
+    if width >= 80:
+        longest = min(LONGEST_OPERATOR, max(room - LEAST_NAME, LEAST_OPERATOR))
+        operators = _Column("operator", [_beginning(layer.op, longest, cut) for layer in hottest])
+        columns.insert(0, operators)
+        room -= operators.width + 1
+    names = short_names([layer.name for layer in hottest], max(8, room), cut)
+    columns = [numbers, _Column("layer", names), *columns]
+    grid = Table.grid(padding=(0, 1), pad_edge=False)
+    grid.add_column(width=1)
+    for column in columns:
+        grid.add_column(justify="right" if column.right else "left", no_wrap=True)
+    grid.add_row("", *(Text(column.head, style="dim") for column in columns))
+    for row in zip(*(column.texts for column in columns), strict=True):
+        grid.add_row("", *map(Text, row))
+    return grid
+
+
+def _beginning(name: str, width: int, cut: str) -> str:
+    """The beginning of a name, where those of operators differ."""
+    shown = show.printable(name)
+    return shown if len(shown) <= width else shown[: width - len(cut)] + cut
+
+
+class _Column(NamedTuple):
+    """A column of the table of layers; terminals narrower than `least` go without."""
+
+    head: str
+    texts: Sequence[str]
+    right: bool = False
+    least: int = 0
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal that it takes."""
+        return max(len(self.head), *(len(text) for text in self.texts), 0)
+
+
+def _mac_share(layer: LayerResult) -> str:
+    return show.percent(layer.utilization) if layer.unit == "mac" else UNIT_NAMES[layer.unit]
+
+
+def _largest_loss(layer: LayerResult) -> str:
+    """The cause of most lost cycles, as a share of the layer; none for one at or below its bound."""
+    if layer.cycles <= layer.lower_bound_cycles:
+        return CAUSE_NAMES["prefetched"] if "prefetched" in layer.lost_cycles else "-"
+    cause, lost = max(layer.lost_cycles.items(), key=lambda item: item[1], default=("", 0))
+    return f"{CAUSE_NAMES[cause]} {lost / layer.cycles * 100:.0f} %" if lost * 200 >= layer.cycles else "-"
+
+
+def _cycles(result: RunResult, bars: _Bars) -> RenderableType:
+    """The bound and what was lost to what; the rows add up to the total."""
+    bound, lost = result.lower_bound, sorted(result.lost_cycles.items(), key=lambda item: -abs(item[1]))
+    few, rest = lost[:MOST_CAUSES], lost[MOST_CAUSES:]
+    if len(rest) == 1:
+        few, rest = lost, []
+    rows = [(f"lower bound, {BOUND_NAMES[bound.bound_by]}", bound.cycles, "cyan")]
+    rows += [(CAUSE_NAMES[cause], cycles, "yellow") for cause, cycles in few]
+    if rest:
+        rows.append((show.plural(len(rest), "other cause"), sum(cycles for _, cycles in rest), "yellow"))
+    grid = _bar_grid(numbers=2)
+    for name, cycles, style in rows:
+        share = cycles / result.cycles if result.cycles else 0.0
+        grid.add_row(
+            Text(f"  {name}"), Text(show.whole(cycles)), Text(show.percent(share)), bars(share, style)
+        )
+    grid.add_row(
+        Text("  total", style="bold"), Text(show.whole(result.cycles), style="bold"), Text(""), Text("")
+    )
+    return grid
+
+
+def _energy(result: RunResult, bars: _Bars) -> RenderableType:
+    total = float(result.energy_uj)
+    parts = sorted(result.energy_uj.by_component.items(), key=lambda item: -item[1])
+    grid = _bar_grid(numbers=2)
+    for name, energy_uj in parts:
+        if energy_uj <= 0:
+            continue
+        share = energy_uj / total
+        shown = f"  {COMPONENT_NAMES.get(name, name)}"
+        grid.add_row(Text(shown), Text(show.energy(energy_uj)), Text(show.percent(share)), bars(share))
+    energy = result.energy_uj
+    kinds = ", ".join(
+        f"{name} {show.energy(value)}"
+        for name, value in (
+            ("dynamic", energy.dynamic),
+            ("static", energy.static),
+            ("DRAM", energy.dram),
+            ("host", energy.host),
+        )
+    )
+    return Group(grid, Text(f"  {kinds}", style="dim"))
+
+
+def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
+    """Operators that the NPU leaves to the host: alike ones in one row, the reason below."""
+    on_host = [layer for layer in result.layers if layer.unit == "host"]
+    if not on_host:
+        return ()
+    rows: list[tuple[int, str, str]] = []
+    ordered = sorted(on_host, key=lambda layer: (layer.op, layer.reason))
+    for (op, reason), group in groupby(ordered, key=lambda layer: (layer.op, layer.reason)):
+        layers = list(group)
+        name = (
+            show.shortened(main_name(layers[0].name), 30)
+            if len(layers) == 1
+            else show.plural(len(layers), "layer")
+        )
+        rows.append((sum(layer.cycles for layer in layers), f"{op}, {name}", reason))
+    rows.sort(key=lambda row: -row[0])
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right", no_wrap=True, min_width=9)
+    grid.add_column()
+    for cycles, who, reason in rows[:MOST_HOST_ROWS]:
+        share = cycles / result.cycles if result.cycles else 0.0
+        words = Text(who)
+        if reason:
+            reason = reason.removeprefix("runs on the host: ")
+            words.append(f": {show.printable(reason)}", style="dim")
+        grid.add_row(Text(show.percent(share)), words)
+    if len(rows) > MOST_HOST_ROWS:
+        grid.add_row(Text(""), Text(f"and {len(rows) - MOST_HOST_ROWS} more kinds", style="dim"))
+    everything = all(layer.unit in ("host", "none") for layer in result.layers)
+    title = f"On the host, {len(on_host)} of {show.plural(len(result.layers), 'layer')}"
+    if everything:
+        title += ": nothing of this model runs on the NPU"
+    return _titled(title, grid)
+
+
+def _unknown(result: RunResult) -> Iterable[RenderableType]:
+    """What the numbers do not hold, before any of them."""
+    if found := result.program.unknown_operators:
+        yield Text(f"{show.unknown(found)}\n", style="bold red")
+
+
+def _footer(result: RunResult) -> Iterable[RenderableType]:
+    wall = result.wall_s
+    steps = [
+        f"{name} {seconds:.2f} s"
+        for name, seconds in (("load", wall.load), ("compile", wall.compile), ("simulate", wall.simulate))
+        if seconds is not None
+    ]
+    lines = ["Left out: voltage regulators, clock generators, other DRAM users, an idle host."]
+    if not result.outputs:
+        lines.append("Timing only: no data was executed.")
+    if steps:
+        lines.append(f"Took {', '.join(steps)}.")
+    return Text(""), Text("\n".join(lines), style="dim")

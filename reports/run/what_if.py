@@ -1,0 +1,172 @@
+"""What a change of each hardware parameter would bring, as a table in the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from io import StringIO
+from itertools import chain, repeat
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from npusim.base.terminal import console
+from npusim.reports.run.terminal import WIDEST
+from npusim.reports.words import quantities as show
+
+if TYPE_CHECKING:
+    from npusim.explore.what_if import Parameters, Variant, WhatIf
+
+NARROWEST = 40
+LEAST_PERCENT = 0.05
+"""Smaller changes would round to 0.0 %; the JSON has them."""
+
+
+def render(found: WhatIf, width: int = 80) -> str:
+    """The table as plain text, without colours."""
+    file = StringIO()
+    console(file, width=width, color_system=None, force_terminal=False).print(table(found, width))
+    return file.getvalue()
+
+
+GROUPS: Mapping[bool, str] = {
+    True: "What an architect may choose",
+    False: "What comes with the DRAM, the circuits and the host",
+}
+"""The two kinds of parameters, by `Variant.chosen`, in the order in which they are shown."""
+
+
+def table(found: WhatIf, width: int) -> RenderableType:
+    """The changes that matter, each parameter once, the largest gain first; then what matters not, or was not run."""
+    width = min(max(width, NARROWEST), WIDEST)
+    parts: list[RenderableType] = [
+        Text("What if, one parameter at a time", style="bold"),
+        Padding(Text(advice(found)), (0, 0, 0, 2)),
+    ]
+    for chosen, title in GROUPS.items():
+        rows = felt(found, chosen)
+        if rows:
+            parts += [Text(f"  {title}", style="dim"), _rows(rows, width)]
+    if len(parts) == 2:
+        parts.append(Text("  nothing matters here"))
+    return Group(*parts, *_quiet(found), *_not_run(found), _remark(how(found)))
+
+
+def felt(found: WhatIf, chosen: bool) -> list[Parameters]:
+    """The parameters of a kind of which a change matters."""
+    return [each for each in found.by_parameter() if each.chosen == chosen and any(map(matters, each.ran))]
+
+
+def quiet(found: WhatIf) -> list[str]:
+    """The parameters that were changed and do not matter."""
+    return [each.path for each in found.by_parameter() if each.ran and not any(map(matters, each.ran))]
+
+
+def not_run(found: WhatIf) -> dict[str, list[str]]:
+    """The parameters of which no change was run, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for each in found.by_parameter():
+        if not each.ran:
+            by_reason.setdefault(each.reasons[0], []).append(each.path)
+    return by_reason
+
+
+def advice(found: WhatIf) -> str:
+    """What to choose first, in a sentence: the largest gain in latency that can be built."""
+    best = min(
+        (each for each in found.variants if each.chosen and not each.reason),
+        key=lambda each: each.latency_percent or 0.0,
+        default=None,
+    )
+    if best is None or (best.latency_percent or 0.0) > -LEAST_PERCENT:
+        return "No single choice makes it faster."
+    more = (best.area_mm2 or 0.0) - found.area_mm2
+    price = f"for {show.area(more)} more, {per_mm2(best)} per mm2" if best.percent_per_mm2 else "for no area"
+    return (
+        f"{best.parameter} {value(best.before)} to {value(best.after)} takes "
+        f"{-(best.latency_percent or 0.0):.1f} % off the latency {price}."
+    )
+
+
+def matters(variant: Variant) -> bool:
+    """Whether latency or energy change by more than rounding hides; area alone is not what was asked."""
+    return any(
+        abs(each or 0.0) >= LEAST_PERCENT for each in (variant.latency_percent, variant.energy_percent)
+    )
+
+
+def how(found: WhatIf) -> str:
+    """How the variants were made, in a sentence."""
+    if found.compiled:
+        return "Each variant is compiled for its hardware and simulated, without data."
+    return "The program runs as it is on each variant; give the model to compile it for each."
+
+
+def value(number: float | None) -> str:
+    """A parameter as it stands in a hardware file."""
+    return "-" if number is None else f"{number:.12g}"
+
+
+def percent(change: float | None) -> str:
+    """A change with its sign; "=" for none."""
+    if change is None:
+        return "-"
+    return f"{change:+.1f} %" if change else "="
+
+
+def per_mm2(variant: Variant) -> str:
+    """Percent of the latency for each square millimetre more; "free" for a gain without, "-" where none can be had."""
+    if not variant.chosen or (variant.latency_percent or 0.0) > -LEAST_PERCENT:
+        return "-"
+    return "free" if variant.percent_per_mm2 is None else f"{show.digits(variant.percent_per_mm2)} %"
+
+
+def _rows(groups: Iterable[Parameters], width: int) -> RenderableType:
+    """A line for each value that was tried; the parameter and what it is now stand in its first."""
+    grid = Table.grid(padding=(0, 2 if width >= 80 else 1))
+    grid.add_column(overflow="fold", min_width=14)
+    words = ["  parameter", "now", "then", "latency", "energy", "area", "per mm2"]
+    words = words if width >= 72 else words[:-1]
+    for _ in words[1:]:
+        grid.add_column(justify="right", no_wrap=True)
+    grid.add_row(*(Text(word, style="dim") for word in words))
+    for group in groups:
+        for first, each in zip(chain([True], repeat(False)), group.ran, strict=False):
+            changes = [each.latency_percent, each.energy_percent, each.area_percent]
+            texts = [Text(percent(change), style=_style(change)) for change in changes]
+            cells: list[str | Text] = [
+                f"  {group.path}" if first else "",
+                value(each.before) if first else "",
+                Text(value(each.after), style="bold"),
+                *texts,
+                per_mm2(each),
+            ]
+            grid.add_row(*cells[: len(words)])
+    return grid
+
+
+def _style(change: float | None) -> str:
+    if change is None or abs(change) < LEAST_PERCENT:
+        return "dim"
+    return "green" if change < 0 else "red"
+
+
+def _quiet(found: WhatIf) -> Iterable[RenderableType]:
+    names = quiet(found)
+    if names:
+        yield _remark(f"below {LEAST_PERCENT:g} %: {', '.join(names)}")
+
+
+def _not_run(found: WhatIf) -> Iterable[RenderableType]:
+    for reason, names in not_run(found).items():
+        yield _remark(f"not run: {', '.join(names)}: {show.printable(reason)}")
+    others = Counter(reason for each in found.by_parameter() if each.ran for reason in each.reasons)
+    for reason, number in others.items():
+        yield _remark(f"{show.plural(number, 'direction')} not run: {show.printable(reason)}")
+
+
+def _remark(words: str) -> RenderableType:
+    return Padding(Text(words, style="dim"), (0, 0, 0, 2))

@@ -1,0 +1,248 @@
+"""A study as one self-contained page: `study.html` of `npusim explore`, in the look of the report of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from npusim.explore import pareto
+from npusim.explore.metrics import COMBINE
+from npusim.explore.progress import progress
+from npusim.numbers.provenance import of_study
+from npusim.reports.page.page import page
+from npusim.reports.study import columns as study_columns
+from npusim.reports.study import data as study_data
+from npusim.reports.study.columns import Parameter, Value, level
+from npusim.reports.study.effects import basis, effects
+from npusim.reports.words import quantities as show
+
+if TYPE_CHECKING:
+    from npusim.explore.evaluate import Record
+    from npusim.explore.study import Study
+
+SCRIPTS = ("page.js", "study.js", "study_kit.js", "study_plots.js", "study_lines.js", "study_table.js")
+MOST_REASONS = 12
+MOST_LISTED_VALUES = 12
+MOST_STATIC_ROWS = 100
+
+_SAMPLERS = {
+    "grid": "every point of the grid",
+    "random": "points at random",
+    "nsga2": "Optuna's NSGA-II",
+    "tpe": "Optuna's TPE",
+}
+
+
+class Cell(NamedTuple):
+    """A number with its unit, whether nothing beats it, and what it is of the base hardware's: "x 0.42"."""
+
+    text: str
+    best: bool = False
+    against_base: str = ""
+    judgement: str = ""
+
+
+class Pick(NamedTuple):
+    """A point that answers a question: the best in an objective, the balanced one, the base hardware."""
+
+    title: str
+    point: int | None
+    settings: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+class Reason(NamedTuple):
+    """Why points are not feasible, and how many."""
+
+    text: str
+    points: int
+    share: float
+
+
+def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
+    """The page as text. files: names of the files beside it, and what they are for."""
+    from npusim import __version__
+
+    parameters, values = study_columns.parameters(study), study_columns.values(study)
+    objectives = [value for value in values if value.goal]
+    data = study_data.data(study, parameters, values)
+    steps = progress(study)
+    data["progress"] = {
+        "points": [step.points for step in steps],
+        "share": [round(step.share, 4) for step in steps],
+    }
+    return page(
+        "study.html",
+        SCRIPTS,
+        data,
+        title=f"Exploration of {title(study)}",
+        version=__version__,
+        study=study,
+        files=files,
+        sampler=_SAMPLERS[study.sampler["kind"]],
+        combine=COMBINE[study.space.combine],
+        parameters=parameters,
+        values=values,
+        objectives=objectives,
+        picks=_picks(study, parameters, objectives),
+        against_base=_against_base(study),
+        reasons=_reasons(study),
+        front=_front(study, parameters, values),
+        effects=effects(study, parameters, objectives),
+        basis=basis(study),
+        made=of_study(study),
+        everywhere=_everywhere(study, parameters),
+        space=[(axis.path, _listed(axis.values)) for axis in study.parameters],
+        progress=steps,
+        reached=_reached(steps),
+        level=level,
+        unit=study_data.show_unit,
+    )
+
+
+def title(study: Study) -> str:
+    """What was searched, in few words."""
+    names = ", ".join(show.printable(model.name) for model in study.models)
+    return f"{names} on {show.printable(study.space.base.name)}"
+
+
+def _picks(study: Study, parameters: Sequence[Parameter], objectives: Sequence[Value]) -> list[Pick]:
+    """The best of every objective, the balanced point of a front, and the base hardware."""
+    if not study.front:
+        return []
+    found = []
+    costs = study.costs(study.front)
+    for at, value in enumerate(objectives):
+        best = study.front[int(np.lexsort([*np.delete(costs, at, 1).T, costs[:, at]])[0])]
+        found.append(_pick(study, f"best {value.label}", best, parameters, objectives))
+    if len(objectives) > 1 and len(study.front) > 2:
+        found.append(_pick(study, "balanced", study.front[_balanced(costs)], parameters, objectives))
+    if study.base is not None and study.base.values:
+        found.append(_pick(study, study.space.base.name, study.base, parameters, objectives, is_base=True))
+    return found
+
+
+def _balanced(costs: pareto.Costs) -> int:
+    """The point of a front with the least distance to the best of each objective, every range counted as 1."""
+    low, high = costs.min(axis=0), costs.max(axis=0)
+    scaled = (costs - low) / np.where(high > low, high - low, 1)
+    return int((scaled**2).sum(axis=1).argmin())
+
+
+def _pick(
+    study: Study,
+    name: str,
+    record: Record,
+    parameters: Sequence[Parameter],
+    objectives: Sequence[Value],
+    is_base: bool = False,
+) -> Pick:
+    if is_base:
+        settings = tuple(level(_of_base(study, each.path)) for each in parameters)
+    else:
+        point = study.space.point(record.point)
+        settings = tuple(level(point[each.path]) for each in parameters)
+    cells = tuple(_cell(study, value, record, is_base) for value in objectives)
+    return Pick(name, None if is_base else record.point, settings, cells)
+
+
+def _of_base(study: Study, path: str) -> Any:
+    found: Any = study.space.base
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _cell(study: Study, value: Value, record: Record, is_base: bool) -> Cell:
+    recorded = record.values[value.key]
+    text = amount(value, recorded)
+    goal = min if value.goal == "min" else max
+    best = recorded == goal(each.values[value.key] for each in study.front)
+    if is_base or study.base is None or not study.base.values.get(value.key):
+        return Cell(text, best)
+    ratio = recorded / study.base.values[value.key]
+    better = ratio < 1 if value.goal == "min" else ratio > 1
+    judgement = "same" if ratio == 1 else "better" if better else "worse"
+    return Cell(text, best, f"\N{MULTIPLICATION SIGN} {show.ratio(ratio)}", judgement)
+
+
+def amount(value: Value, recorded: float | None) -> str:
+    """A recorded value in the unit of its column."""
+    if recorded is None:
+        return ""
+    unit = study_data.show_unit(value.unit)
+    return f"{show.digits(value.amount(recorded))}{f' {unit}' if unit else ''}"
+
+
+def _against_base(study: Study) -> str:
+    """How the base hardware stands against the front, in a sentence; empty if it is not known."""
+    name, base = show.printable(study.space.base.name), study.base
+    if base is None:
+        return ""
+    if base.reason:
+        return f"{name}, which it starts from, has no result itself: {base.reason}."
+    if not study.feasible:
+        return ""
+    own, costs = study.costs([base])[0], study.costs(study.front)
+    beaten = int(((costs <= own).all(axis=1) & (costs < own).any(axis=1)).sum())
+    all_of = "It beats" if len(study.front) == 1 else "All of them beat"
+    some = f"{show.whole(beaten)} of them {'beats' if beaten == 1 else 'beat'}"
+    if beaten:
+        said = f"{all_of if beaten == len(study.front) else some} {name}: no worse in anything, better in something."
+    else:
+        said = f"None of them beats {name} in everything: it would stand on the front itself."
+    broken = study.reason(base)
+    return f"{said} ({name} {broken}.)" if broken else said
+
+
+def _reasons(study: Study) -> list[Reason]:
+    counts = Counter(filter(None, map(study.reason, study.records)))
+    shown = [
+        Reason(text, count, count / len(study.records)) for text, count in counts.most_common(MOST_REASONS)
+    ]
+    rest = sum(counts.values()) - sum(each.points for each in shown)
+    if rest:
+        more = len(counts) - len(shown)
+        shown.append(Reason(f"{more} other reasons, listed in points.csv", rest, rest / len(study.records)))
+    return shown
+
+
+def _front(
+    study: Study, parameters: Sequence[Parameter], values: Sequence[Value]
+) -> list[tuple[int, list[str], list[str]]]:
+    """The table of the front as it stands without scripts."""
+    rows = []
+    for record in study.front[:MOST_STATIC_ROWS]:
+        point = study.space.point(record.point)
+        settings = [level(point[each.path]) for each in parameters]
+        numbers = [show.digits(each.amount(record.values[each.key])) for each in values]
+        rows.append((record.point, settings, numbers))
+    return rows
+
+
+def _everywhere(study: Study, parameters: Sequence[Parameter]) -> list[tuple[str, str]]:
+    """Parameters that are the same at every point of the front."""
+    if len(study.front) < 2:
+        return []
+    points = [study.space.point(record.point) for record in study.front]
+    return [
+        (each.path, level(points[0][each.path]))
+        for each in parameters
+        if len({point[each.path] for point in points}) == 1
+    ]
+
+
+def _listed(values: Sequence[Any]) -> str:
+    """The values of an axis; of many, the ends."""
+    texts = [level(value) for value in values]
+    if len(texts) <= MOST_LISTED_VALUES:
+        return ", ".join(texts)
+    return f"{', '.join(texts[:4])}, ..., {texts[-1]} ({len(texts)} values)"
+
+
+def _reached(steps: Iterable[Any], share: float = 0.99) -> int | None:
+    """The number of points after which most of the final hypervolume was found."""
+    return next((step.points for step in steps if step.share >= share), None)

@@ -1,0 +1,1 @@
+"""Words, colours and numbers as all reports show them."""

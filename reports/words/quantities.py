@@ -1,0 +1,109 @@
+"""Numbers with their units, as people read them, and names that are safe to print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from npusim.isa.base.printable import printable as printable
+
+if TYPE_CHECKING:
+    from npusim.numbers.run import Power
+
+_TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
+_ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"), (1e-6, "pJ"))
+_POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
+_COUNTS = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
+_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+
+Steps = tuple[tuple[float, str], ...]
+
+
+def _scaled(value: float, steps: Steps) -> str:
+    """The value in the largest unit that leaves it at 1 or more, with three or four digits."""
+    factor, unit = next((step for step in steps if abs(value) >= step[0] * 0.99995), steps[-1])
+    if not value:
+        factor, unit = next(step for step in steps if step[0] == 1)
+    return f"{digits(value / factor)}{unit if unit[:1] in (' ', '') else ' ' + unit}"
+
+
+def digits(value: float) -> str:
+    """A number with four significant digits, thousands apart, without an exponent where it is readable."""
+    if value and abs(value) < 1e-3:
+        return f"{value:.3g}"
+    places = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
+    text = f"{value:,.{places}f}".replace(",", " ")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def time(milliseconds: float) -> str:
+    """A time given in milliseconds."""
+    return _scaled(milliseconds, _TIMES)
+
+
+def energy(microjoules: float) -> str:
+    """An energy given in microjoules."""
+    return _scaled(microjoules, _ENERGIES)
+
+
+def power(milliwatts: float) -> str:
+    """A power given in milliwatts."""
+    return _scaled(milliwatts, _POWERS)
+
+
+def count(number: float) -> str:
+    """A count of things, abbreviated: "300.8 M" for 300 774 272."""
+    return _scaled(number, _COUNTS)
+
+
+def area(square_millimetres: float) -> str:
+    """An area given in square millimetres."""
+    return f"{digits(square_millimetres)} mm2"
+
+
+def size(number_of_bytes: float) -> str:
+    """A size given in bytes."""
+    return _scaled(number_of_bytes, _SIZES)
+
+
+def ratio(value: float) -> str:
+    """A ratio with three significant digits, or as many as tell it from 1."""
+    return f"{value:.6f}" if abs(value - 1) < 0.005 and value != 1 else f"{value:.3g}"
+
+
+def whole(number: int) -> str:
+    """A whole number in full, thousands apart."""
+    return f"{number:,}".replace(",", " ")
+
+
+def percent(share: float) -> str:
+    """A share of 1 as a percentage with one decimal."""
+    return f"{share * 100:.1f} %"
+
+
+def shortened(name: str, width: int) -> str:
+    """A printable name in at most `width` characters; the end is kept, where names of layers differ."""
+    shown = printable(name)
+    if len(shown) <= width:
+        return shown
+    return "..." + shown[len(shown) - max(width - 3, 1) :]
+
+
+def peaks(power_mw: Power) -> str:
+    """The peaks of a run, each with its window."""
+    return f"{power(power_mw.peak_10us)} in 10 us, {power(power_mw.peak_1ms)} in 1 ms"
+
+
+def unknown(operators: Mapping[str, int]) -> str:
+    """Says which operators npusim does not have, and what that does to the numbers."""
+    named = ", ".join(f"{op} ({count})" for op, count in operators.items())
+    what = "1 operator is" if len(operators) == 1 else f"{len(operators)} operators are"
+    return (
+        f"ESTIMATE: {what} not known to npusim: {named}. Each is timed as a host layer by the bytes that it reads and "
+        "writes; what it computes is not counted, and there are no outputs."
+    )
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun: "1 layer", "2 layers"."""
+    return f"{whole(number)} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,196 @@
+"""Why a run takes as long as it does, and what would change it: how every answer ends.
+
+The reason is whatever holds most of the time: the operators on the host, the resource that sets the lower bound, or
+one cause of losses. It names the layer that dominates it, so that nobody takes a mean over a network for each of its
+layers. The lever is what to change, with the time that the run would take at best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.reports.words import quantities as show
+from npusim.reports.words.layer_names import short_names
+from npusim.reports.words.names import CAUSE_NAMES, LIMIT_NAMES
+
+if TYPE_CHECKING:
+    from npusim.numbers.run import LayerResult, RunResult
+
+NAME_WIDTH = 28
+NARROW_NAME = 20
+MOST_OPERATORS = 2
+LEAST_NAMED = 0.1
+"""A layer with less of what a reason is about does not dominate it."""
+
+BOUND_LEVERS: Mapping[str, tuple[str, ...]] = {
+    "mac": ("mac_array.rows", "mac_array.columns", "clock_mhz"),
+    "vector": ("vector.lanes",),
+    "dram": ("dram.bandwidth_gb_per_s",),
+    "host": ("host.core", "host.clock_mhz"),
+}
+"""The parameters that move the lower bound, by what sets it."""
+
+CAUSE_LEVERS: Mapping[str, tuple[str, ...]] = {
+    "edge_tiles": ("mac_array.rows", "mac_array.columns"),
+    "fill_drain": ("mac_array.shadow_weights", "mac_array.accumulator_kib"),
+    "port": ("mac_array.ifm_bytes_per_cycle", "mac_array.weight_bytes_per_cycle"),
+    "output_stage": ("mac_array.output_lanes",),
+    "vector_overhead": ("vector.startup_cycles",),
+    "dram_traffic": ("scratchpad.size_kib",),
+    "dram_overhead": ("dram.row_miss_ns", "dram.outstanding_requests"),
+    "mac": ("mac_array.rows", "mac_array.columns"),
+    "vector": ("vector.lanes",),
+    "host": ("host.core", "host.clock_mhz"),
+    "moves": ("dma.port_bytes_per_cycle", "dma.channels"),
+    "stall_weights": ("dram.bandwidth_gb_per_s",),
+    "stall_feature_map": ("dram.bandwidth_gb_per_s", "scratchpad.size_kib"),
+    "stall_dram_contention": ("dram.bandwidth_gb_per_s",),
+    "stall_dma": ("dma.setup_cycles", "dram.latency_ns"),
+    "stall_bank_ports": ("scratchpad.bank_ports", "scratchpad.banks"),
+    "stall_queue": ("front_end.queue_depth",),
+    "stall_front_end": ("front_end.decode_cycles", "front_end.fetch_instructions"),
+    "instruction_fetch": ("dram.bandwidth_gb_per_s",),
+    "start_up": ("dram.latency_ns", "dma.setup_cycles"),
+    "tail": ("dram.bandwidth_gb_per_s", "dram.latency_ns"),
+}
+"""The parameters that move a loss, by its cause (`npusim.numbers.losses.CAUSES`); gains have none."""
+
+
+class Reason(NamedTuple):
+    """Why: the share of the cycles, 0 to 1, and what they are, to be read as "95 % of the time is ..."."""
+
+    share: float
+    words: str
+
+
+class Lever(NamedTuple):
+    """What to do: the milliseconds that the run would take at best, and how, to be read as "20 ms at best ..."."""
+
+    best_ms: float
+    words: str
+
+
+class Ending(NamedTuple):
+    """How an answer ends."""
+
+    reason: Reason
+    lever: Lever
+
+
+def ending(result: RunResult) -> Ending | None:
+    """The reason and the lever of a run; None for one without cycles."""
+    total = int(result.cycles)
+    if not total:
+        return None
+    bound = result.lower_bound
+    on_host = sum(layer.cycles for layer in result.layers if layer.unit == "host")
+    losses = {cause: lost for cause, lost in result.lost_cycles.items() if cause in CAUSE_LEVERS}
+    cause = max(losses, key=lambda each: losses[each], default="")
+    by_bound = bound.cycles if bound.bound_by != "host" else 0
+    if on_host and on_host >= max(by_bound, losses.get(cause, 0)):
+        return _host(result, on_host)
+    return _bound(result) if by_bound >= losses.get(cause, 0) else _loss(result, cause)
+
+
+def _host(result: RunResult, cycles: int) -> Ending:
+    operators: dict[str, list[LayerResult]] = {}
+    for layer in result.layers:
+        if layer.unit == "host":
+            operators.setdefault(show.printable(layer.op), []).append(layer)
+    held = {op: sum(layer.cycles for layer in layers) for op, layers in operators.items()}
+    first = sorted(held, key=lambda op: -held[op])[:MOST_OPERATORS]
+    named = ", ".join(
+        f"{op} {show.percent(held[op] / result.cycles)}"
+        + (f" ({len(operators[op])} layers)" if len(operators[op]) > 1 else "")
+        for op in first
+    )
+    more = f", {len(held) - len(first)} more" if len(held) > len(first) else ""
+    keys = _either(BOUND_LEVERS["host"])
+    return Ending(
+        Reason(
+            cycles / result.cycles,
+            f"of the time is {show.plural(len(held), 'operator')} on the host: {named}{more}",
+        ),
+        Lever(
+            _ms(result, int(result.cycles) - cycles),
+            f"at best without {'it' if len(held) == 1 else 'them'}: operators that the NPU has, or a faster {keys}",
+        ),
+    )
+
+
+def _bound(result: RunResult) -> Ending:
+    bound = result.lower_bound
+    resource = bound.bound_by
+    moved, hardware = result.dram_bytes, result.hardware
+    what = {
+        "mac": f"multiplying: {show.count(result.macs)} MACs at {hardware.macs_per_cycle} a cycle",
+        "vector": "the work of the vector unit",
+        "dram": f"DRAM bandwidth: {show.size(moved.read + moved.write + moved.instructions)} "
+        f"at {hardware.dram.bandwidth_gb_per_s:g} GB/s",
+    }[resource]
+    amounts = [
+        {"mac": layer.macs, "dram": layer.bytes}.get(resource, layer.cycles * (layer.unit == "vector"))
+        for layer in result.layers
+    ]
+    others = {name: getattr(bound, name) for name in BOUND_LEVERS if name != resource}
+    following = max(others, key=lambda name: others[name])
+    then = f"; then the limit is {LIMIT_NAMES[following]}" if others[following] else ""
+    keys = _either(BOUND_LEVERS[resource])
+    return Ending(
+        Reason(bound.cycles / result.cycles, f"of the time is {what}{_mostly(result, amounts)}"),
+        Lever(_ms(result, others[following]), f"at best with more {keys}{then}"),
+    )
+
+
+def _loss(result: RunResult, cause: str) -> Ending:
+    lost = result.lost_cycles[cause]
+    amounts = [max(layer.lost_cycles.get(cause, 0), 0) for layer in result.layers]
+    return Ending(
+        Reason(
+            lost / result.cycles, f"of the time is lost to {CAUSE_NAMES[cause]}{_mostly(result, amounts)}"
+        ),
+        Lever(
+            _ms(result, int(result.cycles) - lost),
+            f"at best without that loss: {_either(CAUSE_LEVERS[cause])}",
+        ),
+    )
+
+
+def _either(keys: Sequence[str]) -> str:
+    """Keys of a hardware file: "mac_array.rows, mac_array.columns or clock_mhz"."""
+    return " or ".join(filter(None, (", ".join(keys[:-1]), keys[-1])))
+
+
+def _ms(result: RunResult, cycles: int) -> float:
+    return result.hardware.us_of_cycles(cycles) * 1e-3
+
+
+def _mostly(result: RunResult, amounts: Sequence[int]) -> str:
+    """Which layer has most of an amount, where it has much of it."""
+    total = sum(amounts)
+    if not total or len(amounts) < 2:
+        return ""
+    at = max(range(len(amounts)), key=lambda each: amounts[each])
+    share = amounts[at] / total
+    return f", {show.percent(share)} of it in {layer_name(result, at)}" if share >= LEAST_NAMED else ""
+
+
+def layer_name(result: RunResult, index: int, width: int = NAME_WIDTH) -> str:
+    """The name of a layer in a sentence."""
+    return short_names([layer.name for layer in result.layers], width)[index]
+
+
+def idlest(result: RunResult) -> str:
+    """The layer in which the MAC array rests most: what pulls the mean utilization down; empty if none stands out."""
+    layers, total = result.layers, int(result.cycles)
+    idle = [layer.cycles * (1 - layer.utilization) for layer in layers]
+    if len(layers) < 2 or not sum(idle):
+        return ""
+    at = max(range(len(idle)), key=lambda each: idle[each])
+    if idle[at] < LEAST_NAMED * sum(idle):
+        return ""
+    return (
+        f"{layer_name(result, at, NARROW_NAME)}: {show.percent(layers[at].utilization)} in "
+        f"{show.percent(layers[at].cycles / total)} of the time"
+    )

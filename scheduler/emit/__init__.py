@@ -1,0 +1,1 @@
+"""From decisions to instructions: slots, sequence, moves, waits."""

@@ -1,0 +1,276 @@
+"""Moves as DMA instructions: in sizes that one can hold, and in blocks where the runs are short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from math import gcd, inf, prod
+from typing import NamedTuple
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.instruction import WORD_BYTES, Region, Space, layout
+from npusim.kernels.lowering.work import Move
+from npusim.scheduler.emit.sequence import strided_copy
+
+_MOST = tuple(
+    spec.high + spec.name.startswith("count")  # counts are stored less one
+    for spec in layout(Copy)
+    if spec.name in ("count0", "count1", "count2", "size")
+)
+"""Most repetitions of the four dimensions of a copy, outermost first; the last is contiguous bytes."""
+
+
+def pieces(move: Move) -> Iterator[Move]:
+    """A move, or several that do the same, each with counts that an instruction can encode; none for no bytes."""
+    if 0 in move.counts:
+        return
+    for axis, most in enumerate(_MOST[len(_MOST) - len(move.counts) :]):
+        count = move.counts[axis]
+        if count > most:
+            for first in range(0, count, most):
+                yield from pieces(_part(move, axis, first, min(most, count - first)))
+            return
+    yield move
+
+
+def _part(move: Move, axis: int, first: int, count: int) -> Move:
+    """`count` repetitions along one axis from `first` on."""
+    inner = axis == len(move.counts) - 1
+    target_stride = 1 if inner else move.target_strides[axis]
+    source_stride = 0 if move.source is None else 1 if inner else move.source_strides[axis]
+    return replace(
+        move,
+        target_offset=move.target_offset + first * target_stride,
+        source_offset=move.source_offset + first * source_stride,
+        counts=(*move.counts[:axis], count, *move.counts[axis + 1 :]),
+    )
+
+
+class Piece(NamedTuple):
+    """One copy of a move: offsets (source, target) from those of the move, counts, strides (source, target).
+
+    block: the inner dimensions that pass the burst buffer together; 0: straight through.
+    """
+
+    offsets: tuple[int, int]
+    counts: tuple[int, ...]
+    strides: tuple[tuple[int, ...], tuple[int, ...]]
+    block: int = 0
+
+    def copy(self, channel: int, spaces: tuple[Space, Space], addresses: tuple[int, int]) -> Copy:
+        """The instruction, for a move whose operands (source, target) begin at these addresses."""
+        start, end = (address + offset for address, offset in zip(addresses, self.offsets, strict=True))
+        return strided_copy(channel, spaces, (start, end), self.counts, self.strides, self.block)
+
+
+class Plan(NamedTuple):
+    """How a move is made: its copies, and their cycles by estimate."""
+
+    pieces: tuple[Piece, ...]
+    cycles: float
+
+
+class _Loop(NamedTuple):
+    """A dimension of a move with its distances in bytes."""
+
+    times: int
+    source: int
+    target: int
+
+
+_LEAST_GAIN = 0.1
+_LEAST_GAIN_CYCLES = 32
+"""Share of the estimated cycles, and cycles, that make it worth to pass the burst buffer: estimates are not better."""
+
+_SMALLEST_BLOCK = 64
+"""Repetitions in a block that are worth its fill and its drain."""
+
+_MOST_COPIES = 64
+"""Copies that one move may become: each waits in the queue of the channel and is fetched."""
+
+
+def plan_move(move: Move, spaces: tuple[Space, Space], hardware: Hardware) -> Plan:
+    """The copies of an encodable move between two memories (source, target): the fastest way by estimate."""
+    fill = move.source is None
+    sources = (0,) * (len(move.counts) - 1) if fill else move.source_strides
+    return plan_copy(move.counts, (sources, move.target_strides), spaces, hardware, fill)
+
+
+@lru_cache(maxsize=4096)
+def plan_copy(
+    counts: tuple[int, ...],
+    strides: tuple[tuple[int, ...], tuple[int, ...]],
+    spaces: tuple[Space, Space],
+    hardware: Hardware,
+    fill: bool = False,
+) -> Plan:
+    """The copies that do the same as one with these counts and strides (source, target): the fastest by estimate.
+
+    A copy that goes straight through asks for a burst and a beat for each run that is contiguous on both sides. Where
+    runs are short it is cut into blocks for the burst buffer, so that both sides pass long runs.
+    """
+    direct = Piece((0, 0), counts, strides)
+    best = Plan((direct,), _cycles(direct, fill, spaces, hardware))
+    loops, size = _merged(counts, *strides)
+    long_runs = size >= max(hardware.dma.port_bytes_per_cycle, hardware.dram.burst_bytes)
+    if fill or long_runs or prod([loop.times for loop in loops]) < _SMALLEST_BLOCK:
+        return best
+    limit = min(best.cycles * (1 - _LEAST_GAIN), best.cycles - _LEAST_GAIN_CYCLES)
+    for block in _blocks(loops, size, hardware):
+        found = _in_blocks(loops, size, block, spaces)
+        if not found or len(found) > _MOST_COPIES:
+            continue
+        cycles = 0.0
+        for piece in found:
+            cycles += _cycles(piece, fill, spaces, hardware)
+            if cycles >= limit:
+                break
+        else:
+            best, limit = Plan(tuple(found), cycles), cycles
+    return best
+
+
+def _merged(counts: Sequence[int], sources: Sequence[int], targets: Sequence[int]) -> tuple[list[_Loop], int]:
+    """The dimensions outside the contiguous bytes, outermost first, and those bytes; what is contiguous is one."""
+    *outer, size = counts
+    loops: list[_Loop] = []
+    for loop in map(_Loop, reversed(outer), reversed(sources), reversed(targets)):
+        inner = loops[0] if loops else _Loop(size, 1, 1)
+        if loop.times == 1:
+            continue
+        if loop[1:] != (inner.times * inner.source, inner.times * inner.target):
+            loops.insert(0, loop)
+        elif loops:
+            loops[0] = inner._replace(times=inner.times * loop.times)
+        else:
+            size *= loop.times
+    return loops, size
+
+
+def _blocks(loops: Sequence[_Loop], size: int, hardware: Hardware) -> Iterator[tuple[int, ...]]:
+    """Counts of blocks that fit into half of the burst buffer: runs of one side as long as one likes, those of the
+    other side as long as they can be, there or in half as much room: what a smaller buffer takes, a larger one does.
+    """
+    places = range(len(loops))
+    by_source, by_target = (sorted(places, key=lambda place: loops[place][side]) for side in (1, 2))
+    words = {-(-each // size) for each in (hardware.dram.burst_bytes, hardware.dma.port_bytes_per_cycle)}
+    seen = set()
+    most = hardware.dma.block_bytes // size
+    while most >= _SMALLEST_BLOCK:
+        for given, other in ((by_source, by_target), (by_target, by_source)):
+            for length in _lengths(loops, given, most):
+                first = _run(loops, given, length)
+                rest = most // prod(first)
+                for step in {1, *words}:
+                    second = _run(loops, other, rest // step * step)
+                    block = tuple(map(max, first, second))
+                    if block not in seen and 1 < prod(block) <= most:
+                        seen.add(block)
+                        yield block
+        most //= 2
+
+
+def _lengths(loops: Sequence[_Loop], order: Sequence[int], most: int) -> set[int]:
+    """Lengths of runs to try: powers of two, and whole dimensions."""
+    found = {1 << bit for bit in range(most.bit_length())}
+    whole = 1
+    for place in order:
+        whole *= loops[place].times
+        found.add(whole)
+    return {length for length in found if length <= most}
+
+
+def _run(loops: Sequence[_Loop], order: Sequence[int], length: int) -> list[int]:
+    """Counts of a box that is `length` repetitions long along an order of the dimensions, or a little less."""
+    box = [1] * len(loops)
+    for place in order:
+        box[place] = max(min(loops[place].times, length), 1)
+        length //= loops[place].times
+    return box
+
+
+def _in_blocks(
+    loops: Sequence[_Loop], size: int, block: Sequence[int], spaces: tuple[Space, Space]
+) -> list[Piece]:
+    """A move cut into blocks of one size, and smaller ones at the far ends of the dimensions; none if there are too
+    many of them for the counts of an instruction.
+    """
+    side = 2 if spaces[1] == Space.DRAM else 1
+    ends = []
+    for loop, count in zip(loops, block, strict=True):
+        whole, rest = divmod(loop.times, count)
+        ends.append([(0, whole, count), (whole * count, 1, rest)][: 1 + (rest > 0)])
+    found: list[Piece] = []
+    for corner in product(*ends):
+        starts = [first for first, _, _ in corner]
+        outer = [
+            _Loop(times, loop.source * count, loop.target * count)
+            for loop, (_, times, count) in zip(loops, corner, strict=True)
+            if times > 1
+        ]
+        inner = [
+            loop._replace(times=count) for loop, (_, _, count) in zip(loops, corner, strict=True) if count > 1
+        ]
+        outer.sort(key=lambda loop: (loop.times, loop[side]))
+        unrolled = outer[: max(len(outer) + len(inner) - 3, 0)]
+        nest = sorted(outer[len(unrolled) :], key=lambda loop: -loop[side])
+        nest += sorted(inner, key=lambda loop: -loop.source)
+        counts = (*[loop.times for loop in nest], size)
+        if any(count > most for count, most in zip(counts, _MOST[4 - len(counts) :], strict=True)):
+            return []
+        if prod([loop.times for loop in unrolled]) > _MOST_COPIES:
+            return []
+        for steps in product(*[range(loop.times) for loop in unrolled]):
+            at = [*zip(starts, loops, strict=True), *zip(steps, unrolled, strict=True)]
+            offsets = sum([n * loop.source for n, loop in at]), sum([n * loop.target for n, loop in at])
+            strides = tuple([loop.source for loop in nest]), tuple([loop.target for loop in nest])
+            found.append(Piece(offsets, counts, strides, len(inner)))
+    return found
+
+
+def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Hardware) -> float:
+    """Cycles of a copy by estimate: its own, or those of its DRAM traffic where that takes longer.
+
+    The traffic waits for the first block on its way out, and the last block for the traffic on its way in.
+    """
+    copy = piece.copy(0, spaces, (0, 0))
+    cost = (replace(copy, fill=1) if fill else copy).cost(hardware)
+    fetch = WORD_BYTES / hardware.dram_bytes_per_cycle + hardware.front_end.decode_cycles
+    traffic = sum([_dram_cycles(region, hardware) for region, _ in cost.dram])
+    if cost.dram and not cost.dram[0][1]:
+        traffic += hardware.dram_latency_cycles + (cost.beats.drain if cost.beats else 0)
+    elif cost.beats:
+        traffic += cost.beats.fill
+    return fetch + max(cost.cycles, cost.setup_cycles + traffic)
+
+
+def _dram_cycles(region: Region, hardware: Hardware) -> float:
+    """Cycles at the DRAM port: whole bursts, and rows missed."""
+    dram = hardware.dram
+    bursts, rows = _visits(region, dram.burst_bytes), _visits(region, dram.row_bytes)
+    return bursts * hardware.dram_burst_cycles + rows * hardware.cycles_of_ns(dram.row_miss_ns)
+
+
+def _visits(region: Region, unit_bytes: int) -> float:
+    """How often a walk over a region comes into another unit (a burst, a row), on average over where the region begins.
+
+    n bytes in a row, from a multiple of g = gcd(strides, unit) on, touch (n + unit - g) / unit units. Runs in rising
+    order share the units at their ends. Sweeps that lie in each other share what lies in one unit; across a border
+    each of them comes into both.
+    """
+    span, step = region.counts[-1], gcd(*region.strides, unit_bytes)
+    found, rises = (span + unit_bytes - step) / unit_bytes, True
+    for count, stride in zip(reversed(region.counts[:-1]), reversed(region.strides), strict=True):
+        wider = span + (count - 1) * stride
+        if stride >= span:
+            together = (wider + unit_bytes - step) / unit_bytes if rises else inf
+            found = min(count * found, together)
+        else:
+            crosses = min(max(wider - step, 0) / unit_bytes, 1.0)
+            found = 1 - crosses + crosses * count * max(found, 2.0)
+            rises = False
+        span = wider
+    return found

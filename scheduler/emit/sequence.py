@@ -1,0 +1,266 @@
+"""The timeline: tiles and transfers in program order, each buffer at an address.
+
+Compute slots keep the order of the graph. Transfers into the scratchpad are queued in the order in which they
+are needed and issued as early as the DMA channel is free and their bytes are; so the weights of later tiles and
+layers arrive while earlier ones compute. Times here are estimates that only decide the order; the machine finds
+out what really happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.dma import Copy, Unpack
+from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.scheduler.fit.allocate import Allocator
+from npusim.scheduler.fit.transfers import Transfers
+
+LOAD_CHANNEL = 0
+
+
+@dataclass(slots=True)
+class Buffer:
+    """Bytes of the scratchpad for a span of slots; the address is found when it is first needed."""
+
+    name: str
+    size_bytes: int
+    first_slot: int
+    last_slot: int
+    address: int = -1
+    placed: bool = False
+    instructions: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Load:
+    """Bytes that must be in a buffer before a slot: a dense copy from DRAM, or none (room for results).
+
+    With `weights`, the last `packed_bytes` of the copy unpack to that many weights. With `run_bytes` the bytes come in
+    runs of that many, `stride_bytes` apart in DRAM.
+    """
+
+    buffer: Buffer
+    needed_slot: int
+    earliest_slot: int
+    layer: int
+    dram_address: int = 0
+    offset_bytes: int = 0
+    size_bytes: int = 0
+    packed_bytes: int = 0
+    weights: int = 0
+    zero_point: int = 0
+    run_bytes: int = 0
+    stride_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Slot:
+    """One computation of an item: builds its instruction once the buffers have addresses.
+
+    `after` gives the copies that take its results to DRAM. `beside` one waits for no slot before it but those of its
+    own item.
+    """
+
+    item: int
+    layer: int
+    cycles: int
+    buffers: tuple[Buffer, ...]
+    emit: Callable[[], Instruction]
+    after: Callable[[], list[Instruction]] | None = None
+    beside: bool = False
+
+
+class DoesNotFit(Exception):
+    """A buffer of an item found no room in the scratchpad."""
+
+    def __init__(self, item: int) -> None:
+        super().__init__(item)
+        self.item = item
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Instructions in program order with the layer each works for."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    layers: list[int] = field(default_factory=list)
+
+    def add(self, instruction: Instruction, layer: int, buffers: Sequence[Buffer] = ()) -> None:
+        """Append an instruction that uses some buffers."""
+        for buffer in buffers:
+            buffer.instructions.append(len(self.instructions))
+        self.instructions.append(instruction)
+        self.layers.append(layer)
+
+
+def dram_copy(
+    channel: int,
+    to_dram: bool,
+    scratchpad: int,
+    dram: int,
+    counts: Sequence[int],
+    scratchpad_strides: Sequence[int],
+    dram_strides: Sequence[int],
+) -> Copy:
+    """A copy between the two memories; `counts[-1]` contiguous bytes, up to three outer dimensions."""
+    spaces = (Space.SCRATCHPAD, Space.DRAM) if to_dram else (Space.DRAM, Space.SCRATCHPAD)
+    source, target = (scratchpad, dram) if to_dram else (dram, scratchpad)
+    source_strides, target_strides = (
+        (scratchpad_strides, dram_strides) if to_dram else (dram_strides, scratchpad_strides)
+    )
+    return strided_copy(channel, spaces, (source, target), counts, (source_strides, target_strides))
+
+
+def strided_copy(
+    channel: int,
+    spaces: tuple[Space, Space],
+    addresses: tuple[int, int],
+    counts: Sequence[int],
+    strides: tuple[Sequence[int], Sequence[int]],
+    block: int = 0,
+) -> Copy:
+    """A copy from (source, target) spaces and addresses with (source, target) strides of the outer dimensions; the
+    inner `block` of them pass the burst buffer together.
+    """
+    missing = 4 - len(counts)
+    full_counts = (1,) * missing + tuple(counts)
+    source_strides = (0,) * missing + tuple(strides[0])
+    target_strides = (0,) * missing + tuple(strides[1])
+    return Copy(
+        channel=channel,
+        source_space=spaces[0],
+        source=addresses[0],
+        target_space=spaces[1],
+        target=addresses[1],
+        count0=full_counts[0] - 1,
+        count1=full_counts[1] - 1,
+        count2=full_counts[2] - 1,
+        size=full_counts[3],
+        source_stride0=source_strides[0],
+        source_stride1=source_strides[1],
+        source_stride2=source_strides[2],
+        target_stride0=target_strides[0],
+        target_stride1=target_strides[1],
+        target_stride2=target_strides[2],
+        block=block,
+    )
+
+
+def arrange(
+    slots: Sequence[Slot],
+    loads: list[Load],
+    resident: Allocator,
+    hardware: Hardware,
+    spare_results: bool = True,
+    queue_share: float = 0.5,
+) -> Timeline:
+    """Put slots and loads into program order and give streaming buffers their addresses.
+
+    `resident` already holds what stays in the scratchpad over many slots. With `spare_results`, results that go to
+    DRAM keep off the bytes of those before them while there is room elsewhere. Loads that wait fill no more than
+    `queue_share` of their queue, by estimate. Raises DoesNotFit.
+    """
+    steps: list[Load | Slot] = []
+    transfers = Transfers(hardware)
+    # Loads that wait in the queue of their channel must leave room, or they hold up the front end and with it
+    # the computations behind them.
+    most_waiting = max(1, int(hardware.front_end.queue_depth * queue_share))
+    loads = sorted(loads, key=lambda load: load.needed_slot)
+    ready: dict[int, float] = {}
+    begins: list[float] = []
+    # A load behind a slot is dispatched when that slot is, which at the latest is when it starts.
+    now = dma_free = dispatched = 0.0
+    ended: dict[int, float] = {}
+    position = 0
+    for index, slot in enumerate(slots):
+        behind = ended.get(slot.item, 0.0) if slot.beside else now
+        while position < len(loads):
+            load = loads[position]
+            forced = load.needed_slot <= index
+            if not forced:
+                until = max([behind, *[ready.get(id(buffer), 0.0) for buffer in slot.buffers]]) + slot.cycles
+                if dma_free >= until or load.earliest_slot > index:
+                    break
+                if sum([begin > behind for begin in begins[-most_waiting:]]) >= most_waiting:
+                    break
+            if not _place(load, index, resident, spare_results):
+                if forced:
+                    raise DoesNotFit(slot.item)
+                break
+            position += 1
+            if load.size_bytes:
+                steps.append(load)
+                begins.append(max(dma_free, dispatched))
+                dma_free = begins[-1] + transfers.load_cycles(
+                    load.size_bytes, load.packed_bytes, load.weights
+                )
+                ready[id(load.buffer)] = dma_free
+        dispatched = max([behind, *[ready.get(id(buffer), 0.0) for buffer in slot.buffers]])
+        ended[slot.item] = dispatched + slot.cycles
+        now = max(now, ended[slot.item])
+        steps.append(slot)
+    return _written(steps)
+
+
+def _written(steps: Sequence[Load | Slot]) -> Timeline:
+    """The instructions of loads and slots in order, made when all buffers have found their places."""
+    timeline = Timeline()
+    for step in steps:
+        if isinstance(step, Load):
+            _issue(timeline, step)
+            continue
+        timeline.add(step.emit(), step.layer, step.buffers)
+        if step.after is not None:
+            for copy in step.after():
+                timeline.add(copy, step.layer, step.buffers)
+    return timeline
+
+
+def _place(load: Load, slot: int, memory: Allocator, spare_results: bool) -> bool:
+    buffer = load.buffer
+    if buffer.placed:
+        return True
+    address = None
+    if spare_results and not load.size_bytes and buffer.last_slot == load.needed_slot:
+        # Results that go to DRAM: those of the slot before are on their way, leave them their bytes if there is
+        # room elsewhere.
+        address = memory.find(buffer.size_bytes, slot - 1, buffer.last_slot, from_top=True)
+    if address is None:
+        address = memory.find(buffer.size_bytes, slot, buffer.last_slot, from_top=True)
+    if address is None:
+        return False
+    memory.take(address, buffer.size_bytes, slot, buffer.last_slot)
+    buffer.address, buffer.first_slot, buffer.placed = address, slot, True
+    return True
+
+
+def _runs(load: Load) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Counts of a load's copy, strides in the scratchpad and in DRAM."""
+    if not load.run_bytes:
+        return (load.size_bytes,), (), ()
+    return (load.size_bytes // load.run_bytes, load.run_bytes), (load.run_bytes,), (load.stride_bytes,)
+
+
+def _issue(timeline: Timeline, load: Load) -> None:
+    if load.weights:
+        unpack = Unpack(
+            channel=LOAD_CHANNEL,
+            source=load.dram_address,
+            plain=load.size_bytes - load.packed_bytes,
+            packed=load.packed_bytes,
+            target=load.buffer.address + load.offset_bytes,
+            weights=load.weights,
+            zero=load.zero_point,
+        )
+        timeline.add(unpack, load.layer, (load.buffer,))
+        return
+    copy = dram_copy(
+        LOAD_CHANNEL,
+        False,
+        load.buffer.address + load.offset_bytes,
+        load.dram_address,
+        *_runs(load),
+    )
+    timeline.add(copy, load.layer, (load.buffer,))

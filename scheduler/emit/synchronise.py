@@ -1,0 +1,157 @@
+"""Synchronisation: the fewest waits that keep every read and write in program order.
+
+Two instructions on different units conflict when one writes bytes that the other touches. The later one must
+wait until the unit of the earlier one has completed it, unless that already follows from other waits and from
+units executing in order: for every instruction we carry how many completions of each unit are certain when it
+starts (a vector clock).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Region, Space
+from npusim.isa.program.program import HostCall
+from npusim.scheduler.fit.spans import Spans
+
+_RECENT = 128
+"""So many accesses are looked through one by one; what lies further back is found by its addresses."""
+
+_Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+
+
+class Accesses:
+    """What one unit did to one memory, in program order.
+
+    `_far` knows the first `_indexed` of them by their addresses, and of those that are equal the last: nearly always
+    what is sought lies among the most recent, so it is brought up to date only when it is asked.
+    """
+
+    def __init__(self) -> None:
+        self._all: list[tuple[int, int, Region, int]] = []
+        self._low, self._high = 1 << 64, 0
+        self._far: Spans[_Key, tuple[int, int, Region, int]] = Spans()
+        self._indexed = 0
+
+    def add(self, region: Region, position: int) -> None:
+        """Note an access by the instruction at a position of the program."""
+        start, end = region.address, region.end
+        self._all.append((start, end, region, position))
+        self._low, self._high = min(self._low, start), max(self._high, end)
+
+    def latest(self, region: Region, certain: int) -> int | None:
+        """The last instruction that shares bytes with a region, if it lies behind the position `certain`."""
+        start, end = region.address, region.end
+        if end <= self._low or start >= self._high:
+            return None
+        for first, last, other, position in islice(reversed(self._all), _RECENT):
+            if position <= certain:
+                return None
+            if first < end and start < last and _rows_overlap(region, other):
+                return position
+        return self._latest_by_address(region, certain) if len(self._all) > _RECENT else None
+
+    def _latest_by_address(self, region: Region, certain: int) -> int | None:
+        """`latest` among all accesses."""
+        for access in islice(self._all, self._indexed, None):
+            first, last, other, _ = access
+            self._far.add(first, last - 1, (first, last, other.counts, other.strides), access)
+        self._indexed = len(self._all)
+        start, end = region.address, region.end
+        newest = certain
+        for block in self._far.near(start, end - 1):
+            for first, last, other, position in reversed(block.values()):
+                if position <= newest:
+                    break
+                if first < end and start < last and _rows_overlap(region, other):
+                    newest = position
+                    break
+        return newest if newest > certain else None
+
+
+_Histories = Mapping[tuple[Space, int], Accesses]
+"""Accesses by memory and unit."""
+
+
+def _clashes(
+    histories: _Histories, regions: Sequence[Region], unit: int, certain: Sequence[int]
+) -> Iterator[int]:
+    """Of each other unit the last instruction that shares bytes with each region: it completes after those before.
+
+    certain: for each unit, the position of its last instruction that is known to have completed.
+    """
+    for (space, other), accesses in histories.items():
+        if other != unit:
+            for region in regions:
+                if region.space == space:
+                    found = accesses.latest(region, certain[other])
+                    if found is not None:
+                        yield found
+
+
+def overlap(a: Region, b: Region) -> bool:
+    """Whether two regions share a byte; exact when they are dense or have the same outer strides."""
+    if a.space != b.space or a.address >= b.end or b.address >= a.end:
+        return False
+    return _rows_overlap(a, b)
+
+
+def _rows_overlap(a: Region, b: Region) -> bool:
+    """`overlap` of two regions of one memory whose outermost bytes interleave."""
+    if not a.strides and not b.strides:
+        return True
+    strides = a.strides or b.strides
+    if (a.strides or strides) != strides or (b.strides or strides) != strides:
+        return True
+    pitch = strides[-1]
+    if pitch == 0 or a.counts[-1] > pitch or b.counts[-1] > pitch:
+        return True
+    if any(stride % pitch for stride in strides):
+        return True
+    if not (a.strides and b.strides):
+        return True
+    distance = (b.address - a.address) % pitch
+    return distance < a.counts[-1] or distance + b.counts[-1] > pitch
+
+
+def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCall]) -> list[tuple[int, ...]]:
+    """The waits of all instructions, to be encoded with them."""
+    width = len(PRODUCERS)
+    of_unit: list[list[int]] = [[] for _ in range(width)]
+    certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
+    certain_of: list[list[int]] = []
+    ordinal: list[int] = []
+    reads_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
+    writes_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
+    waits_of: list[tuple[int, ...]] = []
+    for index, instruction in enumerate(instructions):
+        unit = int(instruction.unit)
+        reads, writes = instruction.regions(host_calls)
+        known = list(certain_of_unit[unit])
+        certain = [of_unit[u][known[u] - 1] if known[u] else -1 for u in range(width)]
+        clashes = {
+            *_clashes(writes_of, (*reads, *writes), unit, certain),
+            *_clashes(reads_of, writes, unit, certain),
+        }
+        waits = [0] * width
+        for earlier in sorted(clashes, reverse=True):
+            producer = int(instructions[earlier].unit)
+            count = ordinal[earlier] + 1
+            if known[producer] >= count:
+                continue
+            waits[producer] = count
+            known[producer] = count
+            for other, value in enumerate(certain_of[earlier]):
+                if value > known[other]:
+                    known[other] = value
+        waits_of.append(tuple(waits))
+        certain_of.append(known)
+        ordinal.append(len(of_unit[unit]))
+        of_unit[unit].append(index)
+        certain_of_unit[unit] = [*known[:unit], len(of_unit[unit]), *known[unit + 1 :]]
+        for history, regions in ((reads_of, reads), (writes_of, writes)):
+            for region in regions:
+                history[region.space, unit].add(region, index)
+    return waits_of

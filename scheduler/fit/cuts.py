@@ -1,0 +1,138 @@
+"""Cuts: the ways to divide a work into tiles, and how many bytes the pieces have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from npusim.kernels.lowering.work import Tile, Work
+
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """Which operands of a work live in the scratchpad as a whole; `loaded` inputs arrive from DRAM piecewise."""
+
+    inputs: tuple[bool, ...]
+    output: bool
+    loaded: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """Buffers per operand that streams, so that one is filled or emptied while another is in use."""
+
+    inputs: int = 2
+    constants: int = 2
+    results: int = 2
+
+
+class End(NamedTuple):
+    """Whether a work is the first or the last of its network: nothing hides its loads, or its computation."""
+
+    first: bool
+    last: bool
+
+
+MIDDLE = End(first=False, last=False)
+
+DOUBLE = Depth()
+SINGLE = Depth(1, 1, 1)
+"""No overlap of transfers and computation, for the smallest scratchpad."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A way to tile a work.
+
+    channels_outside: for each channel range all rows (constants loaded once), else for each row range all
+                      channels (feature map loaded once).
+    keep_constants:   with rows outside, the constants of all channels stay for the whole work.
+    last_channels:    the last so many channels are a tile of their own; 0: as the step has it.
+    """
+
+    row_step: int
+    channel_step: int
+    channels_outside: bool
+    keep_constants: bool
+    last_channels: int = 0
+
+    def channels(self, work: Work) -> list[tuple[int, int]]:
+        """The ranges of channels, first to last."""
+        ends = [*range(self.channel_step, work.channels, self.channel_step), work.channels]
+        last = work.channels - self.last_channels
+        if self.last_channels and last > 0 and last not in ends:
+            ends = sorted([*ends, last])
+        return list(zip([0, *ends], ends, strict=False))
+
+    def tiles(self, work: Work) -> list[Tile]:
+        """The tiles in order of execution."""
+        rows = [(r, min(r + self.row_step, work.rows)) for r in range(0, work.rows, self.row_step)]
+        channels = self.channels(work)
+        if self.channels_outside:
+            return [Tile(*r, *c) for c in channels for r in rows]
+        return [Tile(*r, *c) for r in rows for c in channels]
+
+
+def band_bytes(work: Work, position: int, first_row: int, last_row: int) -> int:
+    """Bytes of an input's rows that output rows need."""
+    rows, needed = work.inputs[position]
+    first, last = needed(first_row, last_row)
+    return (last - first) * rows.row_bytes
+
+
+def output_bytes(work: Work, rows: int, channels: int) -> int:
+    """Bytes of a piece of the output, stored densely."""
+    return rows * (work.output.row_bytes // work.channels) * channels
+
+
+def streams_rows(residency: Residency) -> bool:
+    """Whether any operand comes or goes row by row."""
+    return not residency.output or not all(residency.inputs) or any(residency.loaded)
+
+
+def finest_channels(work: Work, residency: Residency) -> int:
+    """The granularity of cuts by channels as a last resort; inputs in the scratchpad cannot be sliced."""
+    if not work.last_resort or (work.sliced and any(residency.inputs)):
+        return work.channel_step
+    return work.last_resort
+
+
+def slices(work: Work, cut: Cut) -> bool:
+    """Whether the tiles of a cut need slices of the inputs."""
+    return work.sliced and cut.channel_step < work.channels
+
+
+def cuts(work: Work, residency: Residency, last_resort: bool = False) -> Iterator[list[Cut]]:
+    """The cuts worth a look, coarse ones first: one list per row step. As a last resort also those into fewer channels
+    than the hardware is made for.
+    """
+    row_steps = [work.rows]
+    if streams_rows(residency):
+        row_steps = list(dict.fromkeys(-(-work.rows // parts) for parts in PARTS if parts <= work.rows))
+        if row_steps[-1] != 1:
+            row_steps.append(1)
+    channel_steps = [work.channels]
+    if work.channel_step:
+        groups = -(-work.channels // work.channel_step)
+        steps = (-(-groups // parts) * work.channel_step for parts in PARTS if parts <= groups)
+        channel_steps = list(dict.fromkeys(min(step, work.channels) for step in steps))
+        if channel_steps[-1] > work.channel_step:
+            channel_steps.append(work.channel_step)
+    finest = finest_channels(work, residency) if last_resort else 0
+    while finest and channel_steps[-1] > finest:
+        channel_steps.append(max(channel_steps[-1] // 2, finest))
+    for row_step in row_steps:
+        found = []
+        for step in channel_steps:
+            if row_step >= work.rows:
+                found.append(Cut(row_step, step, True, False))
+            elif step >= work.channels:
+                found.append(Cut(row_step, step, False, True))
+            else:
+                found.append(Cut(row_step, step, True, False))
+                found.append(Cut(row_step, step, False, True))
+                found.append(Cut(row_step, step, False, False))
+        yield found

@@ -1,0 +1,402 @@
+"""Tiles: how a work is cut so that its buffers fit and transfers hide behind computation.
+
+The search uses the machine's own `cost` of the instructions that each cut would give.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cached_property
+from math import gcd, inf
+from typing import NamedTuple
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import WORD_BYTES, Instruction, Unit
+from npusim.kernels.lowering.work import Tile, TileAddresses, Work
+from npusim.scheduler.fit.allocate import aligned
+from npusim.scheduler.fit.cuts import (
+    DOUBLE,
+    MIDDLE,
+    Cut,
+    Depth,
+    End,
+    Residency,
+    band_bytes,
+    cuts,
+    finest_channels,
+    output_bytes,
+    slices,
+    streams_rows,
+)
+from npusim.scheduler.fit.packed import share
+from npusim.scheduler.fit.transfers import Transfers
+
+PRICE = 1 / 4
+"""Share that counts of the transfers or computation of a tile that another layer may hide."""
+
+SHARED = 1 / 6
+"""Share that counts of what is hidden in the layer itself: computation while its transfers pass, or transfers in the
+time of its computation. They may not be hidden in the network: DMA or units could work for other layers meanwhile.
+"""
+
+_TAPERS = (64, 32, 16, 12, 8, 6, 4, 3, 2)
+"""Parts of all channels that a smaller last tile may have."""
+
+_PATIENCE = 3
+"""Channels get fewer along the cuts of one row step; after this many without gain only overhead grows."""
+
+
+def _spans(total: int, step: int) -> list[tuple[int, int]]:
+    """The distinct sizes into which a step cuts a total: (size, repetitions)."""
+    whole, rest = divmod(total, step)
+    return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
+
+
+class _Channels(NamedTuple):
+    """How a cut divides the channels.
+
+    spans: the distinct numbers of channels that its tiles have, and their repetitions; tiles: all repetitions.
+    kept_bytes, tile_bytes: scratchpad bytes of the constants of all tiles, and of one as wide as the step.
+    """
+
+    spans: list[tuple[int, int]]
+    tiles: int
+    kept_bytes: int
+    tile_bytes: int
+
+
+class TileCosts:
+    """What the tiles of one work need and cost wherever its operands lie; all searches of the work share them.
+
+    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
+    """
+
+    def __init__(self, work: Work, hardware: Hardware) -> None:
+        self.work = work
+        self.hardware = hardware
+        self.transfers = Transfers(hardware)
+        self._cycles: dict[tuple[int, int], int] = {}
+        self._bands: dict[tuple[int, int], tuple[int, int]] = {}
+        self._channels: dict[tuple[int, int], _Channels] = {}
+        self._traffic: dict[bool, float] = {}
+        self._cuts: dict[tuple[bool, int], list[list[Cut]]] = {}
+
+    @cached_property
+    def unit(self) -> Unit:
+        """The unit that executes the tiles."""
+        return self._instruction(self.work.rows, self.work.channels).unit
+
+    def cycles(self, rows: int, channels: int) -> int:
+        """The machine's cost of a tile of this size."""
+        key = (rows, channels)
+        found = self._cycles.get(key)
+        if found is None:
+            found = self._cycles[key] = self._instruction(rows, channels).cost(self.hardware).cycles
+        return found
+
+    def _instruction(self, rows: int, channels: int) -> Instruction:
+        """A tile of this size, at no address in particular."""
+        work = self.work
+        strides = (work.output.row_bytes, work.channels)
+        sliced = work.sliced and channels < work.channels
+        address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides, sliced)
+        return work.emit(Tile(0, rows, 0, channels), address)
+
+    def constant_traffic(self, pack: bool) -> float:
+        """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder and it is wanted."""
+        if pack not in self._traffic:
+            self._traffic[pack] = self._find_constant_traffic(pack)
+        return self._traffic[pack]
+
+    def _find_constant_traffic(self, pack: bool) -> float:
+        size = self.work.constant_bytes(0, self.work.channels)
+        if not size or not pack or not self.hardware.dma.decoder_bytes_per_cycle:
+            return size
+        constants = self.work.constants(0, self.work.channels)
+        if constants.weights is None:
+            return size
+        return len(constants.plain) + constants.weights.size * share(constants)
+
+    def bands(self, position: int, row_step: int) -> tuple[int, int]:
+        """Bytes of an input that row tiles need: the one that needs most, and all together.
+
+        Those between the first and the last need equally much.
+        """
+        key = (position, row_step)
+        found = self._bands.get(key)
+        if found is None:
+            rows, count = self.work.rows, -(-self.work.rows // row_step)
+            first, middle, last = (
+                band_bytes(self.work, position, number * row_step, min((number + 1) * row_step, rows))
+                for number in (0, count // 2, count - 1)
+            )
+            together = first if count == 1 else first + last + (count - 2) * middle
+            found = self._bands[key] = max(first, middle, last), together
+        return found
+
+    def channels(self, cut: Cut) -> _Channels:
+        """How a cut divides the channels."""
+        key = (cut.channel_step, cut.last_channels)
+        found = self._channels.get(key)
+        if found is None:
+            work = self.work
+            spans = _spans(work.channels, cut.channel_step)
+            if cut.last_channels:
+                spans = list(Counter(last - first for first, last in cut.channels(work)).items())
+            found = self._channels[key] = _Channels(
+                spans,
+                sum([count for _, count in spans]),
+                sum([count * aligned(work.constant_bytes(0, each)) for each, count in spans]),
+                aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))),
+            )
+        return found
+
+    def cuts(self, residency: Residency, last_resort: bool) -> list[list[Cut]]:
+        """`cuts` of the work."""
+        key = streams_rows(residency), finest_channels(self.work, residency) if last_resort else 0
+        if key not in self._cuts:
+            self._cuts[key] = list(cuts(self.work, residency, last_resort))
+        return self._cuts[key]
+
+
+class TileSearch:
+    """The cuts of one work under one residency: what each needs and costs, and the best that fits."""
+
+    def __init__(
+        self,
+        work: Work,
+        residency: Residency,
+        hardware: Hardware,
+        depth: Depth = DOUBLE,
+        pack: bool = True,
+        end: End = MIDDLE,
+        costs: TileCosts | None = None,
+        last_resort: bool = False,
+    ) -> None:
+        self.work = work
+        self.residency = residency
+        self.hardware = hardware
+        self._depth = depth
+        self._end = end
+        self._costs = costs or TileCosts(work, hardware)
+        self._pack = pack
+        self._last_resort = last_resort
+        self._transfers = self._costs.transfers
+        self._tile_overhead = hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2
+        self._inputs: dict[int, int] = {}
+        self._smallest_buffers: int | None = None
+        self._best: dict[int, tuple[float, Cut] | None] = {}
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that executes the tiles."""
+        return self._costs.unit
+
+    @cached_property
+    def _constant_traffic(self) -> float:
+        return self._costs.constant_traffic(self._pack)
+
+    def tile_cycles(self, rows: int, channels: int) -> int:
+        """The machine's cost of a tile of this size."""
+        return self._costs.cycles(rows, channels)
+
+    def buffer_bytes(self, cut: Cut) -> int:
+        """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
+        work, depth = self.work, self._depth
+        channels = self._costs.channels(cut)
+        if cut.keep_constants and not cut.channels_outside:
+            size = channels.kept_bytes
+        else:
+            size = channels.tile_bytes * min(depth.constants, channels.tiles)
+        size += self._slice_bytes(cut) if slices(work, cut) else self._input_bytes(cut.row_step)
+        if not self.residency.output:
+            row_tiles = -(-work.rows // cut.row_step)
+            tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
+            size += aligned(tile) * min(depth.results, row_tiles * channels.tiles)
+        return size
+
+    def _input_bytes(self, row_step: int) -> int:
+        """Scratchpad bytes of the streaming buffers of the inputs."""
+        found = self._inputs.get(row_step)
+        if found is None:
+            buffers = min(self._depth.inputs, -(-self.work.rows // row_step))
+            found = self._inputs[row_step] = sum(
+                aligned(self._costs.bands(position, row_step)[0]) * buffers
+                for position, resident in enumerate(self.residency.inputs)
+                if not resident
+            )
+        return found
+
+    def _slice_bytes(self, cut: Cut) -> int:
+        """Scratchpad bytes of the streaming buffers of the inputs, where tiles need slices of them."""
+        tiles = -(-self.work.rows // cut.row_step) * self._costs.channels(cut).tiles
+        return sum(
+            aligned(self._costs.bands(position, cut.row_step)[0] // self.work.channels * cut.channel_step)
+            * min(self._depth.inputs, tiles)
+            for position in range(len(self.work.inputs))
+        )
+
+    def cycles(self, cut: Cut, limit: float = inf) -> float:
+        """Estimated time: transfers overlap computation but for one tile at either end.
+
+        Cuts whose transfers alone take `limit` or more are not looked at any closer; what they get is no less.
+        """
+        channels = self._costs.channels(cut)
+        tiles = -(-self.work.rows // cut.row_step) * channels.tiles
+        transfer = self.transfer_cycles(cut)
+        overhead = tiles * self._tile_overhead
+        if transfer + overhead >= limit:
+            return transfer + overhead
+        compute = self.computing_cycles(cut)
+        hidden = min(compute, transfer) * SHARED
+        return max(compute, transfer) + hidden + self._exposed(cut, compute, transfer, tiles) + overhead
+
+    def computing_cycles(self, cut: Cut) -> int:
+        """The machine's cost of all tiles."""
+        rows, spans = _spans(self.work.rows, cut.row_step), self._costs.channels(cut).spans
+        return sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in spans])
+
+    @property
+    def constant_cycles(self) -> float:
+        """The time in which all constants pass the DRAM port."""
+        return self._transfers.dram_cycles(self._constant_traffic)
+
+    def transfer_cycles(self, cut: Cut) -> float:
+        """The time of all transfers between DRAM and scratchpad, instructions included."""
+        work, residency = self.work, self.residency
+        spans, channel_tiles, _, _ = self._costs.channels(cut)
+        row_tiles = -(-work.rows // cut.row_step)
+        tiles = row_tiles * channel_tiles
+        reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
+        traffic = self._constant_traffic * reload
+        loads = channel_tiles * reload if self._constant_traffic else 0
+        for position, resident in enumerate(residency.inputs):
+            if slices(work, cut):
+                pixels = self._costs.bands(position, cut.row_step)[1] // work.channels
+                traffic += sum(
+                    [count * pixels * self._touched(size, cut.channel_step) for size, count in spans]
+                )
+                loads += tiles
+            elif not resident:
+                passes = channel_tiles if cut.channels_outside and row_tiles > 1 else 1
+                traffic += self._costs.bands(position, cut.row_step)[1] * passes
+                loads += row_tiles * passes
+            elif residency.loaded[position]:
+                traffic += band_bytes(work, position, 0, work.rows)
+                loads += row_tiles
+        if not residency.output:
+            traffic += sum([count * self._stored(size, cut.channel_step) for size, count in spans])
+        traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
+        # A channel sets up a load only when the bytes of the one before it have arrived.
+        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
+
+    def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
+        """What hides behind nothing: transfers of the first tile or computation of the last one.
+
+        Most of it does hide behind the layers before and after, where there are any: a quarter is the price.
+        """
+        if compute >= transfer:
+            return self._first_cycles(cut) if self._end.first else transfer / tiles * PRICE
+        if not self._end.last:
+            last = compute / tiles * PRICE
+            if self._end.first:
+                part = (compute / transfer) ** 8
+                last = part * self._first_cycles(cut) + (1 - part) * last
+            return last
+        arrived = finished = 0.0
+        for tile in cut.tiles(self.work):
+            cycles = self.tile_cycles(tile.rows, tile.channels)
+            arrived += transfer * cycles / compute
+            finished = max(arrived, finished) + cycles
+        return finished - transfer
+
+    def _first_cycles(self, cut: Cut) -> float:
+        """The time of the transfers that the first tile needs."""
+        traffic, loads = 0.0, 0
+        if self._constant_traffic:
+            whole = cut.keep_constants and not cut.channels_outside
+            step = self.work.channels if whole else min(cut.channel_step, self.work.channels)
+            traffic, loads = traffic + self._constant_traffic * step / self.work.channels, 1
+        for position, resident in enumerate(self.residency.inputs):
+            if not resident or self.residency.loaded[position]:
+                rows = min(cut.row_step, self.work.rows)
+                traffic += band_bytes(self.work, position, 0, rows)
+                loads += 1
+        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
+
+    def _stored(self, channels: int, step: int) -> float:
+        """DRAM bytes of storing some channels of all pixels."""
+        return output_bytes(self.work, self.work.rows, 1) * self._touched(channels, step)
+
+    def _touched(self, channels: int, step: int) -> int:
+        """DRAM bytes of some channels of a pixel: whole bursts, shared only by pixels side by side.
+
+        Runs of `channels` bytes begin at multiples of g = gcd(pixel, step, burst) in their bursts, evenly, and
+        so touch (channels + burst - g) / burst of them.
+        """
+        work, burst = self.work, self.hardware.dram.burst_bytes
+        if channels == work.channels:
+            return channels
+        grid = gcd(work.channels, step, burst)
+        return min(channels + burst - grid, work.channels)
+
+    def smallest_buffers(self) -> int:
+        """Bytes of scratchpad below which no cut fits."""
+        if self._smallest_buffers is None:
+            work = self.work
+            step = finest_channels(work, self.residency) if self._last_resort else work.channel_step
+            step = min(step or work.channels, work.channels)
+            self._smallest_buffers = min(
+                self.buffer_bytes(Cut(row_step, channel_step, outside, keep))
+                for row_step in {1, work.rows}
+                for channel_step in {step, work.channels}
+                for outside, keep in ((True, False), (False, True), (False, False))
+            )
+        return self._smallest_buffers
+
+    def best(self, budget_bytes: int) -> tuple[float, Cut] | None:
+        """The fastest cut whose buffers fit the budget, with its estimated cycles; None if none fits."""
+        if budget_bytes not in self._best:
+            self._best[budget_bytes] = self._search(budget_bytes)
+        return self._best[budget_bytes]
+
+    def ranked(self, budget_bytes: int) -> list[Cut]:
+        """All cuts whose buffers fit, the fastest by estimate first; equally fast ones in the order of `cuts`."""
+        fitting = [
+            cut
+            for group in self._costs.cuts(self.residency, self._last_resort)
+            for cut in group
+            if self.buffer_bytes(cut) <= budget_bytes
+        ]
+        return sorted(fitting, key=self.cycles)
+
+    def _search(self, budget_bytes: int) -> tuple[float, Cut] | None:
+        best: tuple[float, Cut] | None = None
+        for group in self._costs.cuts(self.residency, self._last_resort):
+            worse = 0
+            for cut in group:
+                if self.buffer_bytes(cut) > budget_bytes:
+                    continue
+                cycles = self.cycles(cut, inf if best is None else best[0])
+                if best is None or cycles < best[0]:
+                    best, worse = (cycles, cut), 0
+                    continue
+                worse += 1
+                if worse >= _PATIENCE:
+                    break
+        return best if best is None or not self._end.last else self._tapered(best, budget_bytes)
+
+    def _tapered(self, best: tuple[float, Cut], budget_bytes: int) -> tuple[float, Cut]:
+        """The best cut with a smaller last tile, so that little is left to compute when the last weights are there."""
+        work = self.work
+        for group in self._costs.cuts(self.residency, self._last_resort) if work.channel_step else ():
+            for cut in group:
+                for part in _TAPERS:
+                    last = -(-work.channels // (part * work.channel_step)) * work.channel_step
+                    if not 0 < last < min(cut.channel_step, work.channels):
+                        continue
+                    tapered = replace(cut, last_channels=last)
+                    if self.buffer_bytes(tapered) <= budget_bytes:
+                        best = min(best, (self.cycles(tapered, best[0]), tapered), key=lambda pair: pair[0])
+        return best

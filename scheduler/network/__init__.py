@@ -1,0 +1,1 @@
+"""A network made ready for scheduling: storages, states, what depends on no choice."""

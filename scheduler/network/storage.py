@@ -1,0 +1,237 @@
+"""Storages: which tensors share memory, how long each storage lives, and where its bytes come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.lowering.work import Move, OperandRef, Work
+from npusim.kernels.operator.operator import Alias
+
+
+@dataclass(frozen=True, slots=True)
+class HostStep:
+    """The node runs on the host; `reason` says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry of the execution order: a tileable work, a move, or a host call, of one node."""
+
+    node: int
+    body: Work | Move | HostStep
+
+
+@dataclass(slots=True)
+class Storage:
+    """Memory that one or more tensors share.
+
+    first, last: items between which the content is live (first = -1: from the start).
+    writes:      the items that write it, in order.
+    first_read:  the first work that reads it.
+    from_dram:   content is written in DRAM (model inputs, constants, host outputs).
+    to_dram:     content is read in DRAM (model outputs, host inputs).
+    from_npu, in_npu: written, written or read, by works on the scratchpad.
+    """
+
+    name: str
+    size_bytes: int
+    first: int
+    last: int
+    from_dram: bool = False
+    to_dram: bool = False
+    from_npu: bool = False
+    in_npu: bool = False
+    data: Array | None = None
+    writes: list[int] = field(default_factory=list)
+    first_read: int | None = None
+
+    @property
+    def may_be_resident(self) -> bool:
+        """Worth a place in the scratchpad: works touch it, and it has one origin.
+
+        What comes from DRAM is loaded once, front to back: it must be there as a whole when the first work reads.
+        """
+        late = self.first_read is not None and bool(self.writes) and self.writes[-1] > self.first_read
+        return self.in_npu and not (self.from_dram and (self.from_npu or late))
+
+
+class Aliases:
+    """A forest over tensors: each tensor is a root or lies at an offset inside its parent."""
+
+    def __init__(self) -> None:
+        self.parent: dict[int, tuple[int, int]] = {}
+
+    def copy(self) -> Aliases:
+        """A forest of its own with the same trees."""
+        other = Aliases()
+        other.parent = dict(self.parent)
+        return other
+
+    def root(self, tensor: int) -> tuple[int, int]:
+        """The storage's root tensor and the offset of `tensor` in it."""
+        offset = 0
+        while tensor in self.parent:
+            tensor, step = self.parent[tensor]
+            offset += step
+        return tensor, offset
+
+    def join(self, parts: Sequence[tuple[int, int, int]], fixed: frozenset[int]) -> bool:
+        """Make each (part, whole, offset) share memory, all or none. `fixed` tensors cannot become parts."""
+        joined: list[int] = []
+        for part, whole, offset in parts:
+            if part in self.parent or part in fixed or self.root(whole)[0] == part:
+                for each in joined:
+                    del self.parent[each]
+                return False
+            self.parent[part] = (whole, offset)
+            joined.append(part)
+        return True
+
+
+def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
+    """The tensor index of an operand of a node."""
+    side, position = ref
+    each = graph.nodes[node]
+    tensor = each.inputs[position] if side == "in" else each.outputs[position]
+    if tensor is None:
+        raise ValueError(f'operand {ref} of "{each.name}" is absent')
+    return tensor
+
+
+def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tuple[Aliases, set[int]]:
+    """Let operators that move nothing share memory; returns the forest and the nodes that became free."""
+    forest = Aliases()
+    free: set[int] = set()
+    fixed = frozenset(graph.inputs) | frozenset(
+        index for index, tensor in enumerate(graph.tensors) if tensor.data is not None
+    )
+    for node, parts in aliases.items():
+        triples = [
+            (
+                operand_tensor(graph, node, part.part),
+                operand_tensor(graph, node, part.whole),
+                part.offset_bytes,
+            )
+            for part in parts
+        ]
+        if forest.join(triples, fixed | frozenset(graph.variables)):
+            free.add(node)
+    return forest, free
+
+
+def share_in_place(
+    graph: Graph, forest: Aliases, items: Sequence[Item], apart: frozenset[int] = frozenset()
+) -> list[int]:
+    """Let an output take over the memory of an input that nobody needs any more; returns those that do.
+
+    Only memory that works alone write and read in the scratchpad: bytes in DRAM keep their meaning. Outputs
+    that are to stay `apart` do not.
+    """
+    shared: list[int] = []
+    fixed = {*graph.inputs, *graph.outputs, *graph.variables}
+    fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
+    last_read: dict[int, int] = {}
+    for index, item in enumerate(items):
+        reads, writes = operands(graph, item)
+        for tensor in reads:
+            last_read[forest.root(tensor)[0]] = index
+        if isinstance(item.body, HostStep):
+            fixed |= {*reads, *writes}
+    kept = {forest.root(tensor)[0] for tensor in fixed}
+    writers: dict[int, int] = {}
+    for item in items:
+        for tensor in operands(graph, item)[1]:
+            root = forest.root(tensor)[0]
+            writers[root] = writers.get(root, 0) + 1
+    for index, item in enumerate(items):
+        if not isinstance(item.body, Work):
+            continue
+        before = [forest.root(tensor)[0] for tensor in operands(graph, items[index - 1])[0]] if index else []
+        output = operand_tensor(graph, item.node, item.body.output.operand)
+        sources = [operand_tensor(graph, item.node, rows.operand) for rows, _ in item.body.inputs]
+        roots = [forest.root(source)[0] for source in sources]
+        # What the work before still reads comes last: the two could not run beside each other.
+        for position in sorted(item.body.overwrites, key=lambda each: roots[each] in before):
+            root, offset = forest.root(sources[position])
+            same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes
+            alone = output not in forest.parent and writers.get(output) == 1 and output not in apart
+            if (
+                root in kept
+                or output in kept
+                or last_read[root] != index
+                or roots.count(root) > 1  # a later tile may still read what this one would overwrite
+                or offset
+                or not same_size
+                or not alone
+            ):
+                continue
+            forest.parent[output] = (root, 0)
+            last_read[root] = max(last_read[root], last_read.get(output, index))
+            shared.append(output)
+            break
+    return shared
+
+
+def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
+    """Tensors that an item reads and writes."""
+    body = item.body
+    if isinstance(body, Work):
+        reads = [operand_tensor(graph, item.node, rows.operand) for rows, _ in body.inputs]
+        return reads, [operand_tensor(graph, item.node, body.output.operand)]
+    if isinstance(body, Move):
+        reads = [] if body.source is None else [operand_tensor(graph, item.node, body.source)]
+        return reads, [operand_tensor(graph, item.node, body.target)]
+    node = graph.nodes[item.node]
+    return [each for each in node.inputs if each is not None], list(node.outputs)
+
+
+def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[int, Storage]:
+    """The storages by root tensor, with lifetimes over `items`."""
+    storages: dict[int, Storage] = {}
+    end = len(items)
+
+    def storage(tensor: int) -> Storage:
+        root, _ = forest.root(tensor)
+        if root not in storages:
+            each = graph.tensors[root]
+            storages[root] = Storage(each.name, each.type.size_bytes, end, -1, data=each.data)
+            if each.data is not None:
+                storages[root].first = -1
+                storages[root].from_dram = True
+        return storages[root]
+
+    for tensor in (*graph.inputs, *graph.variables):
+        storage(tensor).first = -1
+        storage(tensor).from_dram = True
+    for index, item in enumerate(items):
+        reads, writes = operands(graph, item)
+        work = isinstance(item.body, Work)
+        host = isinstance(item.body, HostStep)
+        for tensor in reads:
+            found = storage(tensor)
+            found.last = max(found.last, index)
+            found.first = min(found.first, index)
+            found.in_npu |= work
+            found.to_dram |= host
+            if work and found.first_read is None:
+                found.first_read = index
+        for tensor in writes:
+            found = storage(tensor)
+            found.first = min(found.first, index)
+            found.last = max(found.last, index)
+            found.in_npu |= work
+            found.from_npu |= work or isinstance(item.body, Move)
+            found.from_dram |= host
+            found.writes.append(index)
+    for tensor in graph.outputs:
+        storage(tensor).to_dram = True
+        storage(tensor).last = end
+    for tensor in graph.variables:
+        storage(tensor).to_dram = True
+        storage(tensor).last = end
+    return storages

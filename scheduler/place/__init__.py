@@ -1,0 +1,1 @@
+"""Where feature maps live: residency, chains, weaves, the layout of DRAM."""

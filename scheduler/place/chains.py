@@ -1,0 +1,258 @@
+"""Chains: works whose intermediate feature maps do not fit, run band by band so that they never leave.
+
+Consecutive works that hand a feature map to the next one only can be cut together: for each band of rows of the
+last one, every stage computes just the rows that the next stage needs. Rows that two bands need are computed
+twice; in return no intermediate goes to DRAM. All constants of the stages stay in the scratchpad meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import NamedTuple
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.work import Tile, Work
+from npusim.scheduler.fit.allocate import aligned
+from npusim.scheduler.fit.choices import Band
+from npusim.scheduler.fit.cuts import PARTS, Depth, band_bytes, output_bytes
+from npusim.scheduler.fit.tiling import TileSearch
+from npusim.scheduler.fit.transfers import Transfers
+from npusim.scheduler.place.residency import Residents
+
+LONGEST = 8
+"""Most stages of one chain; every stage adds rows that are computed twice."""
+
+
+class Link(NamedTuple):
+    """What one stage hands to the next: the storage (root tensor), and which input of the next stage it is."""
+
+    root: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Works that run band by band, in so many cycles by estimate."""
+
+    items: tuple[int, ...]
+    row_step: int
+    between: tuple[Link, ...]
+    cycles: float = 0.0
+
+    @property
+    def links(self) -> tuple[int, ...]:
+        """The storages (root tensors) between the stages."""
+        return tuple(link.root for link in self.between)
+
+    def bands(self, works: Sequence[Work]) -> list[list[Tile]]:
+        """For each band, the tile of each stage: all channels of the rows that the later stages need."""
+        positions = [link.position for link in self.between]
+        return [
+            [
+                Tile(first, last, 0, work.channels)
+                for work, (first, last) in zip(
+                    works, _band(works, positions, begin, self.row_step), strict=True
+                )
+            ]
+            for begin in range(0, works[-1].rows, self.row_step)
+        ]
+
+
+def _band(
+    works: Sequence[Work], positions: Sequence[int], begin: int, row_step: int
+) -> list[tuple[int, int]]:
+    """The rows [first, last) of all stages for the band of the last one that begins at a row."""
+    found = [(begin, min(begin + row_step, works[-1].rows))]
+    for stage in range(len(works) - 1, 0, -1):
+        _, needed = works[stage].inputs[positions[stage - 1]]
+        found.append(needed(*found[-1]))
+    return found[::-1]
+
+
+def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
+    """The chains that the choices ask for or that are faster than their works one by one, by first item."""
+    found: dict[int, Chain] = {}
+    chosen = residents.choices.chains
+    index = 0
+    while index < len(residents.items):
+        band = chosen.get(index)
+        if band is None or residents.refused.intersection(range(index, index + band.length)):
+            chain = _best_from(residents, index, hardware)
+        else:
+            chain = _chosen(residents, index, band, hardware)
+        if chain is not None:
+            found[index] = chain
+        index += 1 if chain is None else len(chain.items)
+    return found
+
+
+def _chosen(residents: Residents, first: int, band: Band, hardware: Hardware) -> Chain | None:
+    """The chain that the choices ask for, or None where there is none of this length that fits."""
+    links = tuple(links_from(residents, first))[: band.length - 1]
+    if band.length < 2 or len(links) < band.length - 1:
+        return None
+    items = tuple(range(first, first + band.length))
+    return _fused(residents, items, links, hardware, band.row_step)
+
+
+def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | None:
+    """The chain from an item that saves most per work, or None."""
+    links = list(links_from(residents, first))[: LONGEST - 1]
+    if not links:
+        return None
+    best: tuple[float, Chain] | None = None
+    alone = [residents.cycles(index) for index in range(first, first + len(links) + 1)]
+    for length in range(len(links), 0, -1):
+        items = tuple(range(first, first + length + 1))
+        fused = _fused(residents, items, tuple(links[:length]), hardware)
+        if fused is None:
+            continue
+        gain = sum(alone[: length + 1]) - fused.cycles
+        if gain > 0 and (best is None or gain > best[0]):
+            best = gain, fused
+    return None if best is None else best[1]
+
+
+def links_from(residents: Residents, first: int) -> Iterator[Link]:
+    """The links of the longest chain that may begin at an item, one by one."""
+    read: set[int] = set()
+    for index in range(first, len(residents.items) - 1):
+        item, following = residents.items[index], residents.items[index + 1]
+        if not isinstance(item.body, Work) or not isinstance(following.body, Work):
+            return
+        link = _link(residents, index, item.body, following.body)
+        if link is None:
+            return
+        # A result may take the place of an input of its own stage, row by row. What an earlier stage reads it must
+        # not touch: later bands read those rows again.
+        read.update(root for root, _ in residents.inputs(index))
+        if residents.output(index + 1)[0] in read:
+            return
+        yield link
+
+
+def _link(residents: Residents, index: int, work: Work, following: Work) -> Link | None:
+    """What an item hands to the next if nobody else touches it, it has no place in the scratchpad, and both see the
+    same rows in it.
+    """
+    root, offset = residents.output(index)
+    storage = residents.storages[root]
+    private = (storage.first, storage.last, storage.writes) == (index, index + 1, [index])
+    if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
+        return None
+    positions = [position for position, part in enumerate(residents.inputs(index + 1)) if part == (root, 0)]
+    if len(positions) != 1 or work.output.offset_bytes:
+        return None
+    taken, made = following.inputs[positions[0]][0], work.output
+    if (taken.count, taken.row_bytes, taken.offset_bytes) != (made.count, made.row_bytes, 0):
+        return None
+    return Link(root, positions[0])
+
+
+def _fused(
+    residents: Residents,
+    items: tuple[int, ...],
+    links: tuple[Link, ...],
+    hardware: Hardware,
+    row_step: int | None = None,
+) -> Chain | None:
+    """The chain with the best row step, or that given; None if no band fits."""
+    searches = tuple([residents.search(index) for index in items])
+    budget = min([residents.budget(index) for index in items])
+    positions, depth = tuple([link.position for link in links]), residents.choices.depth
+    # One attempt after another asks for the same chains.
+    known = residents.network.chains.setdefault((searches, positions, depth), {})
+    best: Chain | None = None
+    worse = 0
+    for step in [row_step] if row_step else row_steps(searches[-1].work.rows):
+        if step not in known:
+            known[step] = Bands(searches, positions, step, depth, hardware)
+        bands = known[step]
+        if bands.size_bytes > budget:
+            continue
+        if best is None or bands.cycles < best.cycles:
+            best, worse = Chain(items, step, links, bands.cycles), 0
+        else:
+            worse += 1
+            if worse == 3:
+                break
+    return best
+
+
+class Bands:
+    """A chain in bands of one height: what it needs and costs by estimate. Those between the ends are alike.
+
+    size_bytes: scratchpad bytes, infinite if a band has no rows at some stage.
+    """
+
+    def __init__(
+        self,
+        searches: Sequence[TileSearch],
+        positions: Sequence[int],
+        row_step: int,
+        depth: Depth,
+        hardware: Hardware,
+    ) -> None:
+        self._searches = searches
+        self._works = [search.work for search in searches]
+        self._links = (-1, *positions)
+        self._hardware = hardware
+        rows = self._works[-1].rows
+        self._count = -(-rows // row_step)
+        # Which bands stand for how many. Rows needed never go back from band to band: if the bands at both ends have
+        # some at each stage, so have those between.
+        stands_for = {self._count // 2: self._count - 2, 0: 1, self._count - 1: 1}
+        self._samples = [
+            (_band(self._works, positions, number * row_step, row_step), count)
+            for number, count in stands_for.items()
+        ]
+        self.size_bytes: float = inf
+        if all(first < last for band, _ in self._samples for first, last in band):
+            constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in self._works)
+            self.size_bytes = constants + max(
+                self._result_bytes(band, depth) + depth.inputs * self._streamed_bytes(band)
+                for band, _ in self._samples
+            )
+
+    @cached_property
+    def cycles(self) -> float:
+        """Computation of all bands against transfers, whichever is longer."""
+        works, last = self._works, self._works[-1]
+        compute = sum(
+            count * search.tile_cycles(end - first, search.work.channels)
+            for band, count in self._samples
+            for search, (first, end) in zip(self._searches, band, strict=True)
+        )
+        traffic = sum(work.constant_bytes(0, work.channels) for work in works)
+        traffic += sum(count * self._streamed_bytes(band) for band, count in self._samples)
+        if not self._searches[-1].residency.output:
+            traffic += output_bytes(last, last.rows, last.channels)
+        overhead = self._count * len(works) * self._hardware.dma.setup_cycles
+        return max(compute, Transfers(self._hardware).dram_cycles(traffic)) + overhead
+
+    def _result_bytes(self, band: Sequence[tuple[int, int]], depth: Depth) -> int:
+        """Scratchpad bytes of the results of one band: the widest pair of neighbouring links, and the last ones."""
+        sizes = [
+            aligned(output_bytes(work, last - first, work.channels))
+            for work, (first, last) in zip(self._works, band, strict=True)
+        ]
+        inside = sizes[:-1]
+        size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
+        return size if self._searches[-1].residency.output else size + depth.results * sizes[-1]
+
+    def _streamed_bytes(self, band: Sequence[tuple[int, int]]) -> int:
+        """Bytes of the inputs of one band that come from DRAM."""
+        return sum(
+            aligned(band_bytes(search.work, position, *stage))
+            for search, stage, link in zip(self._searches, band, self._links, strict=True)
+            for position, resident in enumerate(search.residency.inputs)
+            if position != link and not resident
+        )
+
+
+def row_steps(rows: int) -> list[int]:
+    """The band heights worth a look, coarse ones first."""
+    return list(dict.fromkeys(-(-rows // parts) for parts in PARTS if parts <= rows))

@@ -1,0 +1,346 @@
+"""Residency: which storages stay in the scratchpad from the layer that makes them to the last that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from npusim.isa.base.errors import CompileError
+from npusim.kernels.lowering.work import Work
+from npusim.scheduler.fit.allocate import aligned
+from npusim.scheduler.fit.choices import Choices
+from npusim.scheduler.fit.cuts import SINGLE, Cut, Depth, End, Residency, slices
+from npusim.scheduler.fit.spans import Spans, Sums
+from npusim.scheduler.fit.tiling import TileCosts, TileSearch
+from npusim.scheduler.network.network import Network
+from npusim.scheduler.network.storage import Aliases, Storage, find_storages, operands, share_in_place
+
+Part = tuple[int, int]
+"""Bytes of a storage: its root tensor, and the offset in bytes at which they begin."""
+
+
+class Residents:
+    """The resident storages (by root tensor) and what is left of the scratchpad at each item.
+
+    `unhurried` items load nothing ahead of the tile that needs it: what waits may split the room of a larger
+    buffer. `refused` items are no longer woven or cut as the choices ask, because that did not fit; `woven` ones are
+    in the schedule that is tried. `roots` change one by one, and with each the few items that it touches.
+    """
+
+    def __init__(
+        self, network: Network, forest: Aliases, storages: Mapping[int, Storage], choices: Choices
+    ) -> None:
+        self.network = network
+        self.graph = network.graph
+        self.items = network.items
+        self.hardware = network.hardware
+        self.storages = storages
+        self.forest = forest
+        self.choices = choices
+        self.capacity_bytes = network.hardware.scratchpad.size_kib * 1024
+        evicted = {forest.root(tensor)[0] for tensor in choices.evicted}
+        self._kept = {forest.root(tensor)[0] for tensor in choices.kept}
+        self.roots = {root for root, storage in storages.items() if storage.may_be_resident} - evicted
+        self.unhurried: set[int] = set(choices.unhurried)
+        self.refused: set[int] = set()
+        self.woven: set[int] = set()
+        self._limits: list[int | None] = [None] * len(self.items)
+        self._narrow: set[int] = set()
+        self._last_resort: set[int] = set()
+        self._works = [index for index, item in enumerate(self.items) if isinstance(item.body, Work)]
+        self._inputs, self._output = self._find_operands()
+        self._first_uses: dict[int, int] = {}
+        self._users: dict[int, list[int]] = {}
+        for index in self._works:
+            for root, _ in self._inputs[index]:
+                self._first_uses.setdefault(root, index)
+            for root, _ in (*self._inputs[index], self._output[index]):
+                self._users.setdefault(root, []).append(index)
+        self._searches: dict[int, TileSearch] = {}
+        self._spans = {root: self._span(root) for root in storages}
+        self._passing: Spans[int, tuple[int, int]] | None = None
+        self._live_bytes = Sums(len(self.items))
+        self._arriving_bytes = [0] * len(self.items)
+        for root in self.roots:
+            self._place(root, there=True)
+
+    def inputs(self, index: int) -> tuple[Part, ...]:
+        """Where the inputs of a work lie."""
+        return self._inputs[index]
+
+    def output(self, index: int) -> Part:
+        """Where the output of a work lies."""
+        return self._output[index]
+
+    def first_use(self, root: int) -> int | None:
+        """The first work that reads a storage."""
+        return self._first_uses.get(root)
+
+    def residency(self, index: int) -> Residency:
+        """Which operands of a work are in the scratchpad."""
+        inside = tuple([root in self.roots for root, _ in self._inputs[index]])
+        loaded = tuple(
+            [
+                there and self.storages[root].from_dram and self._first_uses[root] == index
+                for there, (root, _) in zip(inside, self._inputs[index], strict=True)
+            ]
+        )
+        return Residency(inside, self._output[index][0] in self.roots, loaded)
+
+    @property
+    def evicted(self) -> set[int]:
+        """Storages that might be resident and are not."""
+        return {root for root, each in self.storages.items() if each.may_be_resident} - self.roots
+
+    def larger_than(self, size_bytes: int) -> frozenset[int]:
+        """Storages of more bytes."""
+        return frozenset(root for root, each in self.storages.items() if each.size_bytes > size_bytes)
+
+    def _find_operands(self) -> tuple[dict[int, tuple[Part, ...]], dict[int, Part]]:
+        """Where the inputs and the output of each work lie."""
+        inputs: dict[int, tuple[Part, ...]] = {}
+        output: dict[int, Part] = {}
+        for index in self._works:
+            reads, writes = operands(self.graph, self.items[index])
+            inputs[index] = tuple([self.forest.root(tensor) for tensor in reads])
+            output[index] = self.forest.root(writes[0])
+        return inputs, output
+
+    def _admit(self, root: int) -> None:
+        """Take a storage into the scratchpad."""
+        self.roots.add(root)
+        self._place(root, there=True)
+
+    def _dismiss(self, root: int) -> None:
+        """Send a storage to DRAM."""
+        self.roots.discard(root)
+        self._place(root, there=False)
+
+    def _place(self, root: int, *, there: bool) -> None:
+        """What follows for the items that a storage passes, and for the works that use it."""
+        size_bytes = self.bytes_of((root,))
+        span = self._spans[root]
+        if span:
+            self._live_bytes.add(span, size_bytes if there else -size_bytes)
+            self._arriving_bytes[span[0]] += size_bytes if there else -size_bytes
+        for index in self._users.get(root, ()):
+            self._searches.pop(index, None)
+
+    def _span(self, root: int) -> range:
+        """The items that a storage passes."""
+        storage = self.storages[root]
+        return range(max(storage.first, 0), min(storage.last + 1, len(self.items)))
+
+    def search(self, index: int, depth: Depth | None = None) -> TileSearch:
+        """The tile search of a work as its operands lie now, for the buffers it may have or others; remembered."""
+        if depth is not None:
+            return self._search(index, depth)
+        if index not in self._searches:
+            self._searches[index] = self._search(index, self.depth(index))
+        return self._searches[index]
+
+    def _search(self, index: int, depth: Depth) -> TileSearch:
+        work, searches = self.items[index].body, self.network.searches
+        if not isinstance(work, Work):
+            raise ValueError(f"item {index} is no work")
+        packs, residency = self.packs(index), self.residency(index)
+        key = (index, residency, depth, packs, index in self._last_resort)
+        if key not in searches:
+            end = End(index == self._works[0], index == self._works[-1])
+            costs = self.network.costs
+            if index not in costs:
+                costs[index] = TileCosts(work, self.hardware)
+            searches[key] = TileSearch(
+                work, residency, self.hardware, depth, packs, end, costs[index], index in self._last_resort
+            )
+        return searches[key]
+
+    def depth(self, index: int) -> Depth:
+        """How many buffers per operand the tiles of an item are sized for."""
+        return SINGLE if index in self._narrow else self.choices.depth
+
+    def packs(self, index: int) -> bool:
+        """Whether the weights of an item are packed where the hardware can and it saves bytes."""
+        return index not in self.choices.unpacked
+
+    def cut(self, index: int) -> Cut | None:
+        """How a work is cut: as the choices say, or the fastest way by estimate; None if nothing fits."""
+        chosen = self.choices.cuts.get(index)
+        if chosen is not None and index not in self.refused and self._can_cut(index, chosen):
+            return chosen
+        best = self.search(index).best(self.budget(index))
+        return None if best is None else best[1]
+
+    def _can_cut(self, index: int, cut: Cut) -> bool:
+        """Whether the inputs are where a cut needs them."""
+        work = self.items[index].body
+        return isinstance(work, Work) and not (slices(work, cut) and any(self.residency(index).inputs))
+
+    def live(self, index: int) -> frozenset[int]:
+        """The residents that are live at an item."""
+        if self._passing is None:
+            self._passing = Spans()
+            for root, span in self._spans.items():
+                if span:
+                    self._passing.add(span[0], span[-1], root, (span[0], span[-1]))
+        return frozenset(
+            [
+                root
+                for block in self._passing.near(index, index)
+                for root, (first, last) in block.items()
+                if first <= index <= last and root in self.roots
+            ]
+        )
+
+    def live_bytes(self, index: int) -> int:
+        """Bytes of the residents that are live at an item."""
+        return self._live_bytes[index]
+
+    def live_bytes_of_pair(self, first: int) -> int:
+        """Bytes of the residents that are live at an item or at the next."""
+        return self._live_bytes[first] + self._arriving_bytes[first + 1]
+
+    def bytes_of(self, roots: Iterable[int]) -> int:
+        """Bytes of some storages in the scratchpad."""
+        return sum(aligned(self.storages[root].size_bytes) for root in roots)
+
+    def budget(self, index: int) -> int:
+        """Bytes that the streaming buffers of an item may take."""
+        room, limit = self.capacity_bytes - self.live_bytes(index), self._limits[index]
+        if self.choices.room < 1:
+            room = min(room, max(int(room * self.choices.room), self._smallest(index)))
+        return room if limit is None else min(room, limit)
+
+    def fit(self) -> None:
+        """Evict until every item has room for its smallest buffers; what is left with nobody to evict does with one
+        buffer per operand. Raises CompileError when that does not help either.
+
+        With `Choices.readmit`, who gave way for a storage that later had to go itself comes back.
+        """
+        before = set(self.roots)
+        for index in range(len(self.items)):
+            if not self._has_room(index):
+                self._make_room(index)
+        if self.choices.readmit:
+            for root in sorted(before - self.roots, key=lambda root: (self.storages[root].size_bytes, root)):
+                self._readmit(root)
+
+    def _has_room(self, index: int) -> bool:
+        """Whether the smallest buffers of an item find room beside the residents."""
+        return self._smallest(index) <= self.capacity_bytes - self.live_bytes(index)
+
+    def _make_room(self, index: int) -> None:
+        """Evict until the smallest buffers of an item have room, then cut finer."""
+        for root in self._order_of_eviction(index):
+            self._dismiss(root)
+            if self._has_room(index):
+                return
+        while not self._has_room(index):
+            self._give_way(index)
+
+    def _readmit(self, root: int) -> None:
+        """Take a storage back into the scratchpad if all items that it passes have room and are faster by estimate."""
+        span = self._spans[root]
+        self._admit(root)
+        if all(self._has_room(index) for index in reversed(span)):
+            faster = sum(self.cycles(index) for index in span)
+            self._dismiss(root)
+            if faster >= sum(self.cycles(index) for index in span):
+                return
+            self._admit(root)
+        else:
+            self._dismiss(root)
+
+    def cycles(self, index: int) -> float:
+        """Estimated cycles of a work by itself, infinite if it fits nowhere; 0 for moves and host calls."""
+        if not isinstance(self.items[index].body, Work):
+            return 0.0
+        best = self.search(index).best(self.budget(index))
+        return float("inf") if best is None else best[0]
+
+    def computing_cycles(self, index: int) -> int:
+        """Cycles of the tiles of a work by itself if nothing waits for transfers; 0 for moves and host calls."""
+        cut = self.cut(index) if isinstance(self.items[index].body, Work) else None
+        return 0 if cut is None else self.search(index).computing_cycles(cut)
+
+    def _give_way(self, index: int) -> None:
+        """Evict for an item; with nobody left to evict, give it one buffer per operand, then the finest cuts. Raises
+        CompileError.
+        """
+        if self.live(index) or index in self._last_resort:
+            self.evict(index)
+            return
+        (self._last_resort if index in self._narrow else self._narrow).add(index)
+        self._searches.pop(index, None)
+
+    def _smallest(self, index: int) -> int:
+        """Bytes that the streaming buffers of an item need at least; moves and host calls have none."""
+        return self.search(index).smallest_buffers() if isinstance(self.items[index].body, Work) else 0
+
+    def shrink(self, index: int) -> None:
+        """Give an item less room, after its buffers found no place; when that leads nowhere, evict; then slow down.
+        Before all that, run it alone, cut as estimated.
+
+        Raises CompileError when nothing helps.
+        """
+        item = self.items[index]
+        if index not in self.refused and (self.choices.shapes(index) or index in self.woven):
+            self.refused.add(index)
+            return
+        smallest, budget = self._smallest(index), self.budget(index)
+        if isinstance(item.body, Work) and budget > smallest:
+            self._limits[index] = max(budget * 3 // 5, smallest)
+        elif index not in self.unhurried and not self.live(index):
+            self.unhurried.add(index)
+        else:
+            self._limits[index] = None
+            self._give_way(index)
+
+    def evict(self, index: int) -> None:
+        """Send one storage that is live at an item to DRAM: the one that costs least traffic per byte of need."""
+        order = self._order_of_eviction(index)
+        if not order:
+            raise CompileError(self._message(index))
+        self._dismiss(order[0])
+
+    def _order_of_eviction(self, index: int) -> list[int]:
+        """The residents that are live at an item, those first whose eviction costs least traffic per byte of need."""
+        used = set()
+        if isinstance(self.items[index].body, Work):
+            used = {root for root, _ in (*self._inputs[index], self._output[index])}
+        # Bystanders first (their eviction needs no buffers here), then the largest.
+        return sorted(
+            self.live(index),
+            key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root),
+        )
+
+    def _message(self, index: int) -> str:
+        item = self.items[index]
+        node = self.graph.nodes[item.node]
+        return (
+            f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(index)} bytes of scratchpad for its '
+            f"smallest tile, {self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
+        )
+
+
+def fit(network: Network, choices: Choices) -> Residents:
+    """What stays in the scratchpad, before anything is placed. Raises CompileError for a network that does not fit.
+
+    Results take the place of inputs there only: in DRAM room is cheap, and bytes that are written while they are
+    read tie layers together.
+    """
+    forest = network.aliases.copy()
+    shared = share_in_place(network.graph, forest, network.items, choices.apart)
+    residents = _residents(network, forest, choices)
+    evicted = [output for output in shared if forest.root(output)[0] not in residents.roots]
+    if evicted:
+        for output in evicted:
+            del forest.parent[output]
+        residents = _residents(network, forest, choices)
+    return residents
+
+
+def _residents(network: Network, forest: Aliases, choices: Choices) -> Residents:
+    storages = find_storages(network.graph, forest, network.items)
+    residents = Residents(network, forest, storages, choices)
+    residents.fit()
+    return residents

@@ -1,0 +1,227 @@
+"""Weaves: two works on different units that run row tile by row tile, so that one unit works while the other does.
+
+The map between them stays in the scratchpad as a whole. A tile of the second work follows as soon as the first has
+written the rows it needs, and runs beside the next tile of the first. Nothing is computed twice, unlike in a chain;
+but all constants of the first work must be there before its first tile is done.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+from npusim.kernels.lowering.work import Tile, Work
+from npusim.scheduler.fit.cuts import Cut
+from npusim.scheduler.fit.tiling import PRICE, SHARED, TileSearch
+from npusim.scheduler.place.chains import Chain
+from npusim.scheduler.place.residency import Residents
+
+_PRICE = 1 / 8
+"""Share that counts of the time of the constants, which all come before the first tile: works before hide most."""
+
+_CHUNKS = 8
+"""The constants of a tile take at most this part of the scratchpad, where channels can be cut."""
+
+PARTS = (2, 3, 4, 6, 8, 12, 16)
+"""Numbers of row tiles of the first work worth a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weave:
+    """Items `first` and `first + 1` tile by tile: each row of tiles of the first with what may follow of the second."""
+
+    first: int
+    tiles: tuple[tuple[tuple[Tile, ...], Tile | None], ...]
+
+    @property
+    def items(self) -> tuple[int, int]:
+        """Both items."""
+        return self.first, self.first + 1
+
+
+def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, Weave]:
+    """The pairs of neighbouring items that gain most from running together, by first item; none is in two pairs."""
+    chained = {index for chain in chains.values() for index in chain.items}
+    # From the last item to the first: what can be gained from here on, and how.
+    gains = [0.0] * (len(residents.items) + 2)
+    options: dict[int, Weave] = {}
+    for index in range(len(residents.items) - 2, -1, -1):
+        gains[index] = gains[index + 1]
+        if chained.isdisjoint((index, index + 1)):
+            gain, weave = _best(residents, index)
+            if weave is not None and gain + gains[index + 2] > gains[index]:
+                gains[index] = gain + gains[index + 2]
+                options[index] = weave
+    found: dict[int, Weave] = {}
+    index = 0
+    while index < len(residents.items):
+        if index in options:
+            found[index] = options[index]
+        index += 2 if index in options else 1
+    return found
+
+
+def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
+    """The fastest weave of an item and the next, and the cycles that it saves by estimate."""
+    chosen = residents.choices.weaves.get(first)
+    if not residents.refused.isdisjoint((first, first + 1)):
+        return 0.0, None
+    if any(index in residents.choices.cuts for index in (first, first + 1)):
+        return 0.0, None
+    works = pair(residents, first)
+    if works is None:
+        return 0.0, None
+    alone, computing = (
+        residents.cycles(first) + residents.cycles(first + 1),
+        residents.computing_cycles(first) + residents.computing_cycles(first + 1),
+    )
+    room = residents.capacity_bytes - residents.live_bytes_of_pair(first)
+    known = _known(residents, first)
+    best: tuple[float, Weave | None] = 0.0, None
+    for parts in PARTS if chosen is None else (chosen,):
+        if not 1 < parts <= works[0].rows:
+            continue
+        if parts not in known:
+            tiles = _tiles(residents, first, works, -(-works[0].rows // parts))
+            known[parts] = Woven(Weave(first, tiles), (residents.search(first), residents.search(first + 1)))
+        woven = known[parts]
+        if woven.size_bytes > room or woven.follows < 2:
+            continue
+        # Where transfers are awaited by the estimate, they may well have come while layers before computed.
+        gain = inf if chosen else alone - woven.cycles + min(computing - woven.computing_cycles, 0)
+        if gain > best[0]:
+            best = gain, woven.weave
+    return best
+
+
+def _known(residents: Residents, first: int) -> dict[int, Woven]:
+    """The weaves of an item and the next measured so far, by parts; one attempt after another asks for the same."""
+    between, base = residents.output(first)
+    reads = tuple([offset if root == between else None for root, offset in residents.inputs(first + 1)])
+    key = (residents.search(first), residents.search(first + 1), base, reads)
+    return residents.network.weaves.setdefault(key, {})
+
+
+def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
+    """The works of an item and the next if they may be woven."""
+    if first + 1 >= len(residents.items):
+        return None
+    storages = residents.storages
+    a, b = residents.items[first].body, residents.items[first + 1].body
+    if not isinstance(a, Work) or not isinstance(b, Work):
+        return None
+    if residents.search(first).unit == residents.search(first + 1).unit:
+        return None
+    reads = [[root for root, _ in residents.inputs(index)] for index in (first, first + 1)]
+    between, result = residents.output(first)[0], residents.output(first + 1)[0]
+    if between not in residents.roots or between not in reads[1]:
+        return None
+    # Later tiles of the first work still read their inputs. What both load from DRAM arrives in the order of items,
+    # not of tiles.
+    loaded = {root for root in reads[0] if storages[root].from_dram}
+    if result in reads[0] or not loaded.isdisjoint(reads[1]) or between in reads[0]:
+        return None
+    return a, b
+
+
+def _tiles(
+    residents: Residents, first: int, works: tuple[Work, Work], row_step: int
+) -> tuple[tuple[tuple[Tile, ...], Tile | None], ...]:
+    """Row tiles of the first work, each with the rows of the second that it makes ready."""
+    a, b = works
+    channels = Cut(row_step, _channel_step(residents, a), False, True).channels(a)
+    base = residents.output(first)[1]
+    found: list[tuple[tuple[Tile, ...], Tile | None]] = []
+    done = 0
+    for row in range(0, a.rows, row_step):
+        last = min(row + row_step, a.rows)
+        written = base + a.output.offset_bytes + last * a.output.row_bytes
+        ready = (
+            b.rows
+            if last == a.rows
+            else bisect_right(
+                range(b.rows + 1), written, lo=1, key=lambda rows: _needs(residents, first, b, rows)
+            )
+            - 1
+        )
+        follows = Tile(done, ready, 0, b.channels) if ready > done else None
+        found.append((tuple(Tile(row, last, *each) for each in channels), follows))
+        done = max(done, ready)
+    return tuple(found)
+
+
+def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
+    """The end of the bytes between the two works that the first rows of the second need."""
+    between = residents.output(first)[0]
+    ends = [0]
+    for (root, offset), (rows_of, needed) in zip(residents.inputs(first + 1), work.inputs, strict=True):
+        if root == between:
+            ends.append(offset + rows_of.offset_bytes + needed(0, rows)[1] * rows_of.row_bytes)
+    return max(ends)
+
+
+def _channel_step(residents: Residents, work: Work) -> int:
+    """Channels of a tile of the first work: their constants find room between other buffers."""
+    step = work.channels
+    while work.channel_step and work.constant_bytes(0, step) * _CHUNKS > residents.capacity_bytes:
+        smaller = -(-step // (2 * work.channel_step)) * work.channel_step
+        if smaller >= step:
+            break
+        step = smaller
+    return step
+
+
+def _stage(weave: Weave, stage: int) -> list[Tile]:
+    if stage == 0:
+        return [tile for tiles, _ in weave.tiles for tile in tiles]
+    return [tile for _, tile in weave.tiles if tile is not None]
+
+
+def _cut(tiles: Sequence[Tile]) -> Cut:
+    """A cut with the sizes of some tiles, constants kept."""
+    rows, channels = max(tile.rows for tile in tiles), max(tile.channels for tile in tiles)
+    return Cut(rows, channels, channels_outside=False, keep_constants=True)
+
+
+class Woven:
+    """A weave, what it needs and what it costs by estimate.
+
+    size_bytes: scratchpad bytes of the buffers of both works.
+    follows:    tiles of the second work; a single one has nothing to run beside.
+    """
+
+    def __init__(self, weave: Weave, searches: tuple[TileSearch, TileSearch]) -> None:
+        self.weave = weave
+        self.follows = len(_stage(weave, 1))
+        self._searches = searches
+        self._cuts = [_cut(_stage(weave, stage)) for stage in (0, 1)]
+        self.size_bytes = sum(
+            search.buffer_bytes(cut) for search, cut in zip(searches, self._cuts, strict=True)
+        )
+
+    @cached_property
+    def computing_cycles(self) -> float:
+        """The time of both if nothing waits for transfers: a pipeline of two units."""
+        searches = self._searches
+        first = second = 0.0
+        for a, b in self.weave.tiles:
+            first += sum(searches[0].tile_cycles(tile.rows, tile.channels) for tile in a)
+            if b is not None:
+                second = max(first, second) + searches[1].tile_cycles(b.rows, b.channels)
+        return second
+
+    @cached_property
+    def cycles(self) -> float:
+        """The time of both: the pipeline, or the transfers if they take longer."""
+        searches, hardware = self._searches, self._searches[0].hardware
+        transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, self._cuts, strict=True))
+        tiles = sum(len(_stage(self.weave, stage)) for stage in (0, 1))
+        overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
+        exposed = sum(search.constant_cycles for search in searches) * _PRICE
+        if transfer > self.computing_cycles:
+            # No tile can follow its own part of the constants, as it may where works are cut by channels.
+            exposed = max(exposed, self.computing_cycles * PRICE) + self.computing_cycles * SHARED
+        return max(self.computing_cycles, transfer) + exposed + overhead

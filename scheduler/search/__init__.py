@@ -1,0 +1,1 @@
+"""The search for a faster schedule, timed by the machine."""

@@ -1,0 +1,222 @@
+"""Settings of the hardware, options that are given twice, and tables of models by machines."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import npusim
+from npusim.cli.app import app
+from npusim.session.settings import parse
+
+ONE = ("run", "digits_cnn", "--timing-only")
+
+
+def command(*words: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_setting_is_a_hardware_file_of_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "wide.toml"
+    file.write_text('extends = "edge-128"\nmac_array.rows = 32\ntechnology.dram = "psram"\n')
+    settings = ["--set", "mac_array.rows=32", "--set", "technology.dram=psram"]
+    results = []
+    for hardware in (["--hw", file], settings, ["--hw", "edge-128", *settings]):
+        target = tmp_path / "run.json"
+        assert command(*ONE, *hardware, "--json", target)[0] == 0
+        found = json.loads(target.read_text())
+        name = found["hardware"].pop("name")
+        assert name == ("wide" if file in hardware else "edge-128, mac_array.rows=32, technology.dram=psram")
+        for key in ("wall_s", "provenance"):
+            found.pop(key, None)
+        results.append(found)
+    assert results[0] == results[1] == results[2]
+    assert results[0]["hardware"]["mac_array"]["rows"] == 32
+
+
+def test_compile_takes_settings(tmp_path: Path) -> None:
+    target = tmp_path / "p.npu"
+    status, out, _ = command("compile", "digits_cnn", "-o", target, "--set", "clock_mhz=250")
+    assert status == 0
+    assert "for edge-128, clock_mhz=250," in out
+    assert npusim.load_program(target).hardware.clock_mhz == 250
+    # A program is compiled for its machine: settings may not contradict it.
+    assert command("run", target, "--set", "clock_mhz=250", "--timing-only")[0] == 0
+    status, _, err = command("run", target, "--set", "clock_mhz=300", "--timing-only")
+    assert status == 2
+    assert 'compiled for "edge-128, clock_mhz=250", and "edge-128, clock_mhz=300" differs in clock_mhz' in err
+
+
+def test_explore_takes_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text(
+        "[parameters]\nclock_mhz = [100, 200]\n[derived]\nvector.lanes = '4'\n[models]\ndigits_cnn = 1\n"
+    )
+    assert (
+        command("explore", "s.toml", "-j", "1", "--set", "mac_array.rows=8", "--set", "dma.channels=1")[0]
+        == 0
+    )
+    plain = json.loads(Path("s.study/study.json").read_text())["space"]["hardware"]
+    assert (plain["mac_array"]["rows"], plain["dma"]["channels"]) == (8, 1)
+    for path in ("clock_mhz=3", "vector.lanes=8"):
+        status, _, err = command("explore", "s.toml", "--set", path)
+        assert status == 2
+        assert (
+            err
+            == f"npusim: --set {path.partition('=')[0]}: the space itself varies or derives it; change it there\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ("clock_mhz = 500", "clock_mhz", 500.0),
+        ("mac_array.rows=32", "mac_array.rows", 32),
+        ("technology.dram=psram", "technology.dram", "psram"),
+        ('technology.dram="psram"', "technology.dram", "psram"),
+        ("name=a = b", "name", "a = b"),
+        ("description=3\nx=4", "description", "3\nx=4"),
+        ("description=[1]", "description", "[1]"),
+    ],
+)
+def test_values_are_numbers_words_and_text(text: str, path: str, value: object) -> None:
+    assert parse([text]) == {path: value}
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        (["mac_array.rowz=3"], "mac_array.rowz: unknown key, did you mean rows?"),
+        (["rows=3", "clock_mhz=fast"],
+         'rows: unknown key, did you mean mac_array.rows?; clock_mhz: "fast" is not a number from '),
+        (["rows"], '"rows" is not KEY=VALUE, such as mac_array.rows=32'),
+        (["=3"], '"=3" is not KEY=VALUE, such as mac_array.rows=32'),
+        (["clock_mhz=1", "clock_mhz=2"], "clock_mhz: is set twice"),
+        (["mac_array=3"], "mac_array: unknown key, "),
+        (["dram.burst_bytes=48"],
+         "dram.burst_bytes=48: 1 fault: dram.burst_bytes: 48 is not a power of two, such as 32 or 64"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [ONE, ("compile", "digits_cnn", "-o", "x.npu"), (*ONE, "--hw", "edge-32", "--hw", "edge-64")],
+)
+def test_wrong_settings(
+    words: tuple[str, ...],
+    settings: list[str],
+    fault: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = command(*words, *(word for each in settings for word in ("--set", each)))
+    assert (status, out) == (2, "")
+    assert err.startswith(f"npusim: --set {fault}")
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("compile", "ds_cnn", "-o", "a.npu", "--hw", "edge-32", "--hw=x"), "--hw: is given twice; compile takes one"),
+        (("run", "digits_cnn", "--json", "a", "--json", "b"), "--json: is given twice; run takes one"),
+        (("demo", "--hw", "edge-32", "--hw", "edge-64"), "--hw: is given twice; demo takes one"),
+        (("capabilities", "--hw=edge-32", "--hw=edge-64"), "--hw: is given twice; capabilities takes one"),
+        (("explore", "a.toml", "-j4", "-j", "2"), "-j: is given twice; explore takes one"),
+        (("run", "digits_cnn", "--seed", "1", "--seed", "1"), "--seed: is given twice; run takes one"),
+    ],
+)  # fmt: skip
+def test_an_option_of_one_value_is_given_once(
+    words: tuple[str, ...], fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(*words) == (2, "", f"npusim: {fault}\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_by_machines(tmp_path: Path) -> None:
+    table, data, folder = tmp_path / "t.csv", tmp_path / "t.json", tmp_path / "report"
+    status, out, err = command(
+        "run", "digits_cnn", "ds_cnn", "--hw", "edge-32", "--hw", "edge-128",
+        "--csv", table, "--json", data, "--report", folder,
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    latency, energy = (part.splitlines() for part in out.strip().split("\n\n"))
+    assert latency[0].split() == ["latency", "edge-32", "edge-128"]
+    assert [line.split()[0] for line in (*latency[1:], *energy[1:])] == ["digits_cnn", "ds_cnn"] * 2
+    runs = json.loads(data.read_text())["runs"]
+    alone = npusim.run("ds_cnn", "edge-128", timing_only=True)
+    assert runs[3]["cycles"]["total"] == alone.cycles
+    assert [(run["model"], run["hardware"]["name"]) for run in runs] == [
+        (model, machine) for model in ("digits_cnn", "ds_cnn") for machine in ("edge-32", "edge-128")
+    ]
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [float(row["latency_ms"]) for row in rows] == [run["latency_ms"] for run in runs]
+    assert {path.name for path in folder.iterdir()} == {"table.html", "runs.json", "runs.csv"}
+    assert (folder / "runs.json").read_bytes() == data.read_bytes()
+    page = (folder / "table.html").read_text()
+    # Of the slower machine the bar is whole, that of the faster one in proportion.
+    share = 100 * runs[3]["latency_ms"] / runs[2]["latency_ms"]
+    assert f"width:{share:.2f}%" in page
+    assert "width:100.00%" in page
+
+
+def test_a_run_of_the_table_can_be_compared(tmp_path: Path) -> None:
+    data = tmp_path / "t.json"
+    assert command("run", "digits_cnn", "--hw", "edge-32", "--hw", "edge-64", "--json", data)[0] == 0
+    files = []
+    for run in json.loads(data.read_text())["runs"]:
+        files.append(tmp_path / f"{run['hardware']['name']}.json")
+        files[-1].write_text(json.dumps(run))
+    assert command("compare", *files)[0] == 0
+
+
+def test_what_does_not_fit_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text('extends = "edge-128"\nscratchpad.size_kib = 4\n')
+    status, out, err = command(
+        "run", "ds_cnn", "digits_cnn", "--hw", tmp_path / "tiny.toml", "--hw", "edge-128", "--csv", tmp_path / "t.csv",
+    )  # fmt: skip
+    rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
+    missing = [row for row in rows if row["fault"]]
+    assert [(row["model"], row["hardware"], row["cycles"]) for row in missing] == [("ds_cnn", "tiny", "")]
+    assert "ds_cnn on tiny: " in out
+    assert (status, err) == (2, "npusim: 1 of 4 runs have no result\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["--output", "o.npz"], "--output: goes with one model on one machine; this is a table of 2 models by 1"),
+        (["--what-if"], "--what-if: goes with one model on one machine"),
+        (["--hw", "edge-32", "--hw", "edge-32"], "edge-32: two of this hardware; a table has each once"),
+        (["--hw", "edge-32", "--hw", "edge-33"], "no hardware is named"),
+        (["--json", "a.out", "--csv", "a.out"], "--csv a.out: is also --json"),
+        (["digits_cnn"], "digits_cnn: two of this model; a table has each once"),
+        (["no_such"], "no_such: neither a file nor a built-in model"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_tables(
+    words: list[str], fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = command("run", "digits_cnn", "ds_cnn", *words)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"npusim: {fault}")
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_hardware_file_of_a_set_name_is_valid() -> None:
+    settings = ["dma.channels=1", "mac_array.rows=8", "mac_array.columns=8", "clock_mhz=123.5"]
+    made = npusim.hardware("edge-128", settings)
+    assert made.name == "edge-128, dma.channels=1, mac_array.rows=8, mac_array.columns..."
+    from npusim.isa.hardware import file as hardware_file
+
+    assert hardware_file.from_dict(tomllib.loads(hardware_file.to_toml(made))) == made

@@ -1,0 +1,353 @@
+"""The DRAM port: how transfers are cut, what a grant costs, and who gets the next one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import pytest
+import simpy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npusim.isa.hardware.hardware import Dram, Hardware
+from npusim.isa.instructions.instruction import Region, Space
+from npusim.machine.port import DramPort, DramTiming, Grants, cut, dram_timing
+from npusim.machine.trace import INSTRUCTION_FETCH
+
+from ..examples import examples
+
+TIMING = DramTiming(
+    burst_bytes=32, row_bytes=1024, grant_bytes=256, burst_cycles=4.0, miss_cycles=10, latency_cycles=20
+)
+
+
+def machine(**dram: Any) -> Hardware:
+    """1 GHz, so that a nanosecond is a cycle: 32-byte bursts of 4 cycles, 10 cycles for a row, 20 of latency."""
+    defaults = {
+        "bandwidth_gb_per_s": 8.0,
+        "latency_ns": 20.0,
+        "row_miss_ns": 10.0,
+        "row_bytes": 1024,
+        "burst_bytes": 32,
+        "grant_bytes": 256,
+        "outstanding_requests": 16,
+    }
+    return Hardware(name="bench", clock_mhz=1000.0, dram=Dram(**(defaults | dram)))
+
+
+def dram(address: int, counts: int | tuple[int, ...], strides: tuple[int, ...] = ()) -> Region:
+    return Region(Space.DRAM, address, (counts,) if isinstance(counts, int) else counts, strides)
+
+
+# Parameters in cycles.
+
+
+def test_timing_in_cycles() -> None:
+    assert dram_timing(machine()) == TIMING
+
+
+@pytest.mark.parametrize(
+    ("changes", "burst_cycles"),
+    [
+        ({"bandwidth_gb_per_s": 0.5}, 64.0),  # 32 bytes at half a byte per cycle
+        ({"bandwidth_gb_per_s": 3.0}, 32 / 3),
+        # Four bursts in flight and 20 cycles until one comes back: no more than one every 5 cycles.
+        ({"outstanding_requests": 4}, 5.0),
+        ({"outstanding_requests": 5}, 4.0),
+        ({"outstanding_requests": 1}, 20.0),
+    ],
+)
+def test_bandwidth_is_bound_by_the_peak_and_by_requests_in_flight(
+    changes: dict[str, Any], burst_cycles: float
+) -> None:
+    assert dram_timing(machine(**changes)).burst_cycles == pytest.approx(burst_cycles)
+
+
+def test_a_grant_is_at_most_a_row() -> None:
+    assert dram_timing(machine(grant_bytes=4096)).grant_bytes == 1024
+
+
+# Cutting.
+
+
+@pytest.mark.parametrize(
+    ("region", "rows", "bursts"),
+    [
+        (dram(0, 1), [0], [1]),
+        (dram(31, 2), [0], [2]),  # two bytes on either side of a burst boundary
+        (dram(0, 256), [0], [8]),
+        (dram(0, 257), [0, 0], [8, 1]),
+        (dram(128, 256), [0, 0], [4, 4]),  # grants are aligned
+        (dram(1024 - 64, 128), [0, 1], [2, 2]),
+        (dram(2048, 1100), [2, 2, 2, 2, 3], [8, 8, 8, 8, 3]),
+        # Runs of 8 bytes every 16: two share a burst, which is read once.
+        (dram(0, (4, 8), (16,)), [0], [2]),
+        # Runs of 8 bytes every 64: a burst each, one grant as they lie in one 256-byte block.
+        (dram(0, (4, 8), (64,)), [0], [4]),
+        # Every 512: another block each time.
+        (dram(0, (4, 8), (512,)), [0, 0, 1, 1], [1, 1, 1, 1]),
+        # A source that repeats: the burst just read is not read again.
+        (dram(0, (3, 8), (0,)), [0], [1]),
+        # But one that was read before another is.
+        (dram(0, (2, 2, 8), (0, 512)), [0, 0, 0, 0], [1, 1, 1, 1]),
+    ],
+)
+def test_cut(region: Region, rows: list[int], bursts: list[int]) -> None:
+    assert cut(region, TIMING) == Grants(rows, bursts)
+
+
+@given(
+    address=st.integers(0, 5000),
+    inner=st.integers(1, 700),
+    outer=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 1500)), max_size=2),
+)
+@examples(100)
+def test_cut_equals_a_walk_over_the_bytes(address: int, inner: int, outer: list[tuple[int, int]]) -> None:
+    counts, strides = tuple(n for n, _ in outer), tuple(s for _, s in outer)
+    assert cut(dram(address, (*counts, inner), strides), TIMING) == walk(address, counts, strides, inner)
+
+
+def walk(address: int, counts: tuple[int, ...], strides: tuple[int, ...], inner: int) -> Grants:
+    """Byte after byte: a new burst where it changes, a new grant where the aligned block changes.
+
+    A run that begins in the burst where the one before it ended does not read it again.
+    """
+    starts = [address]
+    for count, stride in zip(counts, strides, strict=True):
+        starts = [start + step * stride for start in starts for step in range(count)]
+    bursts: list[int] = []
+    for start in starts:
+        run = sorted({byte // 32 for byte in range(start, start + inner)})
+        bursts += run[1:] if bursts and bursts[-1] == run[0] else run
+    rows, sizes, block = [], [], -1
+    for burst in bursts:
+        if burst * 32 // 256 != block:
+            block = burst * 32 // 256
+            rows.append(block * 256 // 1024)
+            sizes.append(0)
+        sizes[-1] += 1
+    return Grants(rows, sizes)
+
+
+# Who is served when: the port against a model that serves grant by grant.
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One transfer: how many cycles after the end of the requester's last one it is asked for."""
+
+    gap: int
+    region: Region
+    write: bool = False
+
+
+@dataclass
+class Served:
+    """What a port did: grants as (requester, start, end), when each transfer was done, and the counts."""
+
+    busy: list[tuple[str, int, int]]
+    done: dict[str, list[int]]
+    counts: dict[str, int]
+
+
+Load = dict[str, list[Ask]]
+"""What each requester asks for, one transfer after the other."""
+
+
+def serve(hardware: Hardware, load: Load) -> Served:
+    """Run requesters against the product's port."""
+    env = simpy.Environment()
+    port = DramPort(env, hardware)
+    done: dict[str, list[int]] = {name: [] for name in load}
+    counts: dict[str, int] = {}
+
+    def requester(name: str) -> Generator[simpy.Event, Any, None]:
+        for ask in load[name]:
+            if ask.gap:
+                yield env.timeout(ask.gap)
+            yield port.access(name, ask.region, ask.write, counts)
+            done[name].append(int(env.now))
+
+    for name in load:
+        env.process(requester(name))
+    env.run()
+    return Served(merged([(t.requester, t.start_cycle, t.end_cycle) for t in port.transfers]), done, counts)
+
+
+def merged(busy: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """Adjacent stretches of one requester as one."""
+    found: list[tuple[str, int, int]] = []
+    for name, start, end in busy:
+        if found and found[-1][0] == name and found[-1][2] == start:
+            found[-1] = (name, found[-1][1], end)
+        else:
+            found.append((name, start, end))
+    return found
+
+
+def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
+    """The contract in its plainest form: no events, no stretches, one grant after the other."""
+    timing = dram_timing(hardware)
+    asks = {name: deque(each) for name, each in load.items()}
+    coming: list[tuple[int, str]] = []  # (cycle, requester): the lower channel first
+    queue: deque[tuple[str, deque[tuple[int, int]], bool]] = deque()
+    served = Served([], {name: [] for name in load}, {})
+    now, open_row = 0, -1
+
+    def count(name: str, number: int) -> None:
+        served.counts[name] = served.counts.get(name, 0) + number
+
+    def announce(name: str) -> None:
+        if asks[name]:
+            coming.append((now + asks[name][0].gap, name))
+
+    def admit() -> None:
+        for cycle, name in sorted(each for each in coming if each[0] <= now):
+            coming.remove((cycle, name))
+            ask = asks[name].popleft()
+            grants = deque(zip(*cut(ask.region, timing), strict=True))
+            queue.insert(0 if name == INSTRUCTION_FETCH else len(queue), (name, grants, ask.write))
+
+    for name in load:
+        announce(name)
+    while coming or queue:
+        if not queue:
+            now = min(coming)[0]
+            admit()
+        name, grants, write = queue.popleft()
+        row, bursts = grants.popleft()
+        start = now
+        now += ceil(bursts * timing.burst_cycles - 1e-9) + (timing.miss_cycles if row != open_row else 0)
+        count("dram_activate", int(row != open_row))
+        count("dram_write_byte" if write else "dram_read_byte", bursts * timing.burst_bytes)
+        open_row = row
+        served.busy.append((name, start, now))
+        if not grants:
+            served.done[name].append(now)
+            announce(name)
+        admit()
+        if grants:
+            queue.insert(0 if name == INSTRUCTION_FETCH else len(queue), (name, grants, write))
+    served.busy = merged(served.busy)
+    return served
+
+
+regions = st.builds(
+    lambda address, inner, count, stride: dram(address * 16, (count, inner), (stride,)),
+    st.integers(0, 300), st.one_of(st.integers(1, 1500), st.sampled_from([32, 256, 1024])), st.integers(1, 3),
+    st.sampled_from([0, 24, 512, 3000]),
+)  # fmt: skip
+# Gaps that are whole grants let requests fall on the very cycle in which another grant ends.
+gaps = st.one_of(st.integers(0, 90), st.sampled_from([0, 4, 8, 10, 14, 32, 42, 64, 74]))
+asks = st.builds(Ask, gaps, regions, st.booleans())
+loads = st.dictionaries(
+    st.sampled_from([INSTRUCTION_FETCH, "dma0", "dma1", "dma2"]), st.lists(asks, min_size=1, max_size=4),
+    min_size=1, max_size=4,
+)  # fmt: skip
+hardwares = st.builds(
+    lambda bandwidth, latency, miss, grant: machine(
+        bandwidth_gb_per_s=bandwidth, latency_ns=latency, row_miss_ns=miss, grant_bytes=grant
+    ),
+    st.sampled_from([0.5, 3.0, 8.0, 32.0]), st.sampled_from([0.0, 20.0]), st.sampled_from([0.0, 10.0]),
+    st.sampled_from([32, 256, 1024]),
+)  # fmt: skip
+
+
+@given(hardwares, loads)
+@examples(300)
+def test_stretches_served_in_one_event_equal_single_grants(hardware: Hardware, load: Load) -> None:
+    assert serve(hardware, load) == serve_grant_by_grant(hardware, load)
+
+
+# Turns and preemption, with the sums written out. A full grant is 8 bursts of 4 cycles: 32, plus 10 where the
+# row is not open.
+
+LONG = dram(0, 1024)  # one row, four grants: ends at 42, 74, 106, 138
+SHORT = dram(4096, 32)  # another row: 10 + 4 cycles
+
+
+def busy(load: Load) -> list[tuple[str, int, int]]:
+    return serve(machine(), load).busy
+
+
+def test_two_channels_take_turns() -> None:
+    rows = dram(4096, 512)
+    # Each turn of 32 cycles opens the requester's own row again: 10 more.
+    assert busy({"dma0": [Ask(0, dram(0, 512))], "dma1": [Ask(0, rows)]}) == [
+        ("dma0", 0, 42), ("dma1", 42, 84), ("dma0", 84, 126), ("dma1", 126, 168),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "begins"),
+    [
+        (0, 42),  # with the first grant: it is dma0's turn
+        (1, 42),
+        (41, 42),
+        (42, 42),  # exactly at the boundary: in time
+        (43, 74),  # one cycle later: the second grant is under way
+        (73, 74),
+        (74, 74),
+        (75, 106),
+        (106, 106),  # the last grant has not begun
+        (107, 138),
+        (138, 138),
+        (139, 139),  # the port stood still for a cycle
+    ],
+)
+def test_a_newcomer_takes_over_at_the_next_grant_boundary(asked: int, begins: int) -> None:
+    served = busy({"dma0": [Ask(0, LONG)], "dma1": [Ask(asked, SHORT)]})
+    assert ("dma1", begins, begins + 14) in served
+    # The stream goes on behind it and pays for its row again, if anything is left of it.
+    rest = 138 - begins
+    assert served[-1] == (
+        ("dma0", begins + 14, begins + 14 + 10 + rest) if rest > 0 else ("dma1", begins, begins + 14)
+    )
+
+
+def test_instruction_fetch_goes_first() -> None:
+    # All three ask during dma0's first grant: the fetch asks last and is served first.
+    load = {
+        "dma0": [Ask(0, LONG)],
+        "dma1": [Ask(5, SHORT)],
+        "dma2": [Ask(6, SHORT)],
+        INSTRUCTION_FETCH: [Ask(7, SHORT)],
+    }
+    assert busy(load) == [
+        ("dma0", 0, 42), (INSTRUCTION_FETCH, 42, 56), ("dma1", 56, 60), ("dma2", 60, 64), ("dma0", 64, 170),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pause", "begins"), [(41, 56), (42, 56), (43, 88)])
+def test_instruction_fetch_that_asks_between_two_turns_is_in_time(pause: int, begins: int) -> None:
+    # The first fetch ends at 14, dma0's grant at 14 + 42 = 56, dma1's in the same row at 88.
+    load = {
+        "dma0": [Ask(0, LONG)],
+        "dma1": [Ask(0, LONG)],
+        INSTRUCTION_FETCH: [Ask(0, SHORT), Ask(pause, SHORT)],
+    }
+    assert busy(load)[:2] == [(INSTRUCTION_FETCH, 0, 14), ("dma0", 14, 56)]
+    assert (INSTRUCTION_FETCH, begins, begins + 14) in busy(load)
+
+
+def test_row_hits_and_misses() -> None:
+    one_burst = 4
+    load = {"dma0": [Ask(0, dram(0, 32)), Ask(0, dram(512, 32)), Ask(0, dram(1024, 32)), Ask(0, dram(0, 32))]}
+    served = serve(machine(), load)
+    ends = [10 + one_burst, 18, 18 + 10 + one_burst, 46]  # miss, hit, miss, miss
+    assert served.done == {"dma0": ends}
+    assert served.counts == {"dram_read_byte": 4 * 32, "dram_activate": 3}
+
+
+def test_whole_bursts_are_counted() -> None:
+    served = serve(machine(), {"dma0": [Ask(0, dram(30, 4), write=True)]})
+    assert served.counts == {"dram_write_byte": 64, "dram_activate": 1}
+
+
+def test_the_cycles_of_a_grant_are_rounded_up() -> None:
+    # 7 bursts of 32/3 cycles: 74.67, so 75; with the row 85.
+    assert serve(machine(bandwidth_gb_per_s=3.0), {"dma0": [Ask(0, dram(0, 224))]}).done == {"dma0": [85]}

@@ -1,0 +1,118 @@
+"""What the lower bound counts: bytes once, and vector work without what an instruction adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Vector
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.instruction import Instruction, Space, Unit
+from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.vector import Binary, Lookup
+from npusim.isa.program.program import Layer
+from npusim.numbers.bounds import VECTOR_CYCLES, LowerBound, compulsory_bytes, dram_cycles, vector_work
+
+from ..isa.samples import legal_instructions, tiny_hardware
+from .handmade import bench, bytes_at, load, program, store
+
+# DRAM of the cases: an input at 0..100, an output at 100..200, constants at 1000..2000, feature maps elsewhere.
+INPUT, OUTPUT, WEIGHTS, MAP = 0, 100, 1000, 4000
+
+COUNTED = [
+    ("weights, once", [(0, load(WEIGHTS, 0, 64)), (1, load(WEIGHTS, 0, 64))], [64, 0]),
+    ("what is new of a load belongs to it", [(0, load(WEIGHTS, 0, 64)), (1, load(WEIGHTS + 48, 0, 64))], [64, 48]),
+    ("a hole that is filled later", [(1, load(WEIGHTS + 20, 0, 10)), (0, load(WEIGHTS, 0, 50))], [40, 10]),
+    ("rows of the input with their overlap", [(0, load(INPUT, 0, 60)), (1, load(INPUT + 40, 0, 60))], [60, 40]),
+    ("results of the network, written", [(1, store(0, OUTPUT, 100))], [0, 100]),
+    ("no feature map", [(0, store(0, MAP, 64)), (1, load(MAP, 0, 64))], [0, 0]),
+    ("no result read back", [(0, load(OUTPUT, 0, 64))], [0, 0]),
+    ("nothing inside the scratchpad", [(0, Copy(size=64, target=128))], [0, 0]),
+    (
+        "every second run of four bytes, then all",
+        [
+            (0, Copy(source_space=Space.DRAM, source=WEIGHTS, count2=4, size=4, source_stride2=8)),
+            (1, load(WEIGHTS, 0, 40)),
+        ],
+        [20, 20],
+    ),
+    (
+        "a run that is repeated counts once",
+        [(0, Copy(source_space=Space.DRAM, source=WEIGHTS, count2=4, size=4, target_stride2=4))],
+        [4, 0],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "instructions", "expected"), COUNTED, ids=[case[0] for case in COUNTED])
+def test_compulsory_bytes(
+    why: str, instructions: Sequence[tuple[int, Instruction]], expected: list[int]
+) -> None:
+    layer = Layer("layer", "identity", "dma", Workload("move"))
+    image = replace(
+        program(
+            [each for _, each in instructions],
+            bench(),
+            inputs=[bytes_at("in", INPUT, 100)],
+            outputs=[bytes_at("out", OUTPUT, 100)],
+        ),
+        constants=bytes(1000),
+        constants_address=WEIGHTS,
+        layers=(layer, layer),
+        layer_of=np.array([layer for layer, _ in instructions], np.uint32),
+    )
+    costs = [each.cost(image.hardware) for _, each in instructions]
+    assert compulsory_bytes(image, costs).tolist() == expected
+
+
+VECTOR_ROWS = [row for row in INSTRUCTIONS if row.home is Unit.VECTOR]
+
+
+@pytest.mark.parametrize("row", VECTOR_ROWS, ids=lambda row: row.mnemonic)
+def test_vector_work_is_part_of_the_cost(row: type[Instruction]) -> None:
+    hardware = tiny_hardware()
+    for instruction in legal_instructions(row, 20):
+        cost = instruction.cost(hardware)
+        counted = {name for name in cost.actions if not name.startswith("scratchpad_")}
+        assert counted <= set(VECTOR_CYCLES)
+        work = vector_work(cost, hardware)
+        assert 0 < work <= (cost.cycles - hardware.vector.startup_cycles) * hardware.vector.lanes
+
+
+@pytest.mark.parametrize(
+    ("instruction", "work"),
+    [(Lookup(size=100), 100), (Binary(function=0, rows=3, columns=7), 3 * 7 * 2)],
+    ids=["lookup", "add"],
+)
+def test_vector_work_by_hand(instruction: Instruction, work: int) -> None:
+    hardware = bench()
+    assert hardware.vector.add_cycles == 2
+    assert vector_work(instruction.cost(hardware), hardware) == work
+
+
+def test_every_parameter_of_vector_work_exists() -> None:
+    assert set(VECTOR_CYCLES.values()) == {
+        name for name in Vector.model_fields if name.endswith("_cycles")
+    } - {"startup_cycles"}
+
+
+@pytest.mark.parametrize(
+    ("bound", "cycles", "bound_by"),
+    [
+        (LowerBound(0, 0, 0, 0), 0, "none"),
+        (LowerBound(5, 5, 4, 3), 5, "mac"),
+        (LowerBound(1, 2, 3, 0), 3, "dram"),
+        (LowerBound(0, 2, 0, 0), 2, "vector"),
+        (LowerBound(1, 1, 1, 9), 9, "host"),
+    ],
+)
+def test_the_largest_resource_sets_the_bound(bound: LowerBound, cycles: int, bound_by: str) -> None:
+    assert (bound.cycles, bound.bound_by) == (cycles, bound_by)
+
+
+def test_dram_cycles_are_rounded_up() -> None:
+    assert dram_cycles(np.array([0, 1, 8, 9]), bench()).tolist() == [0, 1, 1, 2]
