@@ -10,7 +10,7 @@ import pytest
 
 from npusim.base.extras import missing
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [
     file
     for folder in ("npusim", "isa", "kernels", "scheduler", "reports")

@@ -296,7 +296,7 @@ def test_the_array_of_mobilenet_is_bound_by_its_macs() -> None:
 
 
 def test_the_page_defines_every_cause() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "losses.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "losses.md").read_text()
     rows = page.partition("| cause |")[2].partition("\n\n")[0]
     table = [line for line in rows.splitlines() if line.startswith("| `")]
     assert table == [f"| `{cause}` | {definition} |" for cause, definition in CAUSES.items()]

@@ -19,7 +19,7 @@ from npusim.reports import notebook
 
 from .fake_run import LAYERS, execution, program
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 EVIL = "<script>alert('x')</script>\x1b[31m"
 FIGURES = ("roofline", "timeline", "energy", "power", "occupancy")
 

@@ -188,6 +188,6 @@ def test_every_built_in_model_is_one_that_litert_reads() -> None:
 
 
 def test_the_extra_is_the_version_that_messages_name() -> None:
-    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text("utf-8"))
+    project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text("utf-8"))
     [requirement] = project["project"]["optional-dependencies"]["litert"]
     assert requirement.partition(";")[0] == litert_reference.PACKAGE
