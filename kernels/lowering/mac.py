@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -142,6 +141,14 @@ class _Window:
             "pad_left": self.pads[1],
         }
 
+    def maps(self) -> tuple[Rows, Rows]:
+        """The rows of the feature map and of the output; images lie one behind the other."""
+        ifm_bytes, ofm_bytes = self.ifm_width * self.ifm_depth, self.ofm_width * self.ofm_depth
+        return (
+            Rows(("in", 0), self.ifm_height, ifm_bytes, 0, self.ifm_height * ifm_bytes),
+            Rows(("out", 0), self.ofm_height, ofm_bytes, 0, self.ofm_height * ofm_bytes),
+        )
+
 
 def _window(call: Call) -> _Window:
     _, ifm_height, ifm_width, ifm_depth = input_type(call).shape
@@ -160,18 +167,6 @@ def _window(call: Call) -> _Window:
         (a["dilations"][0], a["dilations"][1]),
         (a["padding"][0][0], a["padding"][1][0]),
     )
-
-
-def _images(call: Call, window: _Window, make: Callable[[Rows, Rows], Work]) -> Lowering:
-    """One work per image of the batch."""
-    ifm_bytes = window.ifm_height * window.ifm_width * window.ifm_depth
-    ofm_bytes = window.ofm_height * window.ofm_width * window.ofm_depth
-    works = []
-    for image in range(input_type(call).shape[0]):
-        ifm = Rows(("in", 0), window.ifm_height, window.ifm_width * window.ifm_depth, image * ifm_bytes)
-        ofm = Rows(("out", 0), window.ofm_height, window.ofm_width * window.ofm_depth, image * ofm_bytes)
-        works.append(make(ifm, ofm))
-    return tuple(works)
 
 
 def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
@@ -213,15 +208,20 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
             **window.fields(tile),
         )
 
-    make = partial(
-        _weighted_work,
-        window,
-        hardware,
-        emit,
-        partial(_output_major, weights, weight_zero(call), stage),
-        partial(_bytes, inner, stage),
+    ifm, ofm = window.maps()
+    work = Work(
+        rows=window.ofm_height,
+        channels=window.ofm_depth,
+        channel_step=_channel_step(hardware),
+        inputs=((ifm, window.rows_needed),),
+        output=ofm,
+        constants=partial(_output_major, weights, weight_zero(call), stage),
+        constant_bytes=partial(_bytes, inner, stage),
+        emit=emit,
+        last_resort=1,
+        entries=input_type(call).shape[0],
     )
-    return _images(call, window, make)
+    return (work,)
 
 
 def _output_major(weights: Array, zero_point: int, stage: OutputStage, first: int, last: int) -> Constants:
@@ -232,28 +232,6 @@ def _output_major(weights: Array, zero_point: int, stage: OutputStage, first: in
 
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
     return per_channel * (last - first) + stage.parameter_bytes(first, last)
-
-
-def _weighted_work(
-    window: _Window,
-    hardware: Hardware,
-    emit: Callable[[Tile, TileAddresses], Instruction],
-    constants: Callable[[int, int], Constants],
-    constant_bytes: Callable[[int, int], int],
-    ifm: Rows,
-    ofm: Rows,
-) -> Work:
-    return Work(
-        rows=window.ofm_height,
-        channels=window.ofm_depth,
-        channel_step=_channel_step(hardware),
-        inputs=((ifm, window.rows_needed),),
-        output=ofm,
-        constants=constants,
-        constant_bytes=constant_bytes,
-        emit=emit,
-        last_resort=1,
-    )
 
 
 def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
@@ -292,21 +270,21 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
         part = weights if last - first == window.ofm_depth else np.ascontiguousarray(weights[..., first:last])
         return Constants(stage.parameters(first, last), part, weight_zero(call))
 
-    def make(ifm: Rows, ofm: Rows) -> Work:
-        return Work(
-            rows=window.ofm_height,
-            channels=window.ofm_depth,
-            channel_step=0,
-            inputs=((ifm, window.rows_needed),),
-            output=ofm,
-            constants=constants,
-            constant_bytes=partial(_bytes, taps, stage),
-            emit=emit,
-            last_resort=1 if sliced else 0,
-            sliced=sliced,
-        )
-
-    return _images(call, window, make)
+    ifm, ofm = window.maps()
+    work = Work(
+        rows=window.ofm_height,
+        channels=window.ofm_depth,
+        channel_step=0,
+        inputs=((ifm, window.rows_needed),),
+        output=ofm,
+        constants=constants,
+        constant_bytes=partial(_bytes, taps, stage),
+        emit=emit,
+        last_resort=1 if sliced else 0,
+        sliced=sliced,
+        entries=input_type(call).shape[0],
+    )
+    return (work,)
 
 
 def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
