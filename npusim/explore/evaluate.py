@@ -21,7 +21,7 @@ from npusim.isa.base.errors import CompileError, GraphError, NpusimError, Progra
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
-from npusim.machine import core as machine
+from npusim.machine import system as machine
 from npusim.machine.trace import Execution
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult

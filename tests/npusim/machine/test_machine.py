@@ -19,11 +19,11 @@ from npusim.isa.instructions.instruction import Instruction, Space, Unit
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 from npusim.scheduler.emit.synchronise import synchronise
 
-from ..examples import examples
+from ...examples import examples
 from .handmade import barrier, bench, bytes_at, host_call, load, lookup, program, rows, run, store, waits
 
 BYTES = np.arange(256, dtype=np.uint8)
