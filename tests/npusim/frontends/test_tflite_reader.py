@@ -25,7 +25,7 @@ from npusim.models.writer import ModelWriter
 sys.path.insert(0, str(Path(__file__).parent))
 from tflite_builder import Builder, Table, int32, serialize, small_model, table
 
-REFERENCE = Path(__file__).resolve().parents[3] / "shared"
+REFERENCE = Path(__file__).resolve().parents[4] / "shared"
 # Without the folder one case, which skips and says why.
 MODELS = sorted(path.stem for path in REFERENCE.glob("golden/*.json")) or ["no model"]
 CASES = sorted(path.stem for path in REFERENCE.glob("ops_litert_ref/*.npz")) or ["no case"]
