@@ -186,7 +186,7 @@ def lookup(source: int, target: int, size: int = 16) -> Lookup:
 def test_waits(instructions: Sequence[Instruction], waits: list[dict[str, int]]) -> None:
     found = [
         {unit.name.lower(): count for unit, count in zip(PRODUCERS, each, strict=True) if count}
-        for each in synchronise(instructions, Context(Hardware()))
+        for each in synchronise(instructions, Context(hardware("edge-32")))
     ]
     assert found == waits
 

@@ -25,7 +25,7 @@ from npusim.machine.banks import banks_of, banks_used
 from npusim.machine.core import execute
 from npusim.machine.trace import Trace
 
-from ..examples import examples
+from ...examples import examples
 from .handmade import Row, barrier, bench, bytes_at, host_call, load, lookup, rows, run, traffic, waits
 from .test_machine import copies, lookups, scrambled
 

@@ -24,7 +24,7 @@ from npusim.machine.core import execute
 from npusim.machine.trace import Execution
 from npusim.scheduler.emit.synchronise import synchronise
 
-from ..examples import examples
+from ...examples import examples
 from .handmade import barrier, bench, bytes_at, host_call, load, lookup, program, rows, run, store, waits
 
 BYTES = np.arange(256, dtype=np.uint8)

@@ -18,8 +18,8 @@ from npusim.isa.instructions.vector import Binary, Lookup
 from npusim.isa.program.program import Layer
 from npusim.numbers.bounds import VECTOR_CYCLES, LowerBound, compulsory_bytes, dram_cycles, vector_work
 
-from ..isa.samples import legal_instructions, tiny_hardware
-from .handmade import bench, bytes_at, load, program, store
+from ...isa.samples import legal_instructions, tiny_hardware
+from ..machine.handmade import bench, bytes_at, load, program, store
 
 # DRAM of the cases: an input at 0..100, an output at 100..200, constants at 1000..2000, feature maps elsewhere.
 INPUT, OUTPUT, WEIGHTS, MAP = 0, 100, 1000, 4000
