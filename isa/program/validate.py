@@ -11,10 +11,10 @@ from operator import gt
 from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.plain_values import printable
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
 from npusim.isa.program.program import Placement, Program
-from npusim.isa.program.record import printable
 
 
 class Violation(NamedTuple):
