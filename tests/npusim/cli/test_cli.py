@@ -25,7 +25,7 @@ from npusim.numbers.area import area
 from npusim.reports.words import quantities
 from npusim.session import api
 
-from ..yardstick import process_cost
+from ...yardstick import process_cost
 
 
 class Answer(NamedTuple):

@@ -34,7 +34,7 @@ from npusim.isa.text import assembly
 from npusim.models.writer import ModelWriter
 from npusim.session import api
 
-from ..test_rooms import modules
+from ...test_rooms import modules
 
 LONGEST_MESSAGE = 2000
 SECONDS = 20
