@@ -594,7 +594,7 @@ def test_faults_of_a_tensor(given: dict[str, Any], text: str) -> None:
 
 
 def test_element_types_without_a_numpy_dtype_are_refused() -> None:
-    with pytest.raises(FormatError, match=r'^tensor 0 "t": element type INT4, may be INT8, INT16, '):
+    with pytest.raises(FormatError, match=r'^tensor 0 "t": element type INT4, may be INT8, UINT8, '):
         tensor_type("INT4")
     with pytest.raises(FormatError, match=r'^tensor 0 "t": element type type 77, may be INT8, '):
         tensor_type(Type=77)
