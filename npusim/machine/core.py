@@ -16,6 +16,7 @@ import simpy
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     PRODUCERS,
     UNIT_NAMES,
@@ -44,6 +45,7 @@ class Loaded(NamedTuple):
     """A program as a core runs it: decoded, checked, and what each instruction costs on the core's hardware."""
 
     program: Program
+    context: Context
     instructions: list[Instruction]
     costs: list[Cost]
 
@@ -52,7 +54,8 @@ def load(program: Program, hardware: Hardware) -> Loaded:
     """Decode and check a program. Raises ProgramError for one that breaks a rule of the instruction set."""
     instructions = decode_all(program.code)
     validate(program, instructions)
-    return Loaded(program, instructions, [each.cost(hardware, program.host_calls) for each in instructions])
+    context = Context(hardware, program.host_calls)
+    return Loaded(program, context, instructions, [each.cost(context) for each in instructions])
 
 
 class Core:
@@ -81,7 +84,7 @@ class Launch:
     def __init__(self, core: Core, loaded: Loaded, memory: Memory | None, progress: Progress | None) -> None:
         self.core = core
         self.env, self.port, self.hardware = core.env, core.port, core.hardware
-        self.program, self.instructions, self.costs = loaded
+        self.program, context, self.instructions, self.costs = loaded
         self.memory = memory
         self.progress = progress
         self.done = self.env.event()
@@ -96,9 +99,7 @@ class Launch:
         count = len(self.instructions)
         units = [each.unit for each in self.instructions]
         self.units = np.array(units, np.int8)
-        self.banks = BankPorts(
-            self.env, self.hardware, self.instructions, units, self.costs, self.program.host_calls
-        )
+        self.banks = BankPorts(self.env, context, self.instructions, units, self.costs)
         self.dispatched, self.at_head, self.ready, self.started, self.ended = (
             np.full(count, -1, np.int64) for _ in range(5)
         )
