@@ -10,7 +10,7 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.rewrite import fold_padding
 from npusim.kernels.graph.unknown import missing, on_host, refusal, unknown_operator
 from npusim.kernels.operator.operator import Call, Operator, Shapes
-from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d, fully_connected
+from npusim.kernels.operators.convolution import batch_matmul, conv_2d, depthwise_conv_2d, fully_connected
 from npusim.kernels.operators.detection import detection_post_process
 from npusim.kernels.operators.elementwise import add, maximum, minimum, mul, sub
 from npusim.kernels.operators.movement import (
@@ -36,6 +36,7 @@ OPERATORS: tuple[Operator, ...] = (
     conv_2d.OPERATOR,
     depthwise_conv_2d.OPERATOR,
     fully_connected.OPERATOR,
+    batch_matmul.OPERATOR,
     # elementwise
     add.OPERATOR,
     sub.OPERATOR,

@@ -24,7 +24,7 @@ WORD_BYTES = 72
 """Bytes of one encoded instruction."""
 
 OPCODE_BITS = 8
-WAIT_BITS = 20
+WAIT_BITS = 18
 
 
 class Unit(IntEnum):

@@ -176,7 +176,7 @@ def _window(call: Call) -> _Window:
     )
 
 
-def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
+def array_mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
     """The fields of the fastest dataflow and corner of the array."""
     array = hardware.mac_array
     resting_outputs, part = mac_mapping.convolution(
@@ -185,7 +185,7 @@ def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict
     return {"output_stationary": int(resting_outputs), **part._asdict()}
 
 
-def _channel_step(hardware: Hardware) -> int:
+def channel_step(hardware: Hardware) -> int:
     """The granularity of cuts by channels: the columns of the array, or of a corner of a wide one."""
     columns = hardware.mac_array.columns
     while columns > _FINE_CHANNELS:
@@ -210,7 +210,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
-            **_mapping(hardware, pixels, inner, tile.channels),
+            **array_mapping(hardware, pixels, inner, tile.channels),
             **common,
             **window.fields(tile),
         )
@@ -219,7 +219,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
     work = Work(
         rows=window.ofm_height,
         channels=window.ofm_depth,
-        channel_step=_channel_step(hardware),
+        channel_step=channel_step(hardware),
         inputs=((ifm, window.rows_needed),),
         output=ofm,
         constants=partial(_output_major, weights, weight_zero(call), stage),
@@ -327,14 +327,14 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
             ofm_pixel_stride=at.output_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            **_mapping(hardware, tile.rows, inner, tile.channels),
+            **array_mapping(hardware, tile.rows, inner, tile.channels),
             **common,
         )
 
     work = Work(
         rows=rows,
         channels=units,
-        channel_step=_channel_step(hardware),
+        channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
         output=Rows(("out", 0), rows, units),
         constants=partial(_output_major, weights, weight_zero(call), stage),

@@ -110,7 +110,7 @@ class Constants:
 
 
 RowsNeeded = Callable[[int, int], tuple[int, int]]
-"""Output rows [first, last) -> input rows (or columns) [first, last) that they need. Later ones need no earlier ones."""
+"""Output rows [first, last) -> input rows or columns [first, last) that they need. Later ones need no earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
