@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.instructions.instruction import Space
-from npusim.isa.program.program import HostCall, Image, Placement, Program
+from npusim.isa.program.program import HostCall, Placement, Program
 
 Write = tuple[NDArray[Any], NDArray[Any]]
 """A view of memory and the values that go there when the instruction completes."""
@@ -34,10 +34,10 @@ class Memory:
         }
         constants = program.constants
         place = self.bytes_at(Space.DRAM, program.constants_address, len(constants))
-        if isinstance(constants, Image):
-            constants.write_to(place)
-        else:
+        if isinstance(constants, bytes):
             place[:] = np.frombuffer(constants, np.uint8)
+        else:
+            constants.write_to(place)
         self.host_calls = program.host_calls
         self.host_functions = host_functions
         self.places = program.inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import Rounding
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
 from npusim.isa.engines.systolic import Window, array_shape
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
@@ -18,7 +19,7 @@ from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.kernels.lowering import mac_mapping
 from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
-from npusim.kernels.operator.operands import constant_array, input_type, quantization
+from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import convolution_multipliers, fully_connected_multipliers
 from npusim.kernels.operators.convolution.weighted_sum import weight_zero
@@ -29,9 +30,12 @@ _FINE_CHANNELS = 32
 
 @dataclass(frozen=True, slots=True)
 class OutputStage:
-    """What happens to an accumulator: bias, rescale, clamp. Arrays have one entry, or one per output channel."""
+    """What happens to an accumulator: bias, rescale, clamp. Arrays have one entry, or one per output channel.
 
-    bias: NDArray[np.int32]
+    bias: one value per output channel; None where it is known by its size only.
+    """
+
+    bias: NDArray[np.int32] | None
     multiplier: NDArray[np.int32]
     shift: NDArray[np.int8]
     low: int
@@ -44,7 +48,8 @@ class OutputStage:
         return len(self.multiplier) > 1
 
     def parameters(self, first: int, last: int) -> bytes:
-        """The parameter block of channels [first, last)."""
+        """The parameter block of channels [first, last), for a bias that is known."""
+        assert self.bias is not None
         part = slice(first, last) if self.per_channel else slice(None)
         return b"".join(
             (
@@ -65,19 +70,26 @@ def _output_stage(
     """The output stage of a call with a bias as third input, or none; equal scales of all channels become one."""
     multiplier, shift = multipliers
     channels = call.outputs[0].shape[-1]
-    bias = constant_array(call, 2)
-    values = np.zeros(channels, np.int32) if bias is None else bias.astype(np.int32).reshape(channels)
+    bias = call.constants.get(2)
+    values = np.zeros(channels, np.int32) if bias is None else None
+    if bias is not None and bias is not SIZE_ONLY:
+        values = bias.astype(np.int32).reshape(channels)
     if len(multiplier) > 1 and (multiplier == multiplier[0]).all() and (shift == shift[0]).all():
         multiplier, shift = multiplier[:1], shift[:1]
     low, high = act_range(call.attributes["activation"], call.outputs[0])
     return OutputStage(values, multiplier.astype(np.int32), shift.astype(np.int8), low, high, rounding)
 
 
-def _weights(call: Call) -> Array:
-    """The data of the weights, which the rules require to be constant."""
-    weights = constant_array(call, 1)
-    assert weights is not None
-    return weights
+Taken = Callable[[int, int], Constants]
+"""The constants of channels [first, last)."""
+
+
+def _where_known(call: Call, size_bytes: Callable[[int, int], int], taken: Callable[[Array], Taken]) -> Taken:
+    """The constants `taken` from the weights, or their size where a constant is known by that only."""
+    weights = call.constants[1]
+    if weights is SIZE_ONLY or SIZE_ONLY in call.constants.values():
+        return lambda first, last: Constants(absent_bytes=size_bytes(first, last))
+    return taken(weights)
 
 
 def _convolution_stage(call: Call) -> OutputStage:
@@ -197,8 +209,8 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
     """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
     stage = _convolution_stage(call)
     window = _window(call)
-    weights = _weights(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
+    size_bytes = partial(_bytes, inner, stage)
     common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -222,8 +234,8 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
         channel_step=channel_step(hardware),
         inputs=((ifm, window.rows_needed),),
         output=ofm,
-        constants=partial(_output_major, weights, weight_zero(call), stage),
-        constant_bytes=partial(_bytes, inner, stage),
+        constants=_where_known(call, size_bytes, partial(partial, _output_major, stage, weight_zero(call))),
+        constant_bytes=size_bytes,
         emit=emit,
         last_resort=1,
         entries=input_type(call).shape[0],
@@ -231,10 +243,16 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
     return (work,)
 
 
-def _output_major(weights: Array, zero_point: int, stage: OutputStage, first: int, last: int) -> Constants:
+def _output_major(stage: OutputStage, zero_point: int, weights: Array, first: int, last: int) -> Constants:
     """The parameters of output channels [first, last), then their weights [O, ...]."""
     part = weights[first:last]
     return Constants(stage.parameters(first, last), part, zero_point, weights, first * weights[0].size)
+
+
+def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: int, last: int) -> Constants:
+    """The parameters of output channels [first, last), then their weights [..., O]."""
+    part = weights if last - first == weights.shape[-1] else np.ascontiguousarray(weights[..., first:last])
+    return Constants(stage.parameters(first, last), part, zero_point)
 
 
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
@@ -247,7 +265,6 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
     """
     stage = _convolution_stage(call)
     window = _window(call)
-    weights = _weights(call)
     taps = window.kernel[0] * window.kernel[1]
     common = _common(call, stage)
     sliced = window.ifm_depth == window.ofm_depth
@@ -273,10 +290,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
             **fields,
         )
 
-    def constants(first: int, last: int) -> Constants:
-        part = weights if last - first == window.ofm_depth else np.ascontiguousarray(weights[..., first:last])
-        return Constants(stage.parameters(first, last), part, weight_zero(call))
-
+    size_bytes = partial(_bytes, taps, stage)
     ifm, ofm = window.maps()
     work = Work(
         rows=window.ofm_height,
@@ -284,8 +298,8 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
         channel_step=0,
         inputs=((ifm, window.rows_needed),),
         output=ofm,
-        constants=constants,
-        constant_bytes=partial(_bytes, taps, stage),
+        constants=_where_known(call, size_bytes, partial(partial, _channels_last, stage, weight_zero(call))),
+        constant_bytes=size_bytes,
         emit=emit,
         last_resort=1 if sliced else 0,
         sliced=sliced,
@@ -300,7 +314,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
     stage = _output_stage(call, multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
-    weights = _weights(call)
+    size_bytes = partial(_bytes, inner, stage)
     common: dict[str, Any] = {
         **_common(call, stage),
         "ifm_row_stride": inner,
@@ -337,8 +351,8 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
         channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
         output=Rows(("out", 0), rows, units),
-        constants=partial(_output_major, weights, weight_zero(call), stage),
-        constant_bytes=partial(_bytes, inner, stage),
+        constants=_where_known(call, size_bytes, partial(partial, _output_major, stage, weight_zero(call))),
+        constant_bytes=size_bytes,
         emit=emit,
         last_resort=1,
     )

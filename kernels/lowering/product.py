@@ -29,9 +29,9 @@ class Factors(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Products whose factors begin at even distances: how many, and of both the first and the distance, in matrices."""
+    """Products whose factors begin at even distances: how many, and of both factors the first and the distance, in matrices."""
 
-    count: int
+    products: int
     first: tuple[int, int]
     step: tuple[int, int]
 
@@ -63,14 +63,14 @@ def lower_product(call: Call, factors: Factors, hardware: Hardware) -> Lowering:
     works, done = [], 0
     for run in _runs(batches, call.outputs[0].shape[:-2]):
         works.append(_work(call, factors, run, done, hardware))
-        done += run.count
+        done += run.products
     return tuple(works)
 
 
 def _work(call: Call, factors: Factors, run: _Run, done: int, hardware: Hardware) -> Work:
     """A run of products, of which `done` come before."""
     rows, inner, columns, transposed = factors
-    entries, entry = run.count, run.step
+    entries, entry = run.products, run.step
     if entries > 1 and entry == (1, 0) and not transposed[0]:
         rows, entries, entry = rows * entries, 1, (0, 0)
     first = _matrix(0, rows, inner, transposed[0], run.first[0] * factors.rows * inner, entry[0])

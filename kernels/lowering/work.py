@@ -95,18 +95,20 @@ class Constants:
     """The constants of a range of channels: plain bytes, then weights that may be packed on their way.
 
     If the weights are part of a tensor in C order, `whole` is that tensor and `first_weight` where they begin in it.
+    With `absent_bytes` they are constants known by their size only, so many bytes in all.
     """
 
-    plain: bytes
+    plain: bytes = b""
     weights: Array | None = None
     zero_point: int = 0
     whole: Array | None = None
     first_weight: int = 0
+    absent_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
         """Bytes in the scratchpad."""
-        return len(self.plain) + (0 if self.weights is None else self.weights.size)
+        return len(self.plain) + (0 if self.weights is None else self.weights.size) + self.absent_bytes
 
 
 RowsNeeded = Callable[[int, int], tuple[int, int]]

@@ -141,6 +141,8 @@ class Operands:
             packs = pack and bool(self._hardware.dma.decoder_bytes_per_cycle)
             blocks[*key, pack] = (constants, *block(constants, packs))
         constants, content, packed_bytes = blocks[*key, pack]
+        if content.make is None:
+            content = content._replace(of=f'of layer "{self._graph.nodes[item.node].name}"')
         address = self._layout.chunk(key, content)
         load = Load(buffer, slot, 0, item.node, address, 0, content.size_bytes)
         if packed_bytes and constants.weights is not None:
