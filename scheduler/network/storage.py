@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Move, OperandRef, Work
 from npusim.kernels.operator.operator import Alias
@@ -35,6 +34,7 @@ class Storage:
     first_read:  the first work that reads it.
     from_dram:   content is written in DRAM (model inputs, constants, host outputs).
     to_dram:     content is read in DRAM (model outputs, host inputs).
+    constant:    it is one, with data at hand or not.
     from_npu, in_npu: written, written or read, by works on the scratchpad.
     """
 
@@ -46,7 +46,7 @@ class Storage:
     to_dram: bool = False
     from_npu: bool = False
     in_npu: bool = False
-    data: Array | None = None
+    constant: bool = False
     writes: list[int] = field(default_factory=list)
     first_read: int | None = None
 
@@ -104,11 +104,16 @@ def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
 
 
 def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tuple[Aliases, set[int]]:
-    """Let operators that move nothing share memory; returns the forest and the nodes that became free."""
+    """Let operators that move nothing share memory; returns the forest and the nodes that became free.
+
+    The next value of a state lies where the state does.
+    """
     forest = Aliases()
+    befores = {state.before for state in graph.states}
+    forest.parent.update((state.after, (state.before, 0)) for state in graph.states)
     free: set[int] = set()
     fixed = frozenset(graph.inputs) | frozenset(
-        index for index, tensor in enumerate(graph.tensors) if tensor.data is not None
+        index for index, tensor in enumerate(graph.tensors) if tensor.constant
     )
     for node, parts in aliases.items():
         triples = [
@@ -119,7 +124,7 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
             )
             for part in parts
         ]
-        if forest.join(triples, fixed | frozenset(graph.variables)):
+        if forest.join(triples, fixed | befores):
             free.add(node)
     return forest, free
 
@@ -133,8 +138,8 @@ def share_in_place(
     that are to stay `apart` do not.
     """
     shared: list[int] = []
-    fixed = {*graph.inputs, *graph.outputs, *graph.variables}
-    fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
+    fixed = {*graph.inputs, *graph.outputs, *(state.before for state in graph.states)}
+    fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.constant}
     last_read: dict[int, int] = {}
     for index, item in enumerate(items):
         reads, writes = operands(graph, item)
@@ -199,13 +204,14 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
         root, _ = forest.root(tensor)
         if root not in storages:
             each = graph.tensors[root]
-            storages[root] = Storage(each.name, each.type.size_bytes, end, -1, data=each.data)
-            if each.data is not None:
+            storages[root] = Storage(each.name, each.type.size_bytes, end, -1, constant=each.constant)
+            if each.constant:
                 storages[root].first = -1
                 storages[root].from_dram = True
         return storages[root]
 
-    for tensor in (*graph.inputs, *graph.variables):
+    befores = [state.before for state in graph.states]
+    for tensor in (*graph.inputs, *befores):
         storage(tensor).first = -1
         storage(tensor).from_dram = True
     for index, item in enumerate(items):
@@ -231,7 +237,7 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
     for tensor in graph.outputs:
         storage(tensor).to_dram = True
         storage(tensor).last = end
-    for tensor in graph.variables:
+    for tensor in befores:
         storage(tensor).to_dram = True
         storage(tensor).last = end
     return storages
