@@ -87,7 +87,7 @@ Taken = Callable[[int, int], Constants]
 def _where_known(call: Call, size_bytes: Callable[[int, int], int], taken: Callable[[Array], Taken]) -> Taken:
     """The constants `taken` from the weights, or their size where a constant is known by that only."""
     weights = call.constants[1]
-    if weights is SIZE_ONLY or SIZE_ONLY in call.constants.values():
+    if weights is SIZE_ONLY or any(data is SIZE_ONLY for data in call.constants.values()):
         return lambda first, last: Constants(absent_bytes=size_bytes(first, last))
     return taken(weights)
 

@@ -29,7 +29,7 @@ class Factors(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Products whose factors begin at even distances: how many, and of both factors the first and the distance, in matrices."""
+    """Products whose factors lie at even distances: how many; of both the first and the distance, in matrices."""
 
     products: int
     first: tuple[int, int]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import WORD_BYTES
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Blank, Image, Piece, Placement
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.fit.allocate import Allocator, aligned

@@ -75,11 +75,11 @@ def _quantized(call: Call) -> bool:
     return call.outputs[0].quantized
 
 
-_MOST_ROWS, _MOST = 65535, (1 << 19) - 1
+_MOST_ROWS, _MOST = 65535, (1 << 20) - 1
 
 
 def _sizes_on_npu(call: Call) -> bool:
-    """on the NPU a product has at most 65535 rows in all its batches, and 524287 columns and values summed"""
+    """on the NPU a product has at most 65535 rows in all its batches, and 1048575 columns and values summed"""
     factors = _factors(call)
     rows = call.outputs[0].elements // max(factors.columns, 1)
     return rows <= _MOST_ROWS and max(factors.columns, factors.inner) <= _MOST and factors.inner > 0
