@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Region, Space
+from npusim.isa.instructions.instruction import PRODUCERS, Instruction
+from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 

@@ -21,10 +21,31 @@ TOP = {
 }
 """Import names of the top-level folders."""
 
+ISA = tuple(
+    f"npusim.isa.{room}" for room in ("base", "arithmetic", "hardware", "engines", "instructions", "program")
+)
+KERNELS = ("npusim.isa", *(f"npusim.kernels.{room}" for room in ("operator", "lowering", "graph")))
+SCHEDULER = (*KERNELS, *(f"npusim.scheduler.{room}" for room in ("fit", "network", "place", "emit")))
+
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "npusim.isa": (),
+    "npusim.isa.base": (),
+    "npusim.isa.arithmetic": ISA[:1],
+    "npusim.isa.hardware": ISA[:2],
+    "npusim.isa.engines": ISA[:3],
+    "npusim.isa.instructions": ISA[:4],
+    "npusim.isa.program": ISA[:5],
+    "npusim.isa.text": ISA,
     "npusim.kernels": ("npusim.isa",),
+    "npusim.kernels.operator": KERNELS[:1],
+    "npusim.kernels.lowering": KERNELS[:2],
+    "npusim.kernels.graph": KERNELS[:2],
+    "npusim.kernels.operators": KERNELS[:3],
     "npusim.scheduler": ("npusim.isa", "npusim.kernels"),
+    "npusim.scheduler.fit": SCHEDULER[:4],
+    "npusim.scheduler.network": ("npusim.isa", "npusim.kernels", "npusim.scheduler.fit"),
+    "npusim.scheduler.place": ("npusim.isa", "npusim.kernels", *SCHEDULER[4:6]),
+    "npusim.scheduler.emit": ("npusim.isa", "npusim.kernels", *SCHEDULER[4:7]),
     "npusim.frontends": ("npusim.isa", "npusim.kernels"),
     "npusim.models": ("npusim.isa", "npusim.kernels", "npusim.base"),
     "npusim.machine": ("npusim.isa",),

@@ -6,20 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, FieldSpec, Instruction, Unit, bits
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.program.program import HostCall
+from npusim.isa.instructions.region import Regions, Space, dense
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

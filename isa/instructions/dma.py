@@ -11,21 +11,12 @@ import numpy as np
 
 from npusim.isa.arithmetic.packing import HEADER_BYTES, unpack
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.beats import Beats, straight, walk
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Region,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, FieldSpec, Instruction, Unit, bits
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.program.program import HostCall
+from npusim.isa.instructions.region import Region, Regions, Space, dense
 
 SPACES = ("scratchpad", "dram")
 

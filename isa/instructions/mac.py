@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.convolution import convolve, depthwise_convolve
 from npusim.isa.arithmetic.integer import Rounding, requantise
+from npusim.isa.base.placement import HostCall
 from npusim.isa.engines.systolic import (
     ArrayShape,
     Occupancy,
@@ -31,19 +32,9 @@ from npusim.isa.engines.systolic import (
     weight_stationary_split,
 )
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Region,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, FieldSpec, Instruction, Unit, bits
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.program.program import HostCall
+from npusim.isa.instructions.region import Region, Regions, Space, dense
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")

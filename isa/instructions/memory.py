@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.isa.instructions.instruction import Space
-from npusim.isa.program.program import HostCall, Image, Placement, Program
+from npusim.isa.instructions.region import Space
 
 Write = tuple[NDArray[Any], NDArray[Any]]
 """A view of memory and the values that go there when the instruction completes."""
@@ -25,23 +25,24 @@ HostFunction = Callable[
 
 
 class Memory:
-    """Scratchpad and DRAM of one execution of one program."""
+    """Scratchpad and DRAM of one execution, zero at the beginning, and whom its host calls.
 
-    def __init__(self, program: Program, host_functions: Mapping[str, HostFunction]) -> None:
-        self.spaces = {
-            Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
-            Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8),
-        }
-        constants = program.constants
-        place = self.bytes_at(Space.DRAM, program.constants_address, len(constants))
-        if isinstance(constants, Image):
-            constants.write_to(place)
-        else:
-            place[:] = np.frombuffer(constants, np.uint8)
-        self.host_calls = program.host_calls
-        self.host_functions = host_functions
-        self.places = program.inputs
-        self.states = program.states
+    sizes:  bytes of each space.
+    inputs, states: where the tensors of that name lie in DRAM.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[Space, int],
+        *,
+        inputs: Sequence[Placement] = (),
+        states: Sequence[Placement] = (),
+        host_calls: Sequence[HostCall] = (),
+        host_functions: Mapping[str, HostFunction] | None = None,
+    ) -> None:
+        self.spaces = {space: np.zeros(size_bytes, np.uint8) for space, size_bytes in sizes.items()}
+        self.inputs, self.states = inputs, states
+        self.host_calls, self.host_functions = host_calls, host_functions or {}
 
     def view(
         self, space: Space, address: int, shape: Sequence[int], strides: Sequence[int], dtype: Any
@@ -79,10 +80,10 @@ class Memory:
     def store_inputs(self, inputs: Sequence[Array] | None) -> None:
         """Put the model's inputs into DRAM. Raises SimulationError on a wrong number, dtype or shape."""
         given = () if inputs is None else inputs
-        if len(given) != len(self.places):
-            names = ", ".join(place.name for place in self.places)
-            raise SimulationError(f"{len(given)} inputs given, the program takes {len(self.places)}: {names}")
-        for place, value in zip(self.places, given, strict=True):
+        if len(given) != len(self.inputs):
+            names = ", ".join(place.name for place in self.inputs)
+            raise SimulationError(f"{len(given)} inputs given, the program takes {len(self.inputs)}: {names}")
+        for place, value in zip(self.inputs, given, strict=True):
             if value.dtype != place.type.numpy_dtype or value.shape != place.type.shape:
                 raise SimulationError(
                     f'input "{place.name}": is {value.dtype}{list(value.shape)}, '

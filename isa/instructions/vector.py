@@ -10,21 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, requantise, softmax_fixed_point
+from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.hardware import Hardware, Vector
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Region,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, FieldSpec, Instruction, Unit, bits
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS, map_region
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.program.program import HostCall
+from npusim.isa.instructions.region import Region, Regions, Space, dense
 
 Codes = NDArray[Any]
 

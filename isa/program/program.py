@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import WORD_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A tensor in DRAM."""
-
-    name: str
-    type: TensorType
-    address: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    """One operator that the host runs: operands in DRAM, and its amount of work.
-
-    updates: positions of inputs that the call replaces by their next values: states.
-    """
-
-    name: str
-    op: str
-    attributes: Mapping[str, Any]
-    inputs: tuple[Placement | None, ...]
-    outputs: tuple[Placement, ...]
-    workload: Workload
-    reason: str = ""
-    updates: tuple[int, ...] = ()
-
-    @property
-    def results(self) -> tuple[Placement, ...]:
-        """What the call writes: its outputs, then the states that it updates."""
-        states = (self.inputs[position] for position in self.updates)
-        return (*self.outputs, *(place for place in states if place is not None))
-
 
 UNKNOWN = "unknown "
 """In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""

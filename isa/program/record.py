@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 
 from npusim.isa.base.errors import HardwareError, ProgramError
 from npusim.isa.base.nearest import nearest
-from npusim.isa.base.printable import replaced
+from npusim.isa.base.printable import short, shown
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import from_dict, to_dict
 from npusim.isa.hardware.hardware import Hardware
@@ -29,7 +29,6 @@ LARGEST_INTEGER = (1 << 48) - 1
 """More than any memory or any operator's work; times and sums of such numbers stay inside 64 bits."""
 DEEPEST_VALUE = 16
 """Most levels of lists and tables in a free value (the attributes of a host call)."""
-LONGEST_SHOWN = 40
 
 DTYPES = (
     *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
@@ -53,7 +52,7 @@ class Misfit(Exception):
 
     def below(self, key: object) -> Misfit:
         """The same fault seen from one level further out."""
-        self.path.insert(0, f"[{key}]" if isinstance(key, int) else f".{printable(str(key))}")
+        self.path.insert(0, f"[{key}]" if isinstance(key, int) else f".{short(str(key))}")
         return self
 
 
@@ -106,11 +105,6 @@ def from_plain(kind: type[Record], values: object) -> Record:
         return result
     except Misfit as fault:
         raise ProgramError(_located(fault)) from None
-
-
-def printable(text: str) -> str:
-    """Text from outside as messages show it: on one line, shortened."""
-    return replaced(text, LONGEST_SHOWN)
 
 
 @cache
@@ -406,19 +400,6 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Layer: _check_layer,
 }
 """What the annotations of a record cannot say."""
-
-
-def shown(value: object) -> str:
-    """A value as messages show it: as it stands in JSON, shortened."""
-    if isinstance(value, str):
-        return f'"{printable(value)}"'
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    if isinstance(value, dict | list):
-        return "a table" if isinstance(value, dict) else f"a list of {len(value)}"
-    if isinstance(value, int) and abs(value) > 1 << 128:
-        return "a very large number"  # Python refuses to print integers of thousands of digits
-    return printable(str(value))
 
 
 def _located(fault: Misfit) -> str:

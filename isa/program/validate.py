@@ -11,9 +11,10 @@ from operator import gt
 from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import Placement
+from npusim.isa.base.printable import short
 from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
-from npusim.isa.program.program import Placement, Program
-from npusim.isa.program.record import printable
+from npusim.isa.program.program import Program
 
 
 class Violation(NamedTuple):
@@ -33,7 +34,7 @@ def validate(program: Program, instructions: Sequence[Instruction]) -> None:
     found = find_violation(program, instructions)
     if found is None:
         return
-    where = printable(program.name)
+    where = short(program.name)
     if found.instruction is not None:
         where += f": instruction {found.instruction} ({instructions[found.instruction].mnemonic})"
     raise ProgramError(f"{where}: {found.text}")
@@ -92,16 +93,16 @@ def _table_faults(program: Program) -> Iterator[str]:
     for call in program.host_calls:
         for position in call.updates:
             if not 0 <= position < len(call.inputs) or call.inputs[position] is None:
-                yield f'host call "{printable(call.name)}" updates input {position}, which it does not have'
+                yield f'host call "{short(call.name)}" updates input {position}, which it does not have'
     for buffer in program.buffers:
         if buffer.address + buffer.size_bytes > program.hardware.scratchpad_bytes:
             yield (
-                f'buffer "{printable(buffer.name)}" at {buffer.address} with {buffer.size_bytes} bytes lies '
+                f'buffer "{short(buffer.name)}" at {buffer.address} with {buffer.size_bytes} bytes lies '
                 f"outside the {program.hardware.scratchpad_bytes} bytes of scratchpad"
             )
         if not buffer.first_instruction <= buffer.last_instruction < count:
             yield (
-                f'buffer "{printable(buffer.name)}" is in use in instructions {buffer.first_instruction}..'
+                f'buffer "{short(buffer.name)}" is in use in instructions {buffer.first_instruction}..'
                 f"{buffer.last_instruction}; there are 0..{count - 1}"
             )
 
@@ -121,6 +122,6 @@ def _memory_faults(program: Program) -> Iterator[str]:
     for place in places:
         if place is not None and not 0 <= place.address <= size - place.type.size_bytes:
             yield (
-                f'tensor "{printable(place.name)}" at {place.address} with {place.type.size_bytes} bytes '
+                f'tensor "{short(place.name)}" at {place.address} with {place.type.size_bytes} bytes '
                 f"lies outside the {size} bytes of DRAM"
             )

@@ -15,6 +15,7 @@ from typing import Any
 
 from npusim.isa.arithmetic import integer as arithmetic
 from npusim.isa.arithmetic import packing
+from npusim.isa.base.placement import HostCall
 from npusim.isa.base.workload import Workload
 from npusim.isa.engines import systolic as mac_timing
 from npusim.isa.hardware.file import change, parameters
@@ -30,13 +31,12 @@ from npusim.isa.instructions.instruction import (
     Cost,
     FieldSpec,
     Instruction,
-    Space,
     Unit,
     used_bits,
 )
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS
-from npusim.isa.program.program import HostCall
 from npusim.isa.text.assembly_instruction import format_instruction
 
 FILE = Path("docs/isa.md")

@@ -21,9 +21,10 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
+from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import PRODUCERS, Cost, Instruction, Region, Space, Unit
-from npusim.isa.program.program import HostCall
+from npusim.isa.instructions.instruction import PRODUCERS, Cost, Instruction, Unit
+from npusim.isa.instructions.region import Region, Space
 from npusim.machine.cycle import BANK_PORTS_DECIDE, Settled
 
 Banks = int

@@ -16,20 +16,12 @@ import simpy
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import (
-    PRODUCERS,
-    UNIT_NAMES,
-    WORD_BYTES,
-    Cost,
-    Instruction,
-    Region,
-    Space,
-    Unit,
-    dense,
-)
+from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, WORD_BYTES, Cost, Instruction, Unit
 from npusim.isa.instructions.memory import HostFunction, Memory, commit
+from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
+from npusim.isa.program.start import memory_of
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
 from npusim.machine.pacing import pace
@@ -65,7 +57,7 @@ def execute(
     validate(program, instructions)
     memory = None
     if data:
-        memory = Memory(program, host_functions or {})
+        memory = memory_of(program, host_functions)
         memory.store_inputs(inputs)
         if states is not None:
             memory.store_states(states)

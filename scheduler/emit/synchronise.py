@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Region, Space
-from npusim.isa.program.program import HostCall
+from npusim.isa.base.placement import HostCall
+from npusim.isa.instructions.instruction import PRODUCERS, Instruction
+from npusim.isa.instructions.region import Region, Space
 from npusim.scheduler.fit.spans import Spans
 
 _RECENT = 128

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.isa.base.errors import NpusimError, ProgramError
+from npusim.isa.base.placement import HostCall
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import to_dict
@@ -26,7 +27,7 @@ from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.program import container
 from npusim.isa.program.interpreter import interpret
-from npusim.isa.program.program import Buffer, HostCall, Program
+from npusim.isa.program.program import Buffer, Program
 from npusim.session import api
 
 from ..yardstick import cost
@@ -180,7 +181,7 @@ def test_a_loaded_program_in_a_fresh_process_computes_the_same(tmp_path: Path) -
     api.save_program(program, tmp_path / "p.npu")
     script = (
         "import sys, numpy as np\n"
-        "from npusim.isa import container, interpreter\n"
+        "from npusim.isa.program import container, interpreter\n"
         "value = np.arange(16, dtype=np.int8).reshape(2, 8)\n"
         "sys.stdout.write(interpreter.interpret(container.load(sys.argv[1]), [value])[0].tobytes().hex())\n"
     )

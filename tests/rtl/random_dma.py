@@ -10,7 +10,8 @@ import numpy as np
 from npusim.isa.hardware.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import NO_WAITS, PRODUCERS, Instruction, Space
+from npusim.isa.instructions.instruction import NO_WAITS, PRODUCERS, Instruction
+from npusim.isa.instructions.region import Space
 
 from .system_referee import DMA_PORT
 

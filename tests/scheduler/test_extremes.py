@@ -13,7 +13,7 @@ from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Move
 from npusim.machine.core import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.emit.moves import pieces
+from npusim.scheduler.network.moves import pieces
 from npusim.session.api import host_functions
 
 from ..graphs import Sketch, evaluate, random_inputs

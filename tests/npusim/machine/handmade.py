@@ -7,16 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import PRODUCERS, WORD_BYTES, Instruction, Space, Unit
+from npusim.isa.instructions.instruction import PRODUCERS, WORD_BYTES, Instruction, Unit
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.vector import Lookup
-from npusim.isa.program.program import HostCall, Layer, Placement, Program
+from npusim.isa.program.program import Layer, Program
 from npusim.machine.core import execute
 from npusim.machine.trace import Execution
 

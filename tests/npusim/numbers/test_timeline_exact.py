@@ -12,7 +12,8 @@ from __future__ import annotations
 import pytest
 
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space, Unit
+from npusim.isa.instructions.instruction import Instruction, Unit
+from npusim.isa.instructions.region import Space
 
 from .handmade import (
     Row,

@@ -1,0 +1,33 @@
+"""The memory of a program before its first instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from npusim.isa.instructions.memory import HostFunction, Memory
+from npusim.isa.instructions.region import Space
+from npusim.isa.program.program import Image, Program
+
+
+def memory_of(program: Program, host_functions: Mapping[str, HostFunction] | None = None) -> Memory:
+    """The memory that a program needs, its constants in place, all other bytes zero."""
+    sizes = {
+        Space.SCRATCHPAD: program.hardware.scratchpad.size_kib * 1024,
+        Space.DRAM: program.dram_size_bytes,
+    }
+    memory = Memory(
+        sizes,
+        inputs=program.inputs,
+        states=program.states,
+        host_calls=program.host_calls,
+        host_functions=host_functions,
+    )
+    constants = program.constants
+    place = memory.bytes_at(Space.DRAM, program.constants_address, len(constants))
+    if isinstance(constants, Image):
+        constants.write_to(place)
+    else:
+        place[:] = np.frombuffer(constants, np.uint8)
+    return memory
