@@ -34,24 +34,3 @@ def replaced(text: str, most: int) -> str:
     """At most so many characters of a text on one line, each that is not visible as a question mark."""
     shown = "".join(mark if visible(mark) else "?" for mark in text[:most])
     return shown if len(text) <= most else f"{shown}..."
-
-
-LONGEST_SHOWN = 40
-
-
-def short(text: str) -> str:
-    """A text from outside as messages quote it."""
-    return replaced(text, LONGEST_SHOWN)
-
-
-def shown(value: object) -> str:
-    """A value as messages show it: as it stands in JSON, shortened."""
-    if isinstance(value, str):
-        return f'"{short(value)}"'
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    if isinstance(value, dict | list):
-        return "a table" if isinstance(value, dict) else f"a list of {len(value)}"
-    if isinstance(value, int) and abs(value) > 1 << 128:
-        return "a very large number"  # Python refuses to print integers of thousands of digits
-    return short(str(value))

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.placement import Placement
-from npusim.isa.base.printable import short
+from npusim.isa.base.plain_values import printable
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
 from npusim.isa.program.program import Program
 
@@ -34,7 +35,7 @@ def validate(program: Program, instructions: Sequence[Instruction]) -> None:
     found = find_violation(program, instructions)
     if found is None:
         return
-    where = short(program.name)
+    where = printable(program.name)
     if found.instruction is not None:
         where += f": instruction {found.instruction} ({instructions[found.instruction].mnemonic})"
     raise ProgramError(f"{where}: {found.text}")
@@ -47,17 +48,20 @@ def find_violation(program: Program, instructions: Sequence[Instruction]) -> Vio
     totals = [0] * len(Unit)
     for each in instructions:
         totals[each.unit] += 1
+    context = program.context
     completions = tuple(totals[producer] for producer in PRODUCERS)
     for index, each in enumerate(instructions):
-        for text in _instruction_faults(program, each, completions):
+        for text in _instruction_faults(program, context, each, completions):
             return Violation(index, text)
     return None
 
 
-def _instruction_faults(program: Program, each: Instruction, completions: tuple[int, ...]) -> Iterator[str]:
+def _instruction_faults(
+    program: Program, context: Context, each: Instruction, completions: tuple[int, ...]
+) -> Iterator[str]:
     """What is wrong with one instruction; `completions` are those that there can be, per producer."""
     yield from each.faults()
-    yield from each.misfits(program.hardware, program.host_calls)
+    yield from each.misfits(context)
     if any(map(gt, each.waits, completions)):
         for producer, count, most in zip(PRODUCERS, each.waits, completions, strict=True):
             if count > most:
@@ -65,7 +69,7 @@ def _instruction_faults(program: Program, each: Instruction, completions: tuple[
                     f"waits for {count} completions of {UNIT_NAMES[producer]}, "
                     f"which executes {most} instructions"
                 )
-    reads, writes = each.regions(program.host_calls)
+    reads, writes = each.regions(context)
     for region in (*reads, *writes):
         size = program.dram_size_bytes if region.space else program.hardware.scratchpad_bytes
         end = region.end
@@ -93,16 +97,16 @@ def _table_faults(program: Program) -> Iterator[str]:
     for call in program.host_calls:
         for position in call.updates:
             if not 0 <= position < len(call.inputs) or call.inputs[position] is None:
-                yield f'host call "{short(call.name)}" updates input {position}, which it does not have'
+                yield f'host call "{printable(call.name)}" updates input {position}, which it does not have'
     for buffer in program.buffers:
         if buffer.address + buffer.size_bytes > program.hardware.scratchpad_bytes:
             yield (
-                f'buffer "{short(buffer.name)}" at {buffer.address} with {buffer.size_bytes} bytes lies '
+                f'buffer "{printable(buffer.name)}" at {buffer.address} with {buffer.size_bytes} bytes lies '
                 f"outside the {program.hardware.scratchpad_bytes} bytes of scratchpad"
             )
         if not buffer.first_instruction <= buffer.last_instruction < count:
             yield (
-                f'buffer "{short(buffer.name)}" is in use in instructions {buffer.first_instruction}..'
+                f'buffer "{printable(buffer.name)}" is in use in instructions {buffer.first_instruction}..'
                 f"{buffer.last_instruction}; there are 0..{count - 1}"
             )
 
@@ -122,6 +126,6 @@ def _memory_faults(program: Program) -> Iterator[str]:
     for place in places:
         if place is not None and not 0 <= place.address <= size - place.type.size_bytes:
             yield (
-                f'tensor "{short(place.name)}" at {place.address} with {place.type.size_bytes} bytes '
+                f'tensor "{printable(place.name)}" at {place.address} with {place.type.size_bytes} bytes '
                 f"lies outside the {size} bytes of DRAM"
             )

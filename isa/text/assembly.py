@@ -28,7 +28,8 @@ import numpy as np
 from npusim.isa.base.errors import HardwareError, ProgramError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.plain_json import read_json, to_json
-from npusim.isa.base.printable import printable, shown
+from npusim.isa.base.plain_values import shown
+from npusim.isa.base.printable import printable
 from npusim.isa.hardware.file import from_dict, hardware, list_presets, to_toml
 from npusim.isa.instructions.instruction import UNIT_NAMES, Instruction, Unit
 from npusim.isa.instructions.table import decode_all, encode_all

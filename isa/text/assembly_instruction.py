@@ -12,7 +12,7 @@ from typing import Any
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.nearest import nearest
-from npusim.isa.base.printable import shown
+from npusim.isa.base.plain_values import shown
 from npusim.isa.instructions.instruction import (
     NO_WAITS,
     PRODUCERS,

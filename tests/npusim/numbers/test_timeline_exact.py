@@ -15,7 +15,7 @@ from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Instruction, Unit
 from npusim.isa.instructions.region import Space
 
-from .handmade import (
+from ..machine.handmade import (
     Row,
     barrier,
     bench,
