@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from npusim.isa.hardware.cpu import host_cycles
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, FieldSpec, Instruction, Unit, bits
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
+from npusim.isa.instructions.word import FieldSpec, bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +26,12 @@ class Call(Instruction):
     index: int = bits(20, "row of the host-operator table")
 
     def regions(self, context: Context) -> Regions:
-        """The operands of the call, in DRAM; states are read and written."""
+        """The operands of the call, in DRAM."""
         call = context.host_calls[self.index]
         reads = [place for place in call.inputs if place is not None]
         return (
             tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in reads),
-            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.results),
+            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.outputs),
         )
 
     def misfits(self, context: Context) -> list[str]:

@@ -15,7 +15,7 @@ from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import WORD_BYTES
+from npusim.isa.instructions.word import WORD_BYTES
 
 UNKNOWN = "unknown "
 """In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""

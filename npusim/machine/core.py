@@ -16,11 +16,13 @@ import simpy
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, WORD_BYTES, Cost, Instruction, Unit
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import decode_all
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
@@ -202,7 +204,8 @@ class Launch:
 
     def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
         """Until every unit has completed as many instructions as the waits say."""
-        for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
+        for number, count in self.instructions[index].waits:
+            producer = PRODUCERS[number]
             if self.completions[producer] < count:
                 gate = self.env.event()
                 self.gates[producer].append((count, gate))
@@ -277,7 +280,8 @@ class Launch:
                 queue = UNIT_NAMES[unit]
                 found.append(f"the front end with {self._name(front)} waits for room in the queue of {queue}")
         for unit, index in stuck.items():
-            for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
+            for number, count in self.instructions[index].waits:
+                producer = PRODUCERS[number]
                 if self.completions[producer] < count:
                     found.append(
                         f"{UNIT_NAMES[unit]} with {self._name(index)} waits for {UNIT_NAMES[producer]} "

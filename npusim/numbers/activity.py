@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import UNIT_NAMES, Cost, Instruction, Unit
+from npusim.isa.hardware.units import UNIT_NAMES, Unit
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.program.program import Program
 from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace
 from npusim.numbers.bounds import RESOURCES

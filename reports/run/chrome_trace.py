@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import UNIT_NAMES, Unit
+from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import BY_OPCODE
 from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
 from npusim.numbers.timeline import accumulate, scratchpad_use

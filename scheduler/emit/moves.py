@@ -12,8 +12,8 @@ from typing import NamedTuple
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import WORD_BYTES
 from npusim.isa.instructions.region import Region, Space
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.kernels.lowering.work import Move
 from npusim.scheduler.emit.sequence import strided_copy
 from npusim.scheduler.network.moves import MOST_COUNTS

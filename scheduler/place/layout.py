@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import WORD_BYTES
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Image, Piece
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.fit.allocate import Allocator, aligned
@@ -45,7 +45,7 @@ class DramLayout:
         ends = {item: items[-1] for items in together for item in items}
         arena = Allocator(_UNLIMITED)
         ends_of_graph = {*graph.inputs, *graph.outputs}
-        states = set(graph.variables)
+        states = {state.before for state in graph.states}
         final = max((each.last for each in storages.values()), default=0)
         wanted = [
             (root, each)
@@ -79,7 +79,7 @@ class DramLayout:
             return Piece(each.type.size_bytes, each.array.tobytes)
         if each.constant:
             return Piece(each.type.size_bytes, partial(no_data, each.name))
-        if root not in self._graph.variables:
+        if all(root != state.before for state in self._graph.states):
             raise ValueError(f'tensor "{each.name}" has no place in DRAM')
         zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
         start = np.full(each.type.shape, zero, each.type.numpy_dtype)

@@ -15,10 +15,11 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import FieldSpec, Instruction
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.memory import HostFunction, Memory, commit
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
+from npusim.isa.instructions.word import FieldSpec
 from npusim.isa.program.program import Buffer, Layer, Program
 from npusim.isa.program.start import memory_of
 from npusim.isa.program.validate import find_violation

@@ -11,9 +11,10 @@ from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Dram, Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Unit
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
