@@ -24,8 +24,9 @@ TOP = {
 ISA = tuple(
     f"npusim.isa.{room}" for room in ("base", "arithmetic", "hardware", "engines", "instructions", "program")
 )
-KERNELS = ("npusim.isa", *(f"npusim.kernels.{room}" for room in ("operator", "lowering", "graph")))
-SCHEDULER = (*KERNELS, *(f"npusim.scheduler.{room}" for room in ("fit", "network", "place", "emit")))
+KERNELS = tuple(f"npusim.kernels.{room}" for room in ("operator", "lowering", "operators", "table"))
+SCHEDULER = tuple(f"npusim.scheduler.{room}" for room in ("fit", "network", "place", "emit"))
+COMPILED = ("npusim.isa", "npusim.kernels")
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "npusim.isa": (),
@@ -36,16 +37,17 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "npusim.isa.instructions": ISA[:4],
     "npusim.isa.program": ISA[:5],
     "npusim.isa.text": ISA,
-    "npusim.kernels": ("npusim.isa",),
-    "npusim.kernels.operator": KERNELS[:1],
-    "npusim.kernels.lowering": KERNELS[:2],
-    "npusim.kernels.graph": KERNELS[:2],
-    "npusim.kernels.operators": KERNELS[:3],
-    "npusim.scheduler": ("npusim.isa", "npusim.kernels"),
-    "npusim.scheduler.fit": SCHEDULER[:4],
-    "npusim.scheduler.network": ("npusim.isa", "npusim.kernels", "npusim.scheduler.fit"),
-    "npusim.scheduler.place": ("npusim.isa", "npusim.kernels", *SCHEDULER[4:6]),
-    "npusim.scheduler.emit": ("npusim.isa", "npusim.kernels", *SCHEDULER[4:7]),
+    "npusim.kernels": ("npusim.isa", *KERNELS),
+    "npusim.kernels.operator": ("npusim.isa",),
+    "npusim.kernels.lowering": ("npusim.isa", *KERNELS[:1]),
+    "npusim.kernels.operators": ("npusim.isa", *KERNELS[:2]),
+    "npusim.kernels.graph": ("npusim.isa", *KERNELS),
+    "npusim.scheduler": (*COMPILED, *SCHEDULER),
+    "npusim.scheduler.fit": COMPILED,
+    "npusim.scheduler.network": (*COMPILED, *SCHEDULER[:1]),
+    "npusim.scheduler.place": (*COMPILED, *SCHEDULER[:2]),
+    "npusim.scheduler.emit": (*COMPILED, *SCHEDULER[:3]),
+    "npusim.scheduler.search": (*COMPILED, *SCHEDULER, "npusim.scheduler.compile"),
     "npusim.frontends": ("npusim.isa", "npusim.kernels"),
     "npusim.models": ("npusim.isa", "npusim.kernels", "npusim.base"),
     "npusim.machine": ("npusim.isa",),

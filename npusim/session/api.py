@@ -107,7 +107,7 @@ def compile(
 
     schedules = schedules_of_effort(effort)
     if check_unknown(unknown):
-        from npusim.kernels.table import unknown_on_host
+        from npusim.kernels.graph.unknown import unknown_on_host
 
         graph = unknown_on_host(graph)
     machine = hw if isinstance(hw, Hardware) else hardware(hw)

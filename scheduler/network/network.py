@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.inference import layer_name
+from npusim.kernels.graph.rewrite import simplify
+from npusim.kernels.graph.unknown import require_known
 from npusim.kernels.lowering.work import Move, Work
 from npusim.kernels.operator.operator import Alias, Call, Operator, Part
-from npusim.kernels.table import call_of, operator, require_known, simplify
+from npusim.kernels.table import operator
 from npusim.scheduler.network.memo import Memo
 from npusim.scheduler.network.moves import pieces
 from npusim.scheduler.network.states import check_states

@@ -14,7 +14,7 @@ import pytest
 
 from npusim.isa.hardware.file import hardware
 from npusim.isa.instructions.region import Space, dense
-from npusim.kernels.table import simplify
+from npusim.kernels.graph.rewrite import simplify
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.synchronise import Accesses
 from npusim.scheduler.fit.allocate import Allocator
