@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.work import OperandRef, Rows, Tile, Work
+from npusim.isa.program.program import Piece
+from npusim.kernels.lowering.work import Constants, OperandRef, Rows, Tile, Work
 from npusim.scheduler.emit.sequence import Buffer, Load
 from npusim.scheduler.fit.packed import block
 from npusim.scheduler.network.storage import Item, Storage, operand_tensor
@@ -50,6 +51,14 @@ class Held(NamedTuple):
     def address(self) -> int:
         """In the scratchpad, once the buffer has its place; 0 for nothing."""
         return 0 if self.buffer is None else self.buffer.address + self.offset_bytes
+
+
+class _Block(NamedTuple):
+    """Constants as they lie in DRAM, and how many of their bytes are packed weights."""
+
+    constants: Constants
+    content: Piece
+    packed_bytes: int
 
 
 class _Wanted(NamedTuple):
@@ -135,11 +144,11 @@ class Operands:
     ) -> Load:
         """The load of the constants of some channels, packed where that is shorter and the hardware can."""
         key = (id(work), *channels)
-        blocks = self._residents.network.blocks
+        blocks = self._residents.network.memo.of(_Block)
         if (*key, pack) not in blocks:
             constants = work.constants(*channels)
             packs = pack and bool(self._hardware.dma.decoder_bytes_per_cycle)
-            blocks[*key, pack] = (constants, *block(constants, packs))
+            blocks[*key, pack] = _Block(constants, *block(constants, packs))
         constants, content, packed_bytes = blocks[*key, pack]
         if content.make is None:
             content = content._replace(of=f'of layer "{self._graph.nodes[item.node].name}"')

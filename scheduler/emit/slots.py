@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
+from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Call
-from npusim.isa.instructions.instruction import Instruction, Space
-from npusim.isa.program.program import HostCall
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.kernels.lowering.work import Move, Tile, TileAddresses, Work
 from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
 from npusim.scheduler.emit.operands import Held, Operands, Place, Plan

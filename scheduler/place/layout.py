@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.isa.program.program import Blank, Image, Piece, Placement
+from npusim.isa.program.program import Blank, Image, Piece
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.fit.allocate import Allocator, aligned
 from npusim.scheduler.network.storage import Aliases, Storage
