@@ -25,8 +25,9 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import WORD_BYTES, Instruction, Space
+from npusim.isa.instructions.instruction import Instruction, Space
 from npusim.isa.instructions.table import encode_all
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import HostCall, Layer, Placement, Program
 
 OWN = -1
