@@ -16,6 +16,7 @@ from npusim.isa.instructions.instruction import Space
 from npusim.isa.instructions.memory import HostFunction, Memory, Spaces, check_values
 from npusim.isa.program.executable import (
     DECISION,
+    OWN,
     Executable,
     If,
     Launch,
@@ -194,6 +195,8 @@ class Job:
             return
         dram = np.zeros(linked.size_bytes, np.uint8)
         self._whole = Spaces({Space.DRAM: dram})
+        own = linked.bases[OWN]
+        dram[own : own + len(executable.values)] = np.frombuffer(executable.values, np.uint8)
         of_decisions: Mapping[str, HostFunction] = {DECISION: lambda *_: ()}
         glue = set(linked.glue.values())
         for number, program in enumerate(linked.programs):

@@ -91,8 +91,10 @@ def compile(
     effort: str | int = "fast",
     unknown: str | None = None,
     progress: Progress | None = None,
-) -> Program:
+) -> Program | Executable:
     """Compile a graph for a machine; `hw` is a preset, a file, or a Hardware.
+
+    A graph that decides, with IF or WHILE, becomes an `Executable` of several programs.
 
     effort:   "fast" decides everything by estimates. A number of schedules to try, or "high", searches for a faster
               program by the machine's own timing; it is never slower than the fast one, and always the same.
@@ -102,6 +104,26 @@ def compile(
 
     Raises NpusimError for an operator that npusim does not have, a model that does not fit or an unknown effort.
     """
+    from npusim.scheduler.partition.partition import partition
+    from npusim.scheduler.partition.stretches import decides
+
+    machine = hw if isinstance(hw, Hardware) else hardware(hw)
+
+    def compiled(part: Graph) -> Program:
+        return compile_program(part, machine, effort=effort, unknown=unknown, progress=progress)
+
+    return partition(graph, machine, compiled) if decides(graph) else compiled(graph)
+
+
+def compile_program(
+    graph: Graph,
+    hw: str | Path | Hardware = DEFAULT_HARDWARE,
+    *,
+    effort: str | int = "fast",
+    unknown: str | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """`compile` of a graph that decides nothing. Raises NpusimError for one that does, too."""
     from npusim import scheduler
 
     schedules = schedules_of_effort(effort)

@@ -320,7 +320,7 @@ def branching() -> Executable:
         )
 
     steps = (If("which", condition, branch(0), branch(1)),)
-    return Executable("branching", bench(), programs, steps, (condition, value), (result,), values_bytes=96)
+    return Executable("branching", bench(), programs, steps, (condition, value), (result,), values=bytes(96))
 
 
 @pytest.mark.parametrize(("condition", "number"), [(1, 1), (0, -1), (255, 1)])
