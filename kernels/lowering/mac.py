@@ -19,10 +19,9 @@ from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.kernels.lowering import mac_mapping
 from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
-from npusim.kernels.operator.operands import constant_array, input_type, quantization
+from npusim.kernels.operator.operands import constant_array, input_type, quantization, weight_zero
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import convolution_multipliers, fully_connected_multipliers
-from npusim.kernels.operators.convolution.weighted_sum import weight_zero
 
 _FINE_CHANNELS = 32
 """Cuts by channels need be no coarser, however wide the array is."""

@@ -147,7 +147,9 @@ def _program(parts: Sequence[Part]) -> ProgramResult:
         for counts in execution.layer_actions:
             actions.update(counts)
     cycles = sum(execution.cycles for execution in executions)
-    host_uj = float(host_work(program, executions[0]).energy_uj.sum()) * len(parts)  # straight-line: always the same
+    host_uj = float(host_work(program, executions[0]).energy_uj.sum()) * len(
+        parts
+    )  # straight-line: always the same
     return ProgramResult(
         name=program.name,
         launches=len(parts),
@@ -166,6 +168,11 @@ def _program(parts: Sequence[Part]) -> ProgramResult:
 def _sum(energies: Sequence[RunEnergy]) -> Energy:
     components = dict.fromkeys(name for each in energies for name in each.by_component)
     return Energy(
-        *(sum(getattr(each, name) for each in energies) for name in ("dynamic", "static", "dram", "host")),
-        {name: sum(each.by_component.get(name, 0.0) for each in energies) for name in components},
+        dynamic=sum(each.dynamic for each in energies),
+        static=sum(each.static for each in energies),
+        dram=sum(each.dram for each in energies),
+        host=sum(each.host for each in energies),
+        by_component={
+            name: sum(each.by_component.get(name, 0.0) for each in energies) for name in components
+        },
     )

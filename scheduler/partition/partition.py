@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import (
     OWN,
@@ -24,7 +25,7 @@ from npusim.isa.program.executable import (
     While,
     conflicts,
 )
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.program import Program
 from npusim.kernels.graph.control import IF, body_operands
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.graph.names import quoted
@@ -118,7 +119,7 @@ class _Partition:
     def _if(self, graph: Graph, node: Node, name: str, places: Places) -> list[Step]:
         operands = [self.place(graph, number, places) for number in node.inputs if number is not None]
         results = [self._own(graph.tensors[number]) for number in node.outputs]
-        branches = []
+        branches: list[tuple[Step, ...]] = []
         for word, body in zip(("then", "otherwise"), node.bodies, strict=True):
             inside = dict(zip(body.inputs, operands[1:], strict=True))
             steps = self.take(body, f"{name}/{word}", inside)
@@ -128,7 +129,8 @@ class _Partition:
             ]
             branches.append((*steps, *self._moves(f"{name}/{word}, results", moves)))
         places.update(zip(node.outputs, results, strict=True))
-        return [If(name, operands[0], *branches)]
+        then, otherwise = branches
+        return [If(name, operands[0], then, otherwise)]
 
     def _while(self, graph: Graph, node: Node, name: str, places: Places) -> list[Step]:
         """Carried values lie where the test reads them, else where the turn does, else in the own window."""
