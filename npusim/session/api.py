@@ -63,11 +63,17 @@ def load_program(path: str | Path) -> Program:
     return container.load(Path(path))
 
 
-def save_program(program: Program, path: str | Path) -> None:
-    """Write a program as a `.npu` file, which `load_program` reads in any process."""
+def save_program(program: Program | Executable, path: str | Path) -> None:
+    """Write a program as a `.npu` file, which `load_program` reads in any process.
+
+    Raises NpusimError for an executable: a file holds one program.
+    """
     from npusim.base import files
     from npusim.isa.program import container
+    from npusim.isa.program.program import Program
 
+    if not isinstance(program, Program):
+        raise NpusimError(f"{path}: {program.name} decides, so it is several programs; a .npu file holds one")
     data = container.dumps(program)
     files.write(Path(path), lambda file: file.write(data))
 
@@ -219,7 +225,7 @@ def simulate(
     states:      values of states by tensor name, those not named as they begin. The run depends on nothing before it
                  then, and leaves what the program object holds alone. What comes of them is `result.states`.
     decisions:   of an executable without data, what the data would decide, by name (`Executable.decisions`): 1 or 0
-                 for an IF, turns for a WHILE. All of them must be given then.
+                 for an IF, turns for a WHILE. Of those that are reached, all must be said.
 
     Raises NpusimError for inputs or states that do not fit, for a program that cannot finish, and for hardware that
     lacks what the program uses.
