@@ -14,6 +14,7 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 from npusim.kernels.graph.reference import evaluate
+from npusim.scheduler.compile import compile_graph
 
 CODES = TensorType("int8", (1, 4), Quantization((0.5,), (0,)))
 FLAGS = TensorType("bool", (10,))
@@ -122,7 +123,7 @@ def test_bodies_fit_their_node(made: Callable[[], Graph], text: str) -> None:
 
 def test_a_program_is_straight_line() -> None:
     with pytest.raises(GraphError) as fault:
-        npusim.compile(loop())
+        compile_graph(loop(), npusim.hardware("edge-128"))
     assert str(fault.value) == (
         'net: layer "loop" (while) decides, and a program does not: it has bodies, each of which can be compiled'
     )
