@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import WORKERS
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.word import WORD_BYTES
 
@@ -46,7 +47,7 @@ class HostCall:
 UNKNOWN = "unknown "
 """In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
 
-LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
+LAYER_UNITS = (*(kind.name for kind in WORKERS), "none")
 """What does the main work of a layer; "none" is free."""
 
 
