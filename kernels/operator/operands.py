@@ -57,6 +57,11 @@ def quantization(tensor: TensorType) -> Quantization:
     return tensor.quantization
 
 
+def weight_zero(call: Call) -> int:
+    """The zero point of 8-bit weights, the second operand."""
+    return quantization(input_type(call, 1)).zero_points[0]
+
+
 def code_range(dtype: str) -> tuple[int, int]:
     """The smallest and largest code of an 8-bit element type."""
     return (0, 255) if dtype == "uint8" else (-128, 127)

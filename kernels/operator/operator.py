@@ -11,7 +11,6 @@ from npusim.isa.base.workload import Workload
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
-    from npusim.kernels.lowering.work import Lowering
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,12 @@ class Alias:
     offset_bytes: int
 
 
+class Part:
+    """A part of what the NPU does for a call; `npusim.kernels.lowering.work` has the kinds of them."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """All that npusim knows of one operator.
@@ -77,7 +82,7 @@ class Operator:
     npu_rules: tuple[Rule, ...]
     reference: Callable[[Call, Sequence[Array | None]], list[Array]]
     workload: Callable[[Call], Workload]
-    lower: Callable[[Call, Hardware], Lowering] | None = None
+    lower: Callable[[Call, Hardware], Sequence[Part]] | None = None
     unit: str | None = None
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
     border: Callable[[Call], int] | None = None

@@ -88,6 +88,13 @@ def fully_connected_multipliers(
     return quantize_multipliers(product / quantization(ofm).scale)
 
 
+def batch_matmul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
+    """The rescale of a product of two activations: scale * scale in float32, / ofm scale in float64."""
+    with np.errstate(over="ignore"):
+        product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
+    return quantize_multiplier(float(product) / quantization(ofm).scale)
+
+
 class AddMultipliers(NamedTuple):
     """The three rescales of a quantised add: both addends to a common scale, the sum to the output's."""
 

@@ -28,13 +28,18 @@ from npusim.isa.hardware.units import (
 )
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.program.program import Program
-from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace
 from npusim.numbers.causes import ENDS, STALLS
 from npusim.numbers.timeline import Owners, Times, distinct, owners
 from npusim.numbers.waiting import NOBODY, Flags, Waiting, needs
 
 _STALL = -1
-_BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in MOVING} | {INSTRUCTION_FETCH: int(Unit.FRONT_END)}
+_ELSEWHERE = -2
+"""In place of a unit and an instruction: those of another core."""
+_BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in MOVING} | {
+    INSTRUCTION_FETCH: int(Unit.FRONT_END),
+    OTHER_CORE: _ELSEWHERE,
+}
 
 
 _FIRST = len(COMPUTING)
@@ -64,7 +69,9 @@ CAUSE_OF = (*_WORKS, *(cause.name for cause in (*STALLS, *ENDS)))
 
 @dataclass(frozen=True, slots=True)
 class PortUse:
-    """The transfers at the DRAM port, in order: when, for which instruction (-1: fetch), by whom, how much."""
+    """The transfers at the DRAM port, in order: when, for which instruction (-1: fetch, -2: one of another core), by
+    whom, how much.
+    """
 
     started: Times
     ended: Times
@@ -145,7 +152,7 @@ def port_use(trace: Trace) -> PortUse:
     """The transfers of a trace as columns; each belongs to the instruction that its requester works on."""
     columns = [(t.start_cycle, t.end_cycle, _BY_NAME[t.requester], t.size_bytes) for t in trace.transfers]
     started, ended, unit, size = np.array(columns, np.int64).reshape(-1, 4).T
-    instruction = np.full(len(started), NOBODY, np.int64)
+    instruction = np.where(unit == _ELSEWHERE, _ELSEWHERE, NOBODY)
     for channel in MOVING:
         mine = np.flatnonzero(unit == channel)
         own = np.flatnonzero(trace.unit == channel)

@@ -19,7 +19,7 @@ from npusim.kernels.operator.geometry import (
     window_attributes,
     window_shape,
 )
-from npusim.kernels.operator.operands import input_type, input_value, quantization
+from npusim.kernels.operator.operands import input_type, input_value, quantization, weight_zero
 from npusim.kernels.operator.operator import Call, Rule, Shapes, SlidingWindow
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
 from npusim.kernels.operators.convolution import weighted_sum
@@ -122,7 +122,7 @@ def reference(
     if ifm.dtype == "float32":
         sums: Any = np.stack([of_reals(image, weights, **window) for image in images])
         return [weighted_sum.finish_reals(call, sums, bias)]
-    zeros = quantization(ifm).zero_point, weighted_sum.weight_zero(call)
+    zeros = quantization(ifm).zero_point, weight_zero(call)
     accumulators: Any = np.stack([of_codes(image, weights, *zeros, **window) for image in images])
     return [weighted_sum.finish_codes(call, accumulators, bias, _multipliers(call), "double")]
 

@@ -14,7 +14,7 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
 from npusim.kernels.operator.activation import activation_in_32_bits, known_activation
-from npusim.kernels.operator.operands import input_type, input_value, quantization
+from npusim.kernels.operator.operands import input_type, input_value, quantization, weight_zero
 from npusim.kernels.operator.operator import Call, Operator, Shapes
 from npusim.kernels.operator.rescale import fully_connected_multipliers, sound_scales
 from npusim.kernels.operators.convolution import weighted_sum
@@ -62,7 +62,7 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
         vectors[None],
         weights[:, None, None],
         quantization(ifm).zero_point,
-        weighted_sum.weight_zero(call),
+        weight_zero(call),
         output_shape=(1, len(vectors)),
     )
     multipliers = fully_connected_multipliers(ifm, input_type(call, WEIGHTS), ofm)

@@ -83,11 +83,6 @@ def constant_weights(call: Call) -> bool:
     return all(position in call.constants for position in present)
 
 
-def weight_zero(call: Call) -> int:
-    """The zero point of 8-bit weights."""
-    return quantization(input_type(call, WEIGHTS)).zero_points[0]
-
-
 def bias_value(values: Sequence[Array | None]) -> Any:
     """The bias as a vector, or None."""
     bias = values[BIAS] if len(values) > BIAS else None

@@ -12,7 +12,8 @@ import pytest
 from npusim.isa.base.workload import Workload
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Layer
 from npusim.numbers.bounds import LowerBound, compulsory_bytes, needed_cycles
 
