@@ -11,9 +11,10 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from functools import cache
-from math import prod
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from npusim.isa.base.elements import is_element
+from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import HardwareError, ProgramError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.plain_values import (
@@ -43,11 +44,6 @@ from npusim.isa.program.program import LAYER_UNITS, Layer
 
 Record = TypeVar("Record")
 
-DTYPES = (
-    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-    *("float16", "float32", "float64", "bool"),
-)
-"""Element types that a tensor of a program may have."""
 MOST_DIMENSIONS = 16
 LARGEST_TENSOR_BYTES = 1 << 40
 
@@ -281,11 +277,11 @@ def _check_layer(value: Layer) -> None:
 
 def _check_type(value: TensorType) -> None:
     """A known element type, a shape that memory can hold, an axis inside the shape."""
-    if value.dtype not in DTYPES:
-        raise Misfit(f"{shown(value.dtype)} is not one of {', '.join(DTYPES)}").below("dtype")
+    if not is_element(value.dtype):
+        raise Misfit(f"{shown(value.dtype)} is not one of {', '.join(element_names())}").below("dtype")
     if len(value.shape) > MOST_DIMENSIONS:
         raise Misfit(f"{len(value.shape)} dimensions; there may be {MOST_DIMENSIONS}").below("shape")
-    if prod(max(size, 1) for size in value.shape) * value.numpy_dtype.itemsize > LARGEST_TENSOR_BYTES:
+    if value.spanned_bytes > LARGEST_TENSOR_BYTES:
         raise Misfit(f"{shown(list(value.shape))} is more than 2^40 bytes").below("shape")
     axis = None if value.quantization is None else value.quantization.axis
     if axis is not None and axis >= len(value.shape):

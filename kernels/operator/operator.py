@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
 from typing_extensions import TypeVar
 
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import fits, in_words
 from npusim.kernels.operator.parameters import Parameters
@@ -24,13 +24,13 @@ P = TypeVar("P", bound=Parameters, covariant=True, default=Any)
 class Call(Generic[P]):
     """One use of an operator: parameters and the types of its operands (None: optional input absent).
 
-    `constants` holds the data of constant inputs by position (absent positions are not constant).
+    `constants` holds the data of constant inputs by position, or SIZE_ONLY (absent positions are not constant).
     """
 
     parameters: P
     inputs: tuple[TensorType | None, ...]
     outputs: tuple[TensorType, ...]
-    constants: Mapping[int, Array]
+    constants: Mapping[int, Data]
 
 
 Shapes = tuple[tuple[int, ...], ...]

@@ -65,8 +65,8 @@ class Workload:
         graph = self.graph
         text.update(repr((graph.name, graph.nodes, graph.inputs, graph.outputs, graph.variables)).encode())
         for tensor in graph.tensors:
-            data = tensor.data
-            plain = replace(tensor, data=None)
+            data = tensor.array
+            plain = tensor if data is None else replace(tensor, data=None)
             text.update(repr((plain, None if data is None else (data.dtype.str, data.shape))).encode())
             if data is not None:
                 text.update(np.ascontiguousarray(data).tobytes())

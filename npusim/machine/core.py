@@ -16,6 +16,7 @@ import simpy
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     PRODUCERS,
     UNIT_NAMES,
@@ -94,7 +95,8 @@ class _Machine:
         self.progress = progress
         self.env = simpy.Environment()
         self.port = DramPort(self.env, hardware)
-        self.costs = [each.cost(hardware, program.host_calls) for each in instructions]
+        context = Context(hardware, program.host_calls)
+        self.costs = [each.cost(context) for each in instructions]
         self.queues: dict[Unit, deque[int]] = {unit: deque() for unit in PRODUCERS}
         self.current: dict[Unit, int] = {}
         self.done: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
@@ -105,7 +107,7 @@ class _Machine:
         count = len(instructions)
         units = [each.unit for each in instructions]
         self.units = np.array(units, np.int8)
-        self.banks = BankPorts(self.env, hardware, instructions, units, self.costs, program.host_calls)
+        self.banks = BankPorts(self.env, context, instructions, units, self.costs)
         self.dispatched, self.at_head, self.ready, self.started, self.ended = (
             np.full(count, -1, np.int64) for _ in range(5)
         )

@@ -18,7 +18,7 @@ from npusim.isa.instructions.instruction import Region, Space
 from npusim.machine.port import DramPort, DramTiming, Grants, cut, dram_timing
 from npusim.machine.trace import INSTRUCTION_FETCH
 
-from ..examples import examples
+from ...examples import examples
 
 TIMING = DramTiming(
     burst_bytes=32, row_bytes=1024, grant_bytes=256, burst_cycles=4.0, miss_cycles=10, latency_cycles=20

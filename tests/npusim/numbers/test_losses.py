@@ -30,10 +30,11 @@ from npusim.numbers.losses import CAUSES, Account, Accounts, accounts
 from npusim.scheduler import compile_graph
 from npusim.session.api import hardware, load
 
-from ..yardstick import cost
-from . import fake_run, handmade
+from ...yardstick import cost
+from ..machine import handmade
+from ..machine.handmade import barrier, bench, lookup, waits
+from . import fake_run
 from .fake_run import CONVOLUTION, CROP, RELU, Step
-from .handmade import barrier, bench, lookup, waits
 
 GAINS = {"prefetched", "overlapped"}
 LAYER = Layer("layer", "tanh", "vector", Workload("elementwise"))
