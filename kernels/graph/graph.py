@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, TensorType
+from npusim.kernels.operator.parameters import NONE, Parameters
 
 
 class Origin(Enum):
@@ -46,14 +45,14 @@ class Node:
     """One operator of a graph.
 
     `op` is the name of an operator of `npusim.kernels` ("conv_2d", ...). `inputs` and `outputs` index
-    `Graph.tensors`; an absent optional input is None. `attributes` holds JSON values only.
+    `Graph.tensors`; an absent optional input is None. `parameters` are of the type that the operator has.
     """
 
     name: str
     op: str
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Parameters = NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@
 
 says: the inputs are int8, then int8 or uint8, then int32, and the output is int8. Where there are more operands than
 entries the last entry speaks of the others too, so "int8 -> int8" is an operator all of whose operands are int8;
-where there are fewer, or one is absent, its entry says nothing.
+where there are fewer, or one is absent, its entry says nothing. "int8*9" is nine entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -38,16 +38,24 @@ def by_type(references: Mapping[str, Reference]) -> Reference:
     return reference
 
 
+ANY_ALIKE = alike(*names())
+"""Of operators that do not look at what the elements of their operands are."""
+
+
 @cache
 def entries(row: str) -> tuple[Entries, Entries]:
     """The element types that a row allows for each input and each output."""
-    inputs, outputs = ([frozenset(entry.split("|")) for entry in side.split(", ")] for side in row.split(" -> "))
-    return tuple(inputs), tuple(outputs)
+    inputs, outputs = (tuple(_expanded(side)) for side in row.split(" -> "))
+    return inputs, outputs
 
 
-def fits(
-    rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]
-) -> bool:
+def _expanded(side: str) -> Iterator[frozenset[str]]:
+    for entry in side.split(", "):
+        choices, _, times = entry.partition("*")
+        yield from [frozenset(choices.split("|"))] * int(times or 1)
+
+
+def fits(rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> bool:
     """Whether some row allows the element types of these operands; without rows all do."""
     if not rows:
         return True

@@ -15,7 +15,7 @@ from npusim.kernels.operator.parameters import Parameters
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
-    from npusim.kernels.lowering.work import Lowered
+    from npusim.kernels.lowering.work import Lowering as Lowered
 
 P = TypeVar("P", bound=Parameters, covariant=True, default=Any)
 
@@ -140,4 +140,4 @@ class Operator:
     def host_reason(self, call: Call) -> str:
         """Why the host computes a call that no lowering takes: what each of them lacks."""
         reasons = [reason for row in self.lowerings if (reason := row.refusal(call))]
-        return "; ".join(dict.fromkeys(reasons)) or self.on_host
+        return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"

@@ -115,7 +115,7 @@ def test_fixed_point_softmax_is_near_the_real_one(scale: float) -> None:
 )
 def test_softmax_parameters(scale: float, beta: float, expected: tuple[int, int, int]) -> None:
     call = call_with([codes(1, 4, scale=scale)], [shares(1, 4)], {"beta": beta})
-    assert softmax.fixed_point_parameters(call) == expected
+    assert softmax.fixed_point_numbers(call) == expected
 
 
 # Look-up tables
