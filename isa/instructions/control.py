@@ -32,12 +32,12 @@ class Call(Instruction):
     index: int = bits(20, "row of the host-operator table")
 
     def regions(self, context: Context) -> Regions:
-        """The operands of the call, in DRAM; states are read and written."""
+        """The operands of the call, in DRAM."""
         call = context.host_calls[self.index]
         reads = [place for place in call.inputs if place is not None]
         return (
             tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in reads),
-            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.results),
+            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.outputs),
         )
 
     def misfits(self, context: Context) -> list[str]:

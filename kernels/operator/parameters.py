@@ -48,8 +48,9 @@ class Parameters:
     """
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            codec = field_codec(type(self), each.name)
+        kind: Any = type(self)
+        for each in fields(kind):
+            codec = field_codec(kind, each.name)
             try:
                 value = codec.read(codec.write(getattr(self, each.name)))
             except Misfit as fault:

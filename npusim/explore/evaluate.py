@@ -21,7 +21,7 @@ from npusim.isa.base.errors import CompileError, GraphError, NpusimError, Progra
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
-from npusim.machine import core as machine
+from npusim.machine import system as machine
 from npusim.machine.trace import Execution
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
@@ -63,7 +63,7 @@ class Workload:
         """SHA-256 of what the compiler sees of the model."""
         text = sha256()
         graph = self.graph
-        text.update(repr((graph.name, graph.nodes, graph.inputs, graph.outputs, graph.variables)).encode())
+        text.update(repr((graph.name, graph.nodes, graph.inputs, graph.outputs, graph.states)).encode())
         for tensor in graph.tensors:
             data = tensor.array
             plain = tensor if data is None else replace(tensor, data=None)

@@ -168,7 +168,7 @@ def simulate(
     Raises NpusimError for inputs or states that do not fit, for a program that cannot finish, and for hardware that
     lacks what the program uses.
     """
-    from npusim.machine.core import execute
+    from npusim.machine.system import execute
     from npusim.numbers.measure import measure
     from npusim.numbers.provenance import Provenance
     from npusim.numbers.run import WallTimes
@@ -363,11 +363,6 @@ def _check_host_call(program: Program, call: HostCall) -> None:
     from npusim.kernels.table import operator
 
     entry = operator(call.op)
-    if call.updates and call.updates != entry.states:
-        raise ProgramError(
-            f'{program.name}: host call "{call.name}" ({call.op}) updates inputs {list(call.updates)}, '
-            f"may update {list(entry.states) or 'none'}"
-        )
     inputs = tuple(None if place is None else place.type for place in call.inputs)
     where = f'{program.name}: host call "{call.name}" ({call.op})'
     try:
@@ -391,9 +386,8 @@ def _host_function(entry: Any) -> HostFunction:
         values: Sequence[Array | None],
     ) -> Sequence[Array]:
         known = {i: value for i, value in enumerate(values) if value is not None}
-        compute = entry.advance or entry.reference
-        parameters = entry.parameters.of(attributes)
-        results: Sequence[Array] = compute(Call(parameters, tuple(inputs), tuple(outputs), known), values)
+        use = Call(entry.parameters.of(attributes), tuple(inputs), tuple(outputs), known)
+        results: Sequence[Array] = entry.reference(use, values)
         return results
 
     return call

@@ -44,7 +44,7 @@ class DramLayout:
         ends = {item: items[-1] for items in together for item in items}
         arena = Allocator(_UNLIMITED)
         ends_of_graph = {*graph.inputs, *graph.outputs}
-        states = set(graph.variables)
+        states = {state.before for state in graph.states}
         final = max((each.last for each in storages.values()), default=0)
         wanted = [
             (root, each)
@@ -78,7 +78,7 @@ class DramLayout:
             return Piece(each.type.size_bytes, each.array.tobytes)
         if each.constant:
             return Piece(each.type.size_bytes, partial(no_data, each.name))
-        if root not in self._graph.variables:
+        if all(root != state.before for state in self._graph.states):
             raise ValueError(f'tensor "{each.name}" has no place in DRAM')
         zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
         start = np.full(each.type.shape, zero, each.type.numpy_dtype)

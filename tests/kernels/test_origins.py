@@ -11,7 +11,7 @@ from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.graph import Graph, Origin
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler.compile import compile_graph
 from tests.graphs import Sketch
 

@@ -27,7 +27,7 @@ from npusim.isa.instructions.table import INSTRUCTIONS, decode_all, encode_all
 from npusim.isa.instructions.vector import Lookup
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.synchronise import Accesses, overlap, synchronise
 

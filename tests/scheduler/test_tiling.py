@@ -12,7 +12,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Work
 from npusim.kernels.table import call_of, operator
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.fit.cuts import Cut, End, Residency, band_bytes, cuts
 from npusim.scheduler.fit.tiling import TileSearch
@@ -27,8 +27,8 @@ def works(graph: Graph, chosen: Hardware) -> Iterator[Work]:
     """The works into which the nodes of a graph are lowered."""
     for node in graph.nodes:
         found, call = operator(node.op), call_of(graph, node)
-        if found.lower is not None and all(rule(call) for rule in found.npu_rules):
-            yield from (body for body in found.lower(call, chosen) if isinstance(body, Work))
+        if row := found.lowering(call):
+            yield from (body for body in row.lower(call, chosen) if isinstance(body, Work))
 
 
 def one_layer(kind: str) -> Graph:

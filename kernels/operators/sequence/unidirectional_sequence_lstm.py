@@ -38,17 +38,18 @@ _PEEPHOLES = tuple(PEEPHOLES.values())
 _BIASES = (*range(Operand.BIAS, Operand.PROJECTION_WEIGHTS), Operand.PROJECTION_BIAS)
 _STATES = (Operand.OUTPUT_STATE, Operand.CELL_STATE)
 _TYPES = (
-    "int8*9, int16*3, int32*4, int8, int32, int8, int16 -> int8",  # input and weights, peepholes, biases, ...
+    "int8*9, int16*3, int32*4, int8, int32, int8, int16 -> int8*2, int16",  # input and weights, peepholes, biases, ...
     "float32 -> float32",
 )
 _OPERATIONS_PER_CELL = 9  # three logistic functions, two tanh, three products, one sum
 
 
-_advance = by_type({"float32": lstm_float.reference, "int8": lstm_integer.reference})
+_COMPUTE = by_type({"float32": lstm_float.reference, "int8": lstm_integer.reference})
 
 
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
-    return _advance(call, values)[:1]
+    """The output, then the next values of the states if the call asks for them."""
+    return _COMPUTE(call, values)[: len(call.outputs)]
 
 
 def _workload(call: Call) -> Workload:
@@ -59,7 +60,9 @@ def _workload(call: Call) -> Workload:
         macs += sizes.cells * sizes.outputs
     steps = sizes.batch * sizes.steps
     work = elementwise(call, steps * sizes.cells * _OPERATIONS_PER_CELL)
-    return replace(work, kind="gemm", macs=steps * macs, inner_k=inner_k)
+    # The states stay in the caches from step to step.
+    written = call.outputs[0].size_bytes
+    return replace(work, kind="gemm", macs=steps * macs, inner_k=inner_k, output_bytes=written)
 
 
 # Rules
@@ -71,8 +74,8 @@ def _given(call: Call, positions: Sequence[int]) -> list[TensorType]:
 
 
 def _operand_count(call: Call) -> bool:
-    """takes 20 or 24 operands and gives 1 output"""
-    return len(call.inputs) in (20, 24) and len(call.outputs) == 1
+    """takes 20 or 24 operands and gives 1 output, or the next values of both states beside it"""
+    return len(call.inputs) in (20, 24) and len(call.outputs) in (1, 1 + len(_STATES))
 
 
 def _needed_operands(call: Call) -> bool:
@@ -106,6 +109,12 @@ def _no_layer_norm(call: Call) -> bool:
     return not _given(call, range(Operand.LAYER_NORM, len(call.inputs)))
 
 
+def _next_states(call: Call) -> bool:
+    """the next value of a state is of its type"""
+    after = zip(call.outputs[1:], _given(call, _STATES), strict=False)
+    return all(state == before for state, before in after)
+
+
 def _ranks(call: Call) -> bool:
     """the input has three axes, none empty, and weights have two"""
     shape = input_type(call).shape
@@ -113,7 +122,8 @@ def _ranks(call: Call) -> bool:
 
 
 def _infer(call: Call) -> Shapes:
-    return ((*input_type(call).shape[:2], sizes_of(call).outputs),)
+    shape = (*input_type(call).shape[:2], sizes_of(call).outputs)
+    return (shape, *(state.shape for state in _given(call, _STATES)))[: len(call.outputs)]
 
 
 def _shapes(call: Call) -> bool:
@@ -134,7 +144,7 @@ def _shapes(call: Call) -> bool:
         projection == [(outputs, cells), (outputs,)][: len(projection)]
         and (len(projection) > 0 or outputs == cells)
         and states == [batch * outputs, batch * cells]
-        and _infer(call) == (call.outputs[0].shape,)
+        and _infer(call) == tuple(output.shape for output in call.outputs)
     )
 
 
@@ -181,6 +191,7 @@ OPERATOR = Operator(
         _peepholes,
         _projection,
         _no_layer_norm,
+        _next_states,
         _ranks,
         _shapes,
         _integer_scales,
@@ -192,6 +203,5 @@ OPERATOR = Operator(
     reference=_reference,
     workload=_workload,
     on_host="the NPU has no 16-bit gates and cell states",
-    states=(int(Operand.OUTPUT_STATE), int(Operand.CELL_STATE)),
-    advance=_advance,
+    states=tuple(map(int, _STATES)),
 )

@@ -206,7 +206,10 @@ def _local_response(layer: Layer) -> Parameters:
 
 def _resize(layer: Layer) -> Parameters:
     layer.input(0, rank=4)
-    flags = {"align_corners": layer.flag("AlignCorners"), "half_pixel_centers": layer.flag("HalfPixelCenters")}
+    flags = {
+        "align_corners": layer.flag("AlignCorners"),
+        "half_pixel_centers": layer.flag("HalfPixelCenters"),
+    }
     return {"size": layer.integers(1, "size", 2), **flags}
 
 
@@ -278,7 +281,9 @@ def _size(layer: Layer, output: TensorType, axis: int) -> int:
     """The size of an output along an axis, from the file."""
     if axis >= len(output.shape) or output.shape[axis] < 0:
         shape = list(output.shape)
-        layer.fail(f"operand 1 (sizes) is computed while running, and the file's shape {shape} does not say it either")
+        layer.fail(
+            f"operand 1 (sizes) is computed while running, and the file's shape {shape} does not say it either"
+        )
     return output.shape[axis]
 
 
@@ -613,25 +618,19 @@ OPERATORS: dict[str, Translation] = {
     "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "RESHAPE": Translation("reshape", 1, 2, _reshape, "ReshapeOptions", keeps=(0,)),
-    "RESIZE_BILINEAR": Translation(
-        "resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,)
-    ),
+    "RESIZE_BILINEAR": Translation("resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,)),
     "RESIZE_NEAREST_NEIGHBOR": Translation(
         "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,)
     ),
     "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, keeps=(0,)),
-    "SLICE": Translation(
-        "slice", 3, 3, _slice, keeps=(0,)
-    ),
+    "SLICE": Translation("slice", 3, 3, _slice, keeps=(0,)),
     "SOFTMAX": Translation("softmax", 1, 1, _softmax, "SoftmaxOptions"),
     "SPACE_TO_BATCH_ND": Translation("space_to_batch_nd", 3, 3, _space_to_batch, keeps=(0,)),
     "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, _block_size, "SpaceToDepthOptions"),
     "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None),
     "SPLIT_V": Translation("split", 3, 3, _split_by_sizes, keeps=(0,), results=None),
     "SQUEEZE": Translation("squeeze", 1, 1, _squeeze, "SqueezeOptions"),
-    "STRIDED_SLICE": Translation(
-        "strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,)
-    ),
+    "STRIDED_SLICE": Translation("strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,)),
     "SUB": Translation("sub", 2, 2, _activation, "SubOptions"),
     "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "TILE": Translation("tile", 2, 2, _tile, keeps=(0,)),

@@ -22,7 +22,7 @@ from npusim.isa.instructions.instruction import Instruction, Region, Space
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.table import decode_all
 from npusim.machine.banks import banks_of, banks_used
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.machine.trace import Trace
 
 from ...examples import examples

@@ -20,7 +20,7 @@ from npusim.isa.instructions.instruction import Instruction, Space, Unit
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 from npusim.scheduler.emit.synchronise import synchronise
 

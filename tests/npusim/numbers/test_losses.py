@@ -22,7 +22,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction, Unit
 from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 from npusim.numbers import timeline
 from npusim.numbers.bounds import LowerBound
