@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.program.program import UNKNOWN
-from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.graph import Graph, Node, Tensors
 from npusim.kernels.graph.rewrite import fold_padding
 from npusim.kernels.graph.unknown import missing, on_host, refusal, unknown_operator
 from npusim.kernels.operator.operator import Call, Operator, Shapes
@@ -98,7 +98,7 @@ def unknown_on_host(graph: Graph) -> Graph:
     return on_host(graph, known)
 
 
-def call_of(graph: Graph, node: Node) -> Call:
+def call_of(graph: Tensors, node: Node) -> Call:
     """One use of an operator as its rules and reference see it: types and constants instead of indices."""
     operands = [None if index is None else graph.tensors[index] for index in node.inputs]
     return Call(
@@ -116,11 +116,11 @@ def call_of(graph: Graph, node: Node) -> Call:
 def infer(call: Call, op: str) -> Shapes | None:
     """The shapes of the outputs of an operator, from its parameters and inputs alone.
 
-    None for an operator that npusim does not have, or whose operands break the rules: when it is compiled, the rule
-    says so.
+    None for an operator that npusim does not have, and one whose parameters or operands break the rules: when it is
+    compiled, the rule says so.
     """
     entry = _BY_NAME.get(op)
-    if entry is None:
+    if entry is None or type(call.parameters) is not entry.parameters:
         return None
     try:
         return entry.infer(call)

@@ -11,8 +11,8 @@ import numpy as np
 
 from npusim.isa.base.errors import CompileError
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Unit
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Buffer as BufferRecord
 from npusim.isa.program.program import HostCall, Layer, Program
@@ -20,7 +20,7 @@ from npusim.kernels.graph.graph import Graph
 from npusim.kernels.operator.operator import Call, Operator
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Timeline, arrange
 from npusim.scheduler.emit.slots import SlotBuilder
-from npusim.scheduler.emit.synchronise import synchronise
+from npusim.scheduler.emit.synchronise import ordered
 from npusim.scheduler.fit.choices import Choices
 from npusim.scheduler.network.network import Network, prepare
 from npusim.scheduler.network.storage import HostStep
@@ -83,26 +83,30 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
     residents = fit(network, choices)
     placed = _arranged(network, residents)
     layout, host_calls, timeline = placed.layout, placed.host_calls, placed.timeline
-    waits = synchronise(timeline.instructions, Context(network.hardware, host_calls))
+    order = ordered(timeline, Context(network.hardware, host_calls))
     inputs, outputs = (
         tuple(layout.placement(tensor) for tensor in ends) for ends in (graph.inputs, graph.outputs)
     )
-    constants, dram_size_bytes, code_address = layout.finish(len(timeline.instructions))
+    constants, dram_size_bytes, code_address = layout.finish(len(order.instructions))
     program = Program(
         name=graph.name,
         hardware=network.hardware,
-        code=encode_all(timeline.instructions, waits),
+        code=encode_all(order.instructions, order.waits),
         constants=constants,
         dram_size_bytes=dram_size_bytes,
         code_address=code_address,
         inputs=inputs,
         outputs=outputs,
         layers=_layers(graph, uses, timeline),
-        layer_of=np.array(timeline.layers, np.uint32),
+        layer_of=np.array(order.layers, np.uint32),
         host_calls=host_calls,
         buffers=tuple(
             BufferRecord(
-                each.name, each.address, each.size_bytes, each.instructions[0], each.instructions[-1]
+                each.name,
+                each.address,
+                each.size_bytes,
+                order.position(each.instructions[0]),
+                order.position(each.instructions[-1]),
             )
             for each in placed.buffers
             if each.instructions

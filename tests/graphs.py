@@ -13,7 +13,7 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.operators.movement import transpose
-from npusim.kernels.table import call_of, known, operator
+from npusim.kernels.table import known, operator
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -361,18 +361,4 @@ def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
         else:
             limits = np.iinfo(kind.dtype)
             values.append(rng.integers(limits.min, limits.max + 1, kind.shape).astype(kind.dtype))
-    return values
-
-
-def evaluate(graph: Graph, inputs: Sequence[Array]) -> dict[int, Array]:
-    """Every tensor of a graph, node by node with the operators' numpy references."""
-    values = {index: each.array for index, each in enumerate(graph.tensors) if each.array is not None}
-    values |= dict(zip(graph.inputs, inputs, strict=True))
-    for index, _ in graph.states:
-        kind = graph.tensors[index].type
-        values[index] = np.zeros(kind.shape, kind.numpy_dtype)
-    for node in graph.nodes:
-        operands = [None if index is None else values[index] for index in node.inputs]
-        results = operator(node.op).reference(call_of(graph, node), operands)
-        values.update(zip(node.outputs, results, strict=True))
     return values

@@ -10,20 +10,12 @@ import numpy as np
 
 from npusim.isa.arithmetic.packing import HEADER_BYTES, unpack
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.beats import Beats, straight, walk
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Region,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction, Region, Regions, Space, dense
 from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.word import FieldSpec, bits
 
 SPACES = ("scratchpad", "dram")
 
@@ -89,9 +81,9 @@ class Copy(_Transfer):
 
     fill: int = bits(1, "take bytes from the source, or fill with `value`", choices=("no", "yes"))
     value: int = bits(8, "byte that fills")
-    source_space: int = bits(1, "memory of the source", choices=SPACES)
+    source_space: int = bits(4, "memory of the source", choices=SPACES)
     source: int = bits(36, "byte address of the source")
-    target_space: int = bits(1, "memory of the destination", choices=SPACES)
+    target_space: int = bits(4, "memory of the destination", choices=SPACES)
     target: int = bits(36, "byte address of the destination")
     count0: int = bits(16, "repetitions of the outermost dimension, less one")
     count1: int = bits(16, "repetitions of the second dimension, less one")

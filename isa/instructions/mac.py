@@ -29,19 +29,11 @@ from npusim.isa.engines.systolic import (
     weight_stationary,
     weight_stationary_split,
 )
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Region,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction, Region, Regions, Space, dense
 from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.word import FieldSpec, bits
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")

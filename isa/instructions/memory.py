@@ -24,24 +24,11 @@ HostFunction = Callable[
 """What the host computes: (attributes, input types, output types, input values) -> output values."""
 
 
-class Memory:
-    """Scratchpad and DRAM of one execution of one program."""
+class Spaces:
+    """Memories by their number, and tensors in the DRAM."""
 
-    def __init__(self, program: Program, host_functions: Mapping[str, HostFunction]) -> None:
-        self.spaces = {
-            Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
-            Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8),
-        }
-        constants = program.constants
-        place = self.bytes_at(Space.DRAM, program.constants_address, len(constants))
-        if isinstance(constants, Image):
-            constants.write_to(place)
-        else:
-            place[:] = np.frombuffer(constants, np.uint8)
-        self.host_calls = program.host_calls
-        self.host_functions = host_functions
-        self.places = program.inputs
-        self.states = program.states
+    def __init__(self, spaces: dict[Space, NDArray[np.uint8]]) -> None:
+        self.spaces = spaces
 
     def view(
         self, space: Space, address: int, shape: Sequence[int], strides: Sequence[int], dtype: Any
@@ -76,18 +63,38 @@ class Memory:
         raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
         self.bytes_at(Space.DRAM, placement.address, placement.type.size_bytes)[:] = raw
 
+
+class Memory(Spaces):
+    """Scratchpad and DRAM as a program sees them: its own, or in a system those of a core and a window of the DRAM."""
+
+    def __init__(
+        self,
+        program: Program,
+        host_functions: Mapping[str, HostFunction],
+        window: NDArray[np.uint8] | None = None,
+    ) -> None:
+        super().__init__(
+            {
+                Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
+                Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8) if window is None else window,
+            }
+        )
+        constants = program.constants
+        place = self.bytes_at(Space.DRAM, program.constants_address, len(constants))
+        if isinstance(constants, Image):
+            constants.write_to(place)
+        else:
+            place[:] = np.frombuffer(constants, np.uint8)
+        self.host_calls = program.host_calls
+        self.host_functions = host_functions
+        self.places = program.inputs
+        self.states = program.states
+
     def store_inputs(self, inputs: Sequence[Array] | None) -> None:
         """Put the model's inputs into DRAM. Raises SimulationError on a wrong number, dtype or shape."""
         given = () if inputs is None else inputs
-        if len(given) != len(self.places):
-            names = ", ".join(place.name for place in self.places)
-            raise SimulationError(f"{len(given)} inputs given, the program takes {len(self.places)}: {names}")
+        check_values("input", self.places, given)
         for place, value in zip(self.places, given, strict=True):
-            if value.dtype != place.type.numpy_dtype or value.shape != place.type.shape:
-                raise SimulationError(
-                    f'input "{place.name}": is {value.dtype}{list(value.shape)}, '
-                    f"must be {place.type.dtype}{list(place.type.shape)}"
-                )
             self.store(place, value)
 
     def store_states(self, states: Sequence[Array | None]) -> None:
@@ -95,17 +102,10 @@ class Memory:
 
         Raises SimulationError on a wrong number, dtype or shape.
         """
-        if len(states) != len(self.states):
-            raise SimulationError(f"{len(states)} states given, the program has {len(self.states)}")
+        check_values("state", self.states, states)
         for place, value in zip(self.states, states, strict=True):
-            if value is None:
-                continue
-            if value.dtype != place.type.numpy_dtype or value.shape != place.type.shape:
-                raise SimulationError(
-                    f'state "{place.name}": is {value.dtype}{list(value.shape)}, '
-                    f"must be {place.type.dtype}{list(place.type.shape)}"
-                )
-            self.store(place, value)
+            if value is not None:
+                self.store(place, value)
 
     def call_host(self, index: int) -> list[Write]:
         """Run one operator on the host with operands from DRAM."""
@@ -135,3 +135,20 @@ def commit(writes: Sequence[Write]) -> None:
     """Make the results of an instruction visible."""
     for target, values in writes:
         target[...] = values
+
+
+def check_values(what: str, places: Sequence[Placement], values: Sequence[Array | None]) -> None:
+    """Raises SimulationError on a wrong number, dtype or shape of values for tensors; None stands for no value.
+
+    what: "input" or "state".
+    """
+    if len(values) != len(places):
+        names = f": {', '.join(place.name for place in places)}" if what == "input" else ""
+        verb = "takes" if what == "input" else "has"
+        raise SimulationError(f"{len(values)} {what}s given, the program {verb} {len(places)}{names}")
+    for place, value in zip(places, values, strict=True):
+        if value is not None and (value.dtype != place.type.numpy_dtype or value.shape != place.type.shape):
+            raise SimulationError(
+                f'{what} "{place.name}": is {value.dtype}{list(value.shape)}, '
+                f"must be {place.type.dtype}{list(place.type.shape)}"
+            )

@@ -26,15 +26,15 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_json import from_json, to_json
 from npusim.isa.base.plain_values import shown
-from npusim.isa.instructions.instruction import WORD_BYTES
 from npusim.isa.instructions.table import decode_all
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Program
 from npusim.isa.program.record import from_fields, to_fields
 from npusim.isa.program.validate import validate
 
 MAGIC = b"\x89NPU\r\n\x1a\n"
 """A byte above 127 and line ends of both kinds: what text-mode transfers damage shows at once (as in PNG)."""
-VERSION = 1
+VERSION = 2
 
 LARGEST_METADATA_BYTES = 1 << 28
 """Parsed JSON takes several times its size; no network that fits a machine comes near this."""

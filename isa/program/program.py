@@ -15,7 +15,7 @@ from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import WORD_BYTES
+from npusim.isa.instructions.word import WORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ for no more working memory than its operands take; whether its waits can all be 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import gt
 from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_values import printable
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.program.program import Placement, Program
 
 
@@ -61,13 +61,12 @@ def _instruction_faults(
     """What is wrong with one instruction; `completions` are those that there can be, per producer."""
     yield from each.faults()
     yield from each.misfits(context)
-    if any(map(gt, each.waits, completions)):
-        for producer, count, most in zip(PRODUCERS, each.waits, completions, strict=True):
-            if count > most:
-                yield (
-                    f"waits for {count} completions of {UNIT_NAMES[producer]}, "
-                    f"which executes {most} instructions"
-                )
+    for unit, count in each.waits:
+        if count > completions[unit]:
+            yield (
+                f"waits for {count} completions of {UNIT_NAMES[PRODUCERS[unit]]}, "
+                f"which executes {completions[unit]} instructions"
+            )
     reads, writes = each.regions(context)
     for region in (*reads, *writes):
         size = program.dram_size_bytes if region.space else program.hardware.scratchpad_bytes

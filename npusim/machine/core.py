@@ -8,34 +8,29 @@ belong to the system (`npusim.machine.system`), which also says what a core runs
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    PRODUCERS,
-    UNIT_NAMES,
-    WORD_BYTES,
-    Cost,
-    Instruction,
-    Region,
-    Space,
-    Unit,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction, Region, Space, dense
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.table import decode_all
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
 from npusim.machine.pacing import pace
-from npusim.machine.port import UNPACED, DramPort, Pace
-from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace
+from npusim.machine.port import UNPACED, DramPort, Pace, Requester
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfer
 
 Progress = Callable[[int, int], None]
 _PROGRESS_STEP = 64
@@ -59,36 +54,62 @@ def load(program: Program, hardware: Hardware) -> Loaded:
 
 
 class Core:
-    """One NPU: it runs one program at a time.
+    """One NPU of a system: it runs one program at a time.
 
     number: its place in the system, from 0.
+    free:   who may run a program; launches take turns in the order in which they ask.
+    shared: of the units that belong to the system and not to the core, who may use them.
     """
 
-    def __init__(self, env: simpy.Environment, port: DramPort, hardware: Hardware, number: int = 0) -> None:
+    def __init__(
+        self,
+        env: simpy.Environment,
+        port: DramPort,
+        hardware: Hardware,
+        number: int = 0,
+        shared: Mapping[Unit, simpy.Resource] = MappingProxyType({}),
+    ) -> None:
         self.env = env
         self.port = port
         self.hardware = hardware
         self.number = number
+        self.free = simpy.Resource(env)
+        self.shared = shared
 
-    def launch(self, loaded: Loaded, memory: Memory | None, progress: Progress | None = None) -> Launch:
-        """Begin to run a program, from its first instruction on; `Launch.done` says when all of it is complete."""
-        return Launch(self, loaded, memory, progress)
+    @cached_property
+    def scratchpad(self) -> NDArray[np.uint8]:
+        """Its bytes, where programs are executed with data; they stay from one launch to the next."""
+        return np.zeros(self.hardware.scratchpad_bytes, np.uint8)
+
+    def launch(
+        self, loaded: Loaded, memory: Memory | None = None, progress: Progress | None = None, base: int = 0
+    ) -> Launch:
+        """Begin to run a program, from its first instruction on; `Launch.done` says when all of it is complete.
+
+        base: the DRAM address that its addresses count from, the beginning of a row. Time does not depend on which.
+        """
+        return Launch(self, loaded, memory, progress, base)
 
 
 class Launch:
-    """One run of a program on a core. Completions are counted from its own beginning.
+    """One run of a program on a core. Completions, cycles and addresses count from its own beginning.
 
     done: the event of its last completion.
     """
 
-    def __init__(self, core: Core, loaded: Loaded, memory: Memory | None, progress: Progress | None) -> None:
+    def __init__(
+        self, core: Core, loaded: Loaded, memory: Memory | None, progress: Progress | None, base: int
+    ) -> None:
         self.core = core
         self.env, self.port, self.hardware = core.env, core.port, core.hardware
         self.program, context, self.instructions, self.costs = loaded
         self.memory = memory
         self.progress = progress
         self.done = self.env.event()
-        self.begin = int(self.env.now)
+        self.begin, self.transfers_before = int(self.env.now), len(self.port.transfers)
+        first_row = base // self.port.timing.row_bytes
+        self.requesters = [Requester(core.number, name, first_row) for name in UNIT_NAMES.values()]
+        self.fetcher = Requester(core.number, INSTRUCTION_FETCH, first_row)
         self.queues: dict[Unit, deque[int]] = {unit: deque() for unit in PRODUCERS}
         self.current: dict[Unit, int] = {}
         self.completions: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
@@ -133,7 +154,7 @@ class Launch:
             last = min(first + group, total)
             address = self.program.code_address + first * WORD_BYTES
             region = dense(Space.DRAM, address, (last - first) * WORD_BYTES)
-            yield self.port.access(INSTRUCTION_FETCH, region, False, self.accounts[-1])
+            yield self.port.access(self.fetcher, region, False, self.accounts[-1])
             yield self.env.timeout(self.port.timing.latency_cycles)
             self.fetched.append(last)
             if not self.fetch_done.triggered:
@@ -178,7 +199,7 @@ class Launch:
 
     def _unit(self, unit: Unit) -> Generator[simpy.Event, Any, None]:
         """Take instructions from the queue; wait, get ports, read, be busy, write, count."""
-        env, queue = self.env, self.queues[unit]
+        env, queue, shared = self.env, self.queues[unit], self.core.shared.get(unit)
         while True:
             if not queue:
                 self.arrived[unit] = env.event()
@@ -194,6 +215,9 @@ class Launch:
             ports = self.banks.ask(unit)
             if ports is not None:
                 yield ports
+            if shared is not None:
+                turn = shared.request()
+                yield turn
             self.started[index] = env.now
             writes = None if self.memory is None else self.instructions[index].execute(self.memory)
             cost = self.costs[index]
@@ -206,12 +230,15 @@ class Launch:
             self.ended[index] = env.now
             del self.current[unit]
             self.banks.release(unit)
+            if shared is not None:
+                shared.release(turn)
             self._complete(unit)
             self._count(index)
 
     def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
         """Until every unit has completed as many instructions as the waits say."""
-        for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
+        for number, count in self.instructions[index].waits:
+            producer = PRODUCERS[number]
             if self.completions[producer] < count:
                 gate = self.env.event()
                 self.gates[producer].append((count, gate))
@@ -230,7 +257,7 @@ class Launch:
         yield env.timeout(cost.setup_cycles)
         for region, write in cost.dram:
             landed = yield self.port.access(
-                UNIT_NAMES[unit], region, write, account, self._pace(cost, region, write, begin)
+                self.requesters[unit], region, write, account, self._pace(cost, region, write, begin)
             )
             if not write:
                 yield env.timeout(max(self.port.timing.latency_cycles, landed - int(env.now)))
@@ -286,7 +313,8 @@ class Launch:
                 queue = UNIT_NAMES[unit]
                 found.append(f"the front end with {self._name(front)} waits for room in the queue of {queue}")
         for unit, index in stuck.items():
-            for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
+            for number, count in self.instructions[index].waits:
+                producer = PRODUCERS[number]
                 if self.completions[producer] < count:
                     found.append(
                         f"{UNIT_NAMES[unit]} with {self._name(index)} waits for {UNIT_NAMES[producer]} "
@@ -295,8 +323,26 @@ class Launch:
         left = len(self.instructions) - self.completed
         return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(found)
 
-    def result(self, outputs: tuple[Array, ...] | None, states: tuple[Array, ...]) -> Execution:
-        """The timeline and the counts of a launch that is done, and what came of the data."""
+    def _transfers(self) -> tuple[Transfer, ...]:
+        """What passed the DRAM port meanwhile, in times of the launch; of other cores only that something did."""
+        transfers = self.port.transfers[self.transfers_before :]
+        number, begin = self.core.number, self.begin
+        if not begin and all(transfer.core == number for transfer in transfers):
+            return tuple(transfers)
+        return tuple(
+            replace(
+                transfer,
+                requester=transfer.requester if transfer.core == number else OTHER_CORE,
+                start_cycle=max(transfer.start_cycle - begin, 0),
+                end_cycle=transfer.end_cycle - begin,
+            )
+            for transfer in transfers
+        )
+
+    def result(self) -> Execution:
+        """The timeline and the counts of a launch that is done; to be asked once."""
+        for column in (self.dispatched, self.at_head, self.ready, self.started, self.ended):
+            column -= self.begin
         trace = Trace(
             self.units,
             self.dispatched,
@@ -306,18 +352,17 @@ class Launch:
             self.ended,
             self.blocked_by,
             np.minimum([cost.cycles for cost in self.costs], self.ended - self.started),
-            tuple(self.port.transfers),
+            self._transfers(),
         )
         data = self.accounts[:-1]
         return Execution(
-            outputs,
+            None,
             int(self.ended.max(initial=0)),
             trace,
             self._layer_actions(),
             sum(account.get("dram_read_byte", 0) for account in data),
             sum(account.get("dram_write_byte", 0) for account in data),
             self.accounts[-1].get("dram_read_byte", 0),
-            states,
         )
 
     def _layer_actions(self) -> tuple[dict[str, int], ...]:

@@ -16,15 +16,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import UNIT_NAMES, Cost, Instruction, Unit
+from npusim.isa.hardware.units import UNIT_NAMES, Unit
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.program.program import Program
-from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace
 from npusim.numbers.bounds import RESOURCES
 from npusim.numbers.timeline import COMPUTE_UNITS, DMA_UNITS, Owners, Times, distinct, owners
 from npusim.numbers.waiting import NOBODY, Flags, Waiting, needs
 
 _STALL = -1
-_BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in DMA_UNITS} | {INSTRUCTION_FETCH: int(Unit.FRONT_END)}
+_ELSEWHERE = -2
+"""In place of a unit and an instruction: those of another core."""
+_BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in DMA_UNITS} | {
+    INSTRUCTION_FETCH: int(Unit.FRONT_END),
+    OTHER_CORE: _ELSEWHERE,
+}
 
 
 class Doing(IntEnum):
@@ -47,7 +53,9 @@ class Doing(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PortUse:
-    """The transfers at the DRAM port, in order: when, for which instruction (-1: fetch), by whom, how much."""
+    """The transfers at the DRAM port, in order: when, for which instruction (-1: fetch, -2: one of another core), by
+    whom, how much.
+    """
 
     started: Times
     ended: Times
@@ -115,7 +123,7 @@ def port_use(trace: Trace) -> PortUse:
     """The transfers of a trace as columns; each belongs to the instruction that its requester works on."""
     columns = [(t.start_cycle, t.end_cycle, _BY_NAME[t.requester], t.size_bytes) for t in trace.transfers]
     started, ended, unit, size = np.array(columns, np.int64).reshape(-1, 4).T
-    instruction = np.full(len(started), NOBODY, np.int64)
+    instruction = np.where(unit == _ELSEWHERE, _ELSEWHERE, NOBODY)
     for channel in DMA_UNITS:
         mine = np.flatnonzero(unit == channel)
         own = np.flatnonzero(trace.unit == channel)

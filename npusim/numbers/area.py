@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import WORD_BYTES
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.numbers.energy import COLUMNS_PER_ACCUMULATOR_BANK, PRICED_PORT_BYTES
 
 

@@ -36,7 +36,8 @@ from typing import NamedTuple
 import numpy as np
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Cost, Instruction, Unit
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program

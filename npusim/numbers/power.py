@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.cpu import host_energy_uj
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.actions import ACTIONS
-from npusim.isa.instructions.instruction import Unit
 from npusim.isa.instructions.table import decode
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution

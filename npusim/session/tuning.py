@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.isa.program.program import Program
 from npusim.machine.system import execute
 from npusim.scheduler.search.search import Timing

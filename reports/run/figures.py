@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
 from npusim.numbers.timeline import DMA_UNITS, scratchpad_use
 from npusim.reports.run import series

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers.losses import CAUSES
 from npusim.numbers.power import CHART_WINDOW, moving_power
 from npusim.numbers.timeline import Times, scratchpad_use

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from npusim.base.csv_text import csv_text
-from npusim.isa.instructions.instruction import UNIT_NAMES, Unit
+from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import BY_OPCODE
 from npusim.numbers.power import layer_energy_uj, power_over_time
 from npusim.numbers.timeline import scratchpad_use

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 
 UNIT_NAMES: Mapping[str, str] = {
     "mac": "MAC", "vector": "vector", "dma": "DMA", "host": "host", "none": "-",

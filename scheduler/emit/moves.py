@@ -12,7 +12,8 @@ from typing import NamedTuple
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import WORD_BYTES, Region, Space, layout
+from npusim.isa.instructions.instruction import Region, Space, layout
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.kernels.lowering.work import Move
 from npusim.scheduler.emit.sequence import strided_copy
 

@@ -12,8 +12,10 @@ from math import gcd, inf
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import WORD_BYTES, Instruction, Unit
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.kernels.lowering.work import Tile, TileAddresses, Work
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.cuts import (

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from npusim.isa.base.errors import GraphError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Piece
-from npusim.kernels.graph.check import check
+from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.lowering.work import Constants, Move, Work
 from npusim.kernels.operator.operator import Alias, Call, Operator
 from npusim.kernels.table import call_of, operator, require_known, simplify
@@ -59,6 +60,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown.
     """
     graph = _well_formed(graph)
+    _require_straight_line(graph)
     require_known(graph)
     graph = simplify(graph)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
@@ -75,9 +77,18 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
 
 def _well_formed(graph: Graph) -> Graph:
     try:
-        return check(graph)
+        return check_bound(graph)
     except GraphError as error:
         raise GraphError(f"{graph.name}: {error}") from None
+
+
+def _require_straight_line(graph: Graph) -> None:
+    for node in graph.nodes:
+        if node.bodies:
+            where = f"{graph.name}: {layer_name(node)}"
+            raise GraphError(
+                f"{where} decides, and a program does not: it has bodies, each of which can be compiled"
+            )
 
 
 def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:

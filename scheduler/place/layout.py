@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import WORD_BYTES
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Image, Piece, Placement
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.fit.allocate import Allocator, aligned

@@ -14,9 +14,10 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import FieldSpec, Instruction, Space
+from npusim.isa.instructions.instruction import Instruction, Space
 from npusim.isa.instructions.memory import HostFunction, Memory, commit
 from npusim.isa.instructions.table import encode_all
+from npusim.isa.instructions.word import FieldSpec
 from npusim.isa.program.program import Buffer, HostCall, Layer, Placement, Program
 from npusim.isa.program.validate import find_violation
 from npusim.isa.text.manual import full_hardware

@@ -34,9 +34,9 @@ from .samples import CALLS, HOST_FUNCTIONS, program_of, tensor, tiny_hardware
 
 INSTRUCTIONS = [
     Copy(source=512, source_space=1, target=0, size=16),
-    Copy(source=0, target_space=1, target=544, size=16, waits=(1, 0, 0, 0, 0, 0, 0)),
+    Copy(source=0, target_space=1, target=544, size=16, waits=((0, 1),)),
     Call(index=0),
-    Barrier(waits=(2, 0, 0, 0, 0, 0, 1)),
+    Barrier(waits=((0, 2), (6, 1))),
 ]
 PROGRAM = program_of(INSTRUCTIONS)
 DATA = container.dumps(PROGRAM)
@@ -47,7 +47,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
     """The sections, read as docs/npu_file.md says."""
     assert data[:8] == bytes.fromhex("89 4E 50 55 0D 0A 1A 0A")
     version, count, checksum = struct.unpack_from("<III", data, 8)
-    assert (version, count) == (1, 4)
+    assert (version, count) == (2, 4)
     assert zlib.crc32(data[20:164]) == checksum
     sections, end = {}, 164
     for row in range(count):
@@ -60,7 +60,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
     return sections
 
 
-def packed(sections: dict[str, bytes], version: int = 1, order: tuple[str, ...] = NAMES) -> bytes:
+def packed(sections: dict[str, bytes], version: int = 2, order: tuple[str, ...] = NAMES) -> bytes:
     """A file with any sections, its checksums right."""
     rows, offset = b"", 164
     for name in order:
@@ -291,12 +291,12 @@ SECTIONS = unpacked(DATA)
             "must begin with 89 4e 50 55 0d 0a 1a 0a",
         ),
         (
-            packed(SECTIONS, version=2),
-            "file version 2; this npusim reads version 1: update npusim, or compile the model again",
+            packed(SECTIONS, version=3),
+            "file version 3; this npusim reads version 2: update npusim, or compile the model again",
         ),
         (
-            packed(SECTIONS, version=0),
-            "file version 0; this npusim reads version 1: compile the model again",
+            packed(SECTIONS, version=1),
+            "file version 1; this npusim reads version 2: compile the model again",
         ),
         (DATA + b"\0", "1 bytes stand behind the last section"),
         (
@@ -330,7 +330,7 @@ def test_a_table_that_claims_the_impossible_is_refused_without_reading_it(tmp_pa
     rows = b"".join(
         struct.pack("<16sQQI", name.encode(), 164 + (k << 50), 1 << 50, 0) for k, name in enumerate(NAMES)
     )
-    data = DATA[:8] + struct.pack("<III", 1, 4, zlib.crc32(rows)) + rows
+    data = DATA[:8] + struct.pack("<III", 2, 4, zlib.crc32(rows)) + rows
     end = 164 + (4 << 50)
     assert refusal(data) == f"truncated: the sections end at byte {end}, the file has 164"
     file = tmp_path / "p.npu"
@@ -555,7 +555,7 @@ def test_hostile_values_are_refused_or_harmless(changes: list[tuple[tuple[Any, .
         (lambda file: file.write_bytes(DATA + b"xyz"), "3 bytes stand behind the last section"),
         (
             lambda file: file.write_bytes(packed(SECTIONS, version=9)),
-            "file version 9; this npusim reads version 1: ",
+            "file version 9; this npusim reads version 2: ",
         ),
     ],
 )

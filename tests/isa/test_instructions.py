@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Instruction, Region, Space, Unit, dense
+from npusim.isa.instructions.instruction import Instruction, Region, Space, dense
 from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS, Binary

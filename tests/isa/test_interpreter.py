@@ -43,7 +43,7 @@ def test_instructions_take_effect_in_program_order() -> None:
 
 
 def test_waits_are_ignored() -> None:
-    waiting = (2, 0, 0, 0, 0, 0, 0)
+    waiting = ((0, 2),)
     assert outputs([replace(LOAD, waits=waiting), Barrier(waits=waiting), STORE]) == [VALUE.tolist()]
 
 

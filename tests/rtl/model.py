@@ -56,9 +56,9 @@ def timeline(program: Program, scratchpad: Image, dram: Image) -> Timeline:
     """The machine's times for every instruction of a program, and both memories after it."""
     memory = Memory(program, {})
     memory.spaces = {Space.SCRATCHPAD: scratchpad.copy(), Space.DRAM: dram.copy()}
-    system = System(program.hardware)
+    system = System((program.hardware,))
     launch = system.cores[0].launch(load(program, program.hardware), memory)
-    system.run([launch])
+    system.run()
     return Timeline(
         launch.dispatched.tolist(),
         launch.started.tolist(),

@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from npusim.isa.instructions.instruction import Space, Unit
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.instruction import Space
 from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program

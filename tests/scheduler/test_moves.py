@@ -21,13 +21,14 @@ from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Layer, Placement, Program
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.lowering.work import Move
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.moves import plan_move
 
 from ..examples import examples
-from ..graphs import Sketch, evaluate, random_inputs, with_leading_transpose
+from ..graphs import Sketch, random_inputs, with_leading_transpose
 from ..races import races
 
 SPACES = [(Space.DRAM, Space.SCRATCHPAD), (Space.SCRATCHPAD, Space.DRAM), (Space.SCRATCHPAD, Space.SCRATCHPAD),

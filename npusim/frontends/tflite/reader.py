@@ -32,8 +32,8 @@ from npusim.isa.base.elements import element
 from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.check import quoted
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
+from npusim.kernels.graph.names import quoted, unique
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import Parameters, Unchecked
 from npusim.kernels.table import infer, known, operator
@@ -188,7 +188,7 @@ def _nodes(model: ModelRecord, tensors: list[Tensor], now: dict[int, int]) -> tu
         if not outputs:
             raise GraphError(f"{where}: has no output")
         # Converters join the names of all that they fused with ";": the first one tells the layer.
-        name = _unique(tensors[outputs[0]].name.split(";")[0], names)
+        name = unique(tensors[outputs[0]].name.split(";")[0], names)
         where = f"layer {quoted(name)} ({record.kind} version {record.version}, operator {number})"
         if record.kind not in OPERATORS:
             nodes.append(_unknown(name, where, record, tensors))
@@ -369,13 +369,3 @@ def _options(
         else:
             options.Init(record.options.Bytes, record.options.Pos)
     return options
-
-
-def _unique(name: str, uses: dict[str, int]) -> str:
-    """`name`, with a number behind it if it is in use; `uses` counts how often each name was asked for."""
-    candidate = name
-    while candidate in uses:
-        uses[name] += 1
-        candidate = f"{name}_{uses[name]}"
-    uses[candidate] = 0
-    return candidate

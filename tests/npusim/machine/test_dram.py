@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from npusim.isa.hardware.hardware import Dram, Hardware
 from npusim.isa.instructions.instruction import Region, Space
-from npusim.machine.port import DramPort, DramTiming, Grants, cut, dram_timing
+from npusim.machine.port import DramPort, DramTiming, Grants, Requester, cut, dram_timing
 from npusim.machine.trace import INSTRUCTION_FETCH
 
 from ...examples import examples
@@ -169,7 +169,7 @@ def serve(hardware: Hardware, load: Load) -> Served:
         for ask in load[name]:
             if ask.gap:
                 yield env.timeout(ask.gap)
-            yield port.access(name, ask.region, ask.write, counts)
+            yield port.access(Requester(0, name), ask.region, ask.write, counts)
             done[name].append(int(env.now))
 
     for name in load:

@@ -10,9 +10,10 @@ import numpy as np
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Dram, Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space, Unit
+from npusim.isa.instructions.instruction import Instruction, Space
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.vector import Rescale

@@ -10,9 +10,10 @@ import pytest
 
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Vector
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space, Unit
+from npusim.isa.instructions.instruction import Instruction, Space
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import Binary, Lookup
 from npusim.isa.program.program import Layer

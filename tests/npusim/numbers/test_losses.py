@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Instruction, Unit
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute

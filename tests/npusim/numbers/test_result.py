@@ -12,7 +12,7 @@ import pytest
 from npusim.isa.hardware.cpu import host_energy_uj
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers import timeline
 from npusim.numbers.bounds import LowerBound
 from npusim.numbers.energy import dynamic_pj, floor_mw

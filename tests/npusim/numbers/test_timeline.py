@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers import timeline
 
 from .fake_run import CONVOLUTION, CROP, LAYERS, RELU, STEPS, Step, program, trace

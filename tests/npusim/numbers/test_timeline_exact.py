@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import pytest
 
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space, Unit
+from npusim.isa.instructions.instruction import Instruction, Space
 
 from ..machine.handmade import (
     Row,

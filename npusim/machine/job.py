@@ -1,0 +1,278 @@
+"""A job: an executable with its data on the cores of a system, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import simpy
+
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.tensor import Array
+from npusim.isa.instructions.instruction import Space
+from npusim.isa.instructions.memory import HostFunction, Memory, Spaces, check_values
+from npusim.isa.program.executable import (
+    DECISION,
+    Executable,
+    If,
+    Launch,
+    Place,
+    Step,
+    While,
+    link,
+    walk,
+)
+from npusim.isa.program.program import Placement, Program
+from npusim.machine.core import Core, Loaded, Progress, load
+from npusim.machine.core import Launch as LaunchOnCore
+from npusim.machine.trace import Execution
+
+MOST_TURNS = 10_000
+"""Turns after which a WHILE that still goes on is given up."""
+
+
+class Bindings(NamedTuple):
+    """The data of a job.
+
+    inputs: one array per input of the executable, in its dtype and shape.
+    states: one array or None per state, None begins as its program has it; None for all: all do.
+    host_functions: what the host computes, by operator.
+    """
+
+    inputs: Sequence[Array]
+    states: Sequence[Array | None] | None = None
+    host_functions: Mapping[str, HostFunction] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be run, and how: the arguments of `npusim.machine.system.System.submit`."""
+
+    executable: Executable
+    bindings: Bindings | None = None
+    at: int = 0
+    repeat: int = 1
+    tenant: str = ""
+    cores: Sequence[int] | None = None
+    decisions: Mapping[str, int] = field(default_factory=dict)
+    most_turns: int = MOST_TURNS
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One launch of a job: a program on a core, which was asked for and given in these cycles of the system."""
+
+    program: Program
+    core: int
+    asked_cycle: int
+    start_cycle: int
+    execution: Execution
+
+    @property
+    def end_cycle(self) -> int:
+        """The cycle of its last completion."""
+        return self.start_cycle + self.execution.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the executable of a job, from the begin of its first launch to the end of its last one.
+
+    parts:     its launches, in order; transfers and decisions are launches too.
+    decisions: what was decided, in order, by name: 1 or 0 for an IF, the turns of a WHILE when it has ended.
+    outputs, states: one array per output and state of the executable; None and () without data.
+    """
+
+    start_cycle: int
+    end_cycle: int
+    parts: tuple[Part, ...]
+    decisions: tuple[tuple[str, int], ...]
+    outputs: tuple[Array, ...] | None
+    states: tuple[Array, ...]
+
+    @property
+    def cycles(self) -> int:
+        """From start to end, waiting for cores between launches included."""
+        return self.end_cycle - self.start_cycle
+
+    @property
+    def waiting_cycles(self) -> int:
+        """Cycles in which its launches waited for cores that others had, the first one's wait included."""
+        return sum(part.start_cycle - part.asked_cycle for part in self.parts)
+
+
+class Job:
+    """A submitted order, and what comes of it.
+
+    runs:   its runs so far, one per repetition.
+    launch: the launch that is under way; None between launches.
+    """
+
+    def __init__(self, order: Order, cores: Sequence[Core]) -> None:
+        self.order = order
+        self.tenant = order.tenant
+        self.runs: list[Run] = []
+        self.launch: LaunchOnCore | None = None
+        self._linked = link(order.executable)
+        self.size_bytes = self._linked.size_bytes
+        self._cores = _chosen(order, cores)
+        self._loaded: dict[tuple[int, int], Loaded] = {}
+        for step in walk(order.executable.steps):
+            self._load(step)
+        self._check_data()
+        self._base = 0
+        self._env = cores[0].env
+        self._parts: list[Part] = []
+        self._decisions: list[tuple[str, int]] = []
+        self._whole: Spaces | None = None
+        self._memories: dict[int, Memory] = {}
+
+    def process(self, base: int) -> Generator[simpy.Event, Any, None]:
+        """Run in the DRAM from address `base` on, the begin of a row."""
+        order, self._base = self.order, base
+        if order.at:
+            yield self._env.timeout(order.at)
+        self._bind()
+        for _ in range(order.repeat):
+            self._parts, self._decisions = [], []
+            begin = int(self._env.now)
+            yield from self._take(order.executable.steps)
+            parts = tuple(self._parts)
+            outputs, states = self._results()
+            self.runs.append(
+                Run(
+                    parts[0].start_cycle if parts else begin,
+                    parts[-1].end_cycle if parts else begin,
+                    parts,
+                    tuple(self._decisions),
+                    outputs,
+                    states,
+                )
+            )
+
+    # Before anything runs.
+
+    def _load(self, step: Step) -> None:
+        """Decode and check the program of a step for its core, unless that is done."""
+        number = self._number(step)
+        if step.core >= len(self._cores):
+            raise SimulationError(
+                f"{self.order.executable.name}: runs on core {step.core}, there are {len(self._cores)}"
+            )
+        key = number, step.core
+        if key not in self._loaded:
+            self._loaded[key] = load(self._linked.programs[number], self._cores[step.core].hardware)
+
+    def _number(self, step: Step) -> int:
+        return step.program if isinstance(step, Launch) else self._linked.glue[step]
+
+    def _check_data(self) -> None:
+        """Raises SimulationError for data that do not fit, and without data for decisions that are missing."""
+        executable, bindings = self.order.executable, self.order.bindings
+        if bindings is not None:
+            check_values("input", [place.tensor for place in executable.inputs], bindings.inputs)
+            if bindings.states is not None:
+                check_values("state", [place.tensor for place in executable.states], bindings.states)
+            return
+        for name in executable.decisions:
+            if self.order.decisions.get(name, -1) < 0:
+                raise SimulationError(
+                    f'{executable.name}: what "{name}" decides depends on data; without data, decisions must say it: '
+                    "1 or 0 for an IF, the number of turns for a WHILE"
+                )
+
+    # Data.
+
+    def _bind(self) -> None:
+        """Lay the programs' memories over that of the job, and store what is given."""
+        bindings, executable, linked = self.order.bindings, self.order.executable, self._linked
+        if bindings is None:
+            return
+        dram = np.zeros(linked.size_bytes, np.uint8)
+        self._whole = Spaces({Space.DRAM: dram})
+        of_decisions: Mapping[str, HostFunction] = {DECISION: lambda *_: ()}
+        glue = set(linked.glue.values())
+        for number, program in enumerate(linked.programs):
+            base = linked.base(number)
+            window = dram[base : base + program.dram_size_bytes]
+            functions = of_decisions if number in glue else bindings.host_functions
+            self._memories[number] = Memory(program, functions, window)
+        places = (*executable.inputs, *executable.states)
+        for place, value in zip(places, (*bindings.inputs, *(bindings.states or ())), strict=False):
+            if value is not None:
+                self._whole.store(self._absolute(place), value)
+
+    def _absolute(self, place: Place) -> Placement:
+        tensor = place.tensor
+        return Placement(tensor.name, tensor.type, self._linked.address(place))
+
+    def _results(self) -> tuple[tuple[Array, ...] | None, tuple[Array, ...]]:
+        if self._whole is None:
+            return None, ()
+        executable = self.order.executable
+        outputs = self._whole.load_each([self._absolute(place) for place in executable.outputs])
+        return outputs, tuple(self._whole.load(self._absolute(place)) for place in executable.states)
+
+    # Steps.
+
+    def _take(self, steps: Sequence[Step]) -> Generator[simpy.Event, Any, None]:
+        for step in steps:
+            if isinstance(step, While):
+                yield from self._turns(step)
+                continue
+            yield from self._launch(step)
+            if isinstance(step, If):
+                holds = self._holds(step.condition, self.order.decisions.get(step.name, 0) > 0)
+                self._decisions.append((step.name, int(holds)))
+                yield from self._take(step.then if holds else step.otherwise)
+
+    def _turns(self, step: While) -> Generator[simpy.Event, Any, None]:
+        turns, most = 0, self.order.most_turns
+        while True:
+            yield from self._take(step.test)
+            yield from self._launch(step)
+            if not self._holds(step.condition, turns < self.order.decisions.get(step.name, 0)):
+                break
+            if turns == most:
+                raise SimulationError(
+                    f'{self.order.executable.name}: "{step.name}" still goes on after {most} turns'
+                )
+            yield from self._take(step.body)
+            turns += 1
+        self._decisions.append((step.name, turns))
+
+    def _holds(self, condition: Place, assumed: bool) -> bool:
+        if self._whole is None:
+            return assumed
+        return bool(self._whole.bytes_at(Space.DRAM, self._linked.address(condition), 1)[0])
+
+    def _launch(self, step: Step) -> Generator[simpy.Event, Any, None]:
+        """Wait for the core, and run the program of a step on it."""
+        number, core = self._number(step), self._cores[step.core]
+        asked = int(self._env.now)
+        with core.free.request() as turn:
+            yield turn
+            start = int(self._env.now)
+            memory = self._memories.get(number)
+            if memory is not None:
+                memory.spaces[Space.SCRATCHPAD] = core.scratchpad
+            loaded = self._loaded[number, step.core]
+            self.launch = core.launch(
+                loaded, memory, self.order.progress, self._base + self._linked.base(number)
+            )
+            yield self.launch.done
+        self._parts.append(Part(loaded.program, core.number, asked, start, self.launch.result()))
+        self.launch = None
+
+
+def _chosen(order: Order, cores: Sequence[Core]) -> tuple[Core, ...]:
+    """The core of the system for each core of the executable."""
+    numbers = range(len(cores)) if order.cores is None else order.cores
+    for number in numbers:
+        if not 0 <= number < len(cores):
+            raise SimulationError(f"core {number} does not exist; the system has 0..{len(cores) - 1}")
+    return tuple(cores[number] for number in numbers)
