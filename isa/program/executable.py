@@ -20,14 +20,17 @@ from typing import NamedTuple
 import numpy as np
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import WORD_BYTES, Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
-from npusim.isa.program.program import HostCall, Layer, Placement, Program
+from npusim.isa.instructions.word import WORD_BYTES
+from npusim.isa.program.program import Layer, Program
 
 OWN = -1
 """Number of the window that belongs to the executable and to no program."""

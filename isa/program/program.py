@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.word import WORD_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A tensor in DRAM."""
-
-    name: str
-    type: TensorType
-    address: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    """One operator that the host runs: operands in DRAM, and its amount of work.
-
-    An output may lie where an input does: the next value of a state.
-    """
-
-    name: str
-    op: str
-    attributes: Mapping[str, Any]
-    inputs: tuple[Placement | None, ...]
-    outputs: tuple[Placement, ...]
-    workload: Workload
-    reason: str = ""
-
 
 UNKNOWN = "unknown "
 """In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""

@@ -17,7 +17,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.kernels.lowering import mac_mapping
-from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
+from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import constant_array, input_type, quantization, weight_zero
 from npusim.kernels.operator.operator import Call
@@ -167,7 +167,7 @@ def _window(call: Call) -> _Window:
     )
 
 
-def _images(call: Call, window: _Window, make: Callable[[Rows, Rows], Work]) -> Lowering:
+def _images(call: Call, window: _Window, make: Callable[[Rows, Rows], Work]) -> Parts:
     """One work per image of the batch."""
     ifm_bytes = window.ifm_height * window.ifm_width * window.ifm_depth
     ofm_bytes = window.ofm_height * window.ofm_width * window.ofm_depth
@@ -196,7 +196,7 @@ def _channel_step(hardware: Hardware) -> int:
     return columns
 
 
-def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
+def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
     stage = _convolution_stage(call)
     window = _window(call)
@@ -261,7 +261,7 @@ def _weighted_work(
     )
 
 
-def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
+def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
     """A depthwise convolution: tiles of rows; all channels together where they fit, so that the feature map stays
     whole, else slices of the map if each output channel has an input channel of its own.
     """
@@ -314,7 +314,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
     return _images(call, window, make)
 
 
-def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
+def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
     stage = _output_stage(call, multipliers, "single")

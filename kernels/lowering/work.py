@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.instructions.instruction import Instruction
+from npusim.kernels.operator.operator import Part
 
 OperandRef = tuple[str, int]
 """An operand of the node: ("in", position) or ("out", position)."""
@@ -91,7 +92,7 @@ RowsNeeded = Callable[[int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Work(Part):
     """One computation on the MAC array or the vector unit, ready to be cut into tiles.
 
     rows, channels:  size of the output that can be cut; `channel_step` is the granularity in which channels may
@@ -119,7 +120,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Move(Part):
     """A strided copy between tensors, or a fill of part of one. Offsets and strides in bytes.
 
     counts: repetitions from the outermost dimension in; the last is the number of contiguous bytes. At most four.
@@ -135,7 +136,7 @@ class Move:
     value: int = 0
 
 
-Lowering = tuple[Work | Move, ...]
+Parts = tuple[Work | Move, ...]
 """A node as the NPU executes it, in order."""
 
 

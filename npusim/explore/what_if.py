@@ -25,7 +25,7 @@ from npusim.isa.hardware.file import Parameter, change, parameters, to_dict
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.table import unknown_on_host
+from npusim.kernels.graph.unknown import unknown_on_host
 
 if TYPE_CHECKING:
     import pandas

@@ -11,9 +11,10 @@ import numpy as np
 import simpy
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array
-from npusim.isa.instructions.instruction import Space
 from npusim.isa.instructions.memory import HostFunction, Memory, Spaces, check_values
+from npusim.isa.instructions.region import Space
 from npusim.isa.program.executable import (
     DECISION,
     Executable,
@@ -25,7 +26,8 @@ from npusim.isa.program.executable import (
     link,
     walk,
 )
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.program import Program
+from npusim.isa.program.start import memory_of
 from npusim.machine.core import Core, Loaded, Progress, load
 from npusim.machine.core import Launch as LaunchOnCore
 from npusim.machine.trace import Execution
@@ -200,7 +202,7 @@ class Job:
             base = linked.base(number)
             window = dram[base : base + program.dram_size_bytes]
             functions = of_decisions if number in glue else bindings.host_functions
-            self._memories[number] = Memory(program, functions, window)
+            self._memories[number] = memory_of(program, functions, window)
         places = (*executable.inputs, *executable.states)
         for place, value in zip(places, (*bindings.inputs, *(bindings.states or ())), strict=False):
             if value is not None:

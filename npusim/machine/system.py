@@ -18,7 +18,7 @@ import simpy
 from npusim.isa.base.errors import HardwareError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from npusim.isa.base.placement import HostCall
     from npusim.isa.base.tensor import Array, TensorType
     from npusim.isa.instructions.memory import HostFunction
-    from npusim.isa.program.program import HostCall, Program
+    from npusim.isa.program.program import Program
     from npusim.kernels.graph.graph import Graph
     from npusim.numbers.run import RunResult
     from npusim.session.inputs import Inputs
@@ -106,7 +107,7 @@ def compile(
 
     schedules = schedules_of_effort(effort)
     if check_unknown(unknown):
-        from npusim.kernels.table import unknown_on_host
+        from npusim.kernels.graph.unknown import unknown_on_host
 
         graph = unknown_on_host(graph)
     machine = hw if isinstance(hw, Hardware) else hardware(hw)

@@ -14,8 +14,9 @@ import numpy as np
 
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.program import Program
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
+from typing import NamedTuple
 
+from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Call
-from npusim.isa.instructions.instruction import Instruction, Space
-from npusim.isa.program.program import HostCall
-from npusim.kernels.lowering.work import Move, OperandRef, Rows, Tile, TileAddresses, Work
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
+from npusim.isa.program.program import Piece as Content
+from npusim.kernels.lowering.work import Constants, Move, OperandRef, Rows, Tile, TileAddresses, Work
 from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, dram_copy
 from npusim.scheduler.fit.allocate import Allocator
@@ -49,6 +52,14 @@ class _Plan:
     first: int
     last: int
     beside: bool = False
+
+
+class _Block(NamedTuple):
+    """Constants as they lie in DRAM, and how many of their bytes are packed weights."""
+
+    constants: Constants
+    content: Content
+    packed_bytes: int
 
 
 def _address(place: Place, space: Space) -> int:
@@ -268,11 +279,11 @@ class SlotBuilder:
     ) -> Load:
         """The load of the constants of some channels, packed where that is shorter and the hardware can."""
         key = (id(work), *channels)
-        blocks = self.residents.network.blocks
+        blocks = self.residents.network.memo.of(_Block)
         if (*key, pack) not in blocks:
             constants = work.constants(*channels)
             packs = pack and bool(self.hardware.dma.decoder_bytes_per_cycle)
-            blocks[*key, pack] = (constants, *block(constants, packs))
+            blocks[*key, pack] = _Block(constants, *block(constants, packs))
         constants, content, packed_bytes = blocks[*key, pack]
         address = self.layout.chunk(key, content)
         load = Load(buffer, slot, 0, item.node, address, 0, content.size_bytes)

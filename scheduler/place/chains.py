@@ -164,13 +164,14 @@ def _fused(
     budget = min([residents.budget(index) for index in items])
     positions, depth = tuple([link.position for link in links]), residents.choices.depth
     # One attempt after another asks for the same chains.
-    known = residents.network.chains.setdefault((searches, positions, depth), {})
+    known = residents.network.memo.of(Bands)
     best: Chain | None = None
     worse = 0
     for step in [row_step] if row_step else row_steps(searches[-1].work.rows):
-        if step not in known:
-            known[step] = Bands(searches, positions, step, depth, hardware)
-        bands = known[step]
+        key = (searches, positions, depth, step)
+        bands = known.get(key)
+        if bands is None:
+            bands = known[key] = Bands(searches, positions, step, depth, hardware)
         if bands.size_bytes > budget:
             continue
         if best is None or bands.cycles < best.cycles:

@@ -8,9 +8,10 @@ from functools import partial
 import numpy as np
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.isa.program.program import Image, Piece, Placement
+from npusim.isa.program.program import Image, Piece
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.fit.allocate import Allocator, aligned
 from npusim.scheduler.network.storage import Aliases, Storage

@@ -9,9 +9,10 @@ import pytest
 
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Work
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.table import operator
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.fit.cuts import Cut, End, Residency, band_bytes, cuts

@@ -13,12 +13,13 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import HardwareError, ProgramError, SimulationError
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import OWN, Executable, If, Launch, Place, Step, Transfer, While
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.program import Program
 from npusim.machine.job import Bindings, Job
 from npusim.machine.system import System, execute
 from npusim.machine.trace import OTHER_CORE
