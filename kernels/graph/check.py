@@ -26,7 +26,8 @@ def check(graph: Graph) -> Graph:
     Raises GraphError, naming the node or tensor, for an index of no tensor, a negative size, an element type that is
     not in the table, data of another type than its tensor, a node without outputs, a tensor that is read before it is
     written or never written, one that is written twice, a name that two layers have, parameters of another operator, a
-    result of another shape than its operands say, and bodies that do not fit their node. Sizes may be unknown (`npusim.kernels.graph.bind`).
+    result of another shape than its operands say, and bodies that do not fit their node. Sizes may be unknown
+    (`npusim.kernels.graph.bind`).
     """
     for number, tensor in enumerate(graph.tensors):
         _check_tensor(number, tensor)

@@ -243,7 +243,7 @@ def lower_max_pool(call: Call, hardware: Hardware) -> Parts:
 
 
 def _lower_pool(call: Call, maximum: bool) -> Parts:
-    """A pool: tiles of rows, one work per image."""
+    """A pool: tiles of rows, image by image."""
     clamp = act_range(call.parameters.activation, call.outputs[0])
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
@@ -279,12 +279,11 @@ def _lower_pool(call: Call, maximum: bool) -> Parts:
             signed=signed(call.outputs[0].dtype),
         )
 
-    works = []
-    for image in range(images):
-        ifm = Rows(("in", 0), ifm_height, ifm_width * depth, image * ifm_height * ifm_width * depth)
-        ofm = Rows(("out", 0), ofm_height, ofm_width * depth, image * ofm_height * ofm_width * depth)
-        works.append(Work(ofm_height, depth, 0, ((ifm, needed),), ofm, no_constants, no_constant_bytes, emit))
-    return tuple(works)
+    ifm_row, ofm_row = ifm_width * depth, ofm_width * depth
+    ifm = Rows(("in", 0), ifm_height, ifm_row, 0, ifm_height * ifm_row)
+    ofm = Rows(("out", 0), ofm_height, ofm_row, 0, ofm_height * ofm_row)
+    work = Work(ofm_height, depth, 0, ((ifm, needed),), ofm, no_constants, no_constant_bytes, emit)
+    return (replace(work, entries=images),)
 
 
 def adjacent_axes(call: Call) -> bool:
