@@ -282,9 +282,13 @@ def test_a_while_without_data_takes_the_turns_that_are_said() -> None:
     with pytest.raises(
         SimulationError,
         match=r'^counting: what "loop" decides depends on data; without data, decisions must say it: '
-        r"1 or 0 for an IF, the number of turns for a WHILE$",
+        r"its number of turns$",
     ):
         run_alone(counting(), None)
+    with pytest.raises(
+        SimulationError, match=r'^counting: nothing named "lop" is decided, did you mean "loop"\?$'
+    ):
+        run_alone(counting(), None, decisions={"lop": 1})
 
 
 def test_a_while_of_no_turn() -> None:
@@ -321,7 +325,7 @@ def branching() -> Executable:
         )
 
     steps = (If("which", condition, branch(0), branch(1)),)
-    return Executable("branching", bench(), programs, steps, (condition, value), (result,), values_bytes=96)
+    return Executable("branching", bench(), programs, steps, (condition, value), (result,), values=bytes(96))
 
 
 @pytest.mark.parametrize(("condition", "number"), [(1, 1), (0, -1), (255, 1)])
