@@ -62,7 +62,7 @@ CAUSES: Mapping[str, str] = MappingProxyType({
     "stall_feature_map": "nothing computes: the feature map being waited for passes the DRAM port, in or out",
     "stall_dram_contention": "nothing computes: the transfer being waited for waits for another's turn at the port",
     "stall_dma": "nothing computes: the DMA sets up, or bytes are between DRAM and scratchpad",
-    "stall_bank_ports": "nothing computes: the instruction being waited for waits for ports of scratchpad banks",
+    "stall_bank_ports": "nothing computes: what is waited for waits for ports of banks, or for a host that cores share",
     "stall_queue": "nothing computes: what could start is behind an instruction that finds its unit's queue full",
     "stall_front_end": "nothing computes: the instruction being waited for is not yet fetched and decoded",
     "instruction_fetch": "instruction fetch has the DRAM port, which sets the bound",
