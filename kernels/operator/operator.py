@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.isa.base.workload import Workload
@@ -69,7 +69,7 @@ class Operator:
     reference: (call, values) -> outputs in numpy; bit-exact for integers.
     workload:  the amount of work of a call.
     lower:     how the NPU computes it; None if only the host can.
-    unit:      which unit of the NPU that is: "mac", "vector" or "dma".
+    unit:      which kind of unit of the NPU that is, such as "mac" or "dma".
     alias:     for operators that move nothing when their operands share memory.
     border:    for windows over images: the code that they read outside the first input.
     states:    positions of inputs that may be states. A call with as many outputs more gives their next values there.
@@ -83,7 +83,7 @@ class Operator:
     reference: Callable[[Call, Sequence[Array | None]], list[Array]]
     workload: Callable[[Call], Workload]
     lower: Callable[[Call, Hardware], Sequence[Part]] | None = None
-    unit: Literal["mac", "vector", "dma"] | None = None
+    unit: str | None = None
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
     border: Callable[[Call], int] | None = None
     infer: Callable[[Call], Shapes] | None = None

@@ -157,9 +157,8 @@ def _condition(rule: str) -> str:
     return rule.removeprefix("runs on the host: ").removeprefix("on the NPU ")
 
 
-_UNIT_NAMES = {"mac": "MAC array", "vector": "vector unit", "dma": "DMA"}
-
-
 def _runs_on(entry: Operator) -> str:
     """The unit that computes an operator."""
-    return "host" if entry.unit is None else _UNIT_NAMES[entry.unit]
+    from npusim.reports.words.names import UNIT_WORDS
+
+    return UNIT_WORDS["host" if entry.unit is None else entry.unit]
