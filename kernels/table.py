@@ -93,13 +93,13 @@ def known(name: str) -> bool:
 
 
 def infer(call: Call, op: str) -> Shapes | None:
-    """The shapes of the outputs of an operator, from its attributes and inputs alone.
+    """The shapes of the outputs of an operator, from its parameters and inputs alone.
 
-    None for an operator that npusim does not have, whose outputs alone say their shapes, or whose operands break the
-    rules: when it is compiled, the rule says so.
+    None for an operator that npusim does not have, and one whose parameters or operands break the rules: when it is
+    compiled, the rule says so.
     """
     entry = _BY_NAME.get(op)
-    if entry is None or entry.infer is None:
+    if entry is None or type(call.parameters) is not entry.parameters:
         return None
     try:
         return entry.infer(call)

@@ -17,7 +17,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.kernels.lowering import mac_mapping
-from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
+from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import input_type, quantization, weight_zero
 from npusim.kernels.operator.operator import Call
@@ -75,7 +75,7 @@ def _output_stage(
         values = bias.astype(np.int32).reshape(channels)
     if len(multiplier) > 1 and (multiplier == multiplier[0]).all() and (shift == shift[0]).all():
         multiplier, shift = multiplier[:1], shift[:1]
-    low, high = act_range(call.attributes["activation"], call.outputs[0])
+    low, high = act_range(call.parameters.activation, call.outputs[0])
     return OutputStage(values, multiplier.astype(np.int32), shift.astype(np.int8), low, high, rounding)
 
 
@@ -172,7 +172,6 @@ def _window(call: Call) -> _Window:
     _, ifm_height, ifm_width, ifm_depth = input_type(call).shape
     _, ofm_height, ofm_width, ofm_depth = call.outputs[0].shape
     _, kernel_height, kernel_width, _ = input_type(call, 1).shape
-    a = call.attributes
     return _Window(
         ifm_height,
         ifm_width,
@@ -181,9 +180,9 @@ def _window(call: Call) -> _Window:
         ofm_width,
         ofm_depth,
         (kernel_height, kernel_width),
-        (a["strides"][0], a["strides"][1]),
-        (a["dilations"][0], a["dilations"][1]),
-        (a["padding"][0][0], a["padding"][1][0]),
+        call.parameters.strides,
+        call.parameters.dilations,
+        (call.parameters.padding[0][0], call.parameters.padding[1][0]),
     )
 
 
@@ -204,7 +203,7 @@ def channel_step(hardware: Hardware) -> int:
     return columns
 
 
-def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
+def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
     stage = _convolution_stage(call)
     window = _window(call)
@@ -258,7 +257,7 @@ def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
     return per_channel * (last - first) + stage.parameter_bytes(first, last)
 
 
-def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
+def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
     """A depthwise convolution: tiles of rows; all channels together where they fit, so that the feature map stays
     whole, else slices of the map if each output channel has an input channel of its own.
     """
@@ -307,7 +306,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
     return (work,)
 
 
-def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
+def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
     stage = _output_stage(call, multipliers, "single")

@@ -13,7 +13,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.mac import OutputStage, array_mapping, channel_step
-from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
+from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import batch_matmul_multiplier
@@ -54,7 +54,7 @@ def _runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int])
         first = last + 1
 
 
-def lower_product(call: Call, factors: Factors, hardware: Hardware) -> Lowering:
+def lower_product(call: Call, factors: Factors, hardware: Hardware) -> Parts:
     """Each product of a batch as a 1 x 1 convolution over an image of one column, the second factor as its weights.
 
     What both factors share is one larger product: several first factors with one second one.

@@ -176,7 +176,7 @@ class Move(Part):
     value: int = 0
 
 
-Lowering = tuple[Work | Move, ...]
+Parts = tuple[Work | Move, ...]
 """A node as the NPU executes it, in order."""
 
 

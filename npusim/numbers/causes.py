@@ -59,7 +59,7 @@ STALLS = (
         "stall_bank_ports",
         "wait: bank ports",
         "#d06a8a",
-        "nothing computes: the instruction being waited for waits for ports of scratchpad banks",
+        "nothing computes: what is waited for waits for ports of banks, or for a host that cores share",
         ("scratchpad.bank_ports", "scratchpad.banks"),
     ),
     Cause(

@@ -14,6 +14,8 @@ from npusim.isa.program.executable import Executable, If, Launch, Transfer, Whil
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 from npusim.kernels.graph.reference import evaluate
+from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.table import known, operator
 from npusim.numbers.job import JobResult
 from npusim.session.api import compile_program
 
@@ -38,12 +40,11 @@ class Sketch:
         return len(self.tensors) - 1
 
     def node(
-        self, op: str, inputs: list[int], kinds: list[TensorType], *bodies: Graph, **attributes: object
+        self, op: str, inputs: list[int], kinds: list[TensorType], *bodies: Graph, **parameters: object
     ) -> list[int]:
         outputs = [self.tensor(kind) for kind in kinds]
-        self.nodes.append(
-            Node(f"{op}{len(self.nodes)}", op, tuple(inputs), tuple(outputs), attributes, bodies)
-        )
+        values = operator(op).parameters(**parameters) if known(op) else Parameters()
+        self.nodes.append(Node(f"{op}{len(self.nodes)}", op, tuple(inputs), tuple(outputs), values, bodies))
         return outputs
 
     def add(self, a: int, b: int) -> int:

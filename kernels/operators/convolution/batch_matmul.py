@@ -1,12 +1,12 @@
 """Products of matrices that are both activations, in batches.
 
 x [..., m, k], y [..., k, n] -> [..., m, n]; with adj_x, x is [..., k, m]; with adj_y, y is [..., n, k]. Batches
-broadcast. Attributes: adj_x, adj_y.
+broadcast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,20 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.product import Factors, lower_product
-from npusim.kernels.lowering.work import Lowering
-from npusim.kernels.operator.operands import code_range, input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Operator, Shapes
+from npusim.kernels.lowering.work import Parts
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, code_range, input_type, input_value, quantization
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """Whether the last two dimensions of an operand are swapped."""
+
+    adj_x: bool = False
+    adj_y: bool = False
 
 
 def _two_operands(call: Call) -> bool:
@@ -29,27 +39,16 @@ def _two_operands(call: Call) -> bool:
     return present and all(2 <= len(input_type(call, position).shape) <= 5 for position in (0, 1))
 
 
-def _one_kind_of_number(call: Call) -> bool:
-    """operands and output are all int8 with one scale and zero point each, or all float32"""
-    tensors = (input_type(call), input_type(call, 1), call.outputs[0])
-    if {tensor.dtype for tensor in tensors} == {"float32"}:
-        return True
-    return all(
-        tensor.dtype == "int8" and tensor.quantization is not None and tensor.quantization.axis is None
-        for tensor in tensors
-    )
-
-
-def _factors(call: Call) -> Factors:
-    adj_x, adj_y = (bool(call.attributes[name]) for name in ("adj_x", "adj_y"))
+def _factors(call: Call[Parameters]) -> Factors:
+    adj_x, adj_y = call.parameters.adj_x, call.parameters.adj_y
     x, y = input_type(call).shape[-2:], input_type(call, 1).shape[-2:]
     return Factors(x[adj_x], x[not adj_x], y[not adj_y], (adj_x, adj_y))
 
 
-def _matching(call: Call) -> bool:
+def _matching(call: Call[Parameters]) -> bool:
     """rows of the first operand are as long as columns of the second, and their batches broadcast"""
     y = input_type(call, 1).shape[-2:]
-    if y[bool(call.attributes["adj_y"])] != _factors(call).inner:
+    if y[call.parameters.adj_y] != _factors(call).inner:
         return False
     try:
         _infer(call)
@@ -70,11 +69,6 @@ def _output_shape(call: Call) -> bool:
     return call.outputs[0].shape == _infer(call)[0]
 
 
-def _quantized(call: Call) -> bool:
-    """the NPU computes on 8-bit feature maps"""
-    return call.outputs[0].quantized
-
-
 _MOST_ROWS, _MOST = 65535, (1 << 20) - 1
 
 
@@ -89,14 +83,23 @@ def _multiplier(call: Call) -> tuple[Any, Any]:
     return batch_matmul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    x: Any = input_value(values)
-    y: Any = input_value(values, 1)
+def _ordered(call: Call[Parameters], values: Values) -> tuple[Any, Any]:
+    """The operands as [..., m, k] and [..., n, k]."""
+    x, y = input_value(values), input_value(values, 1)
+    return (
+        np.swapaxes(x, -1, -2) if call.parameters.adj_x else x,
+        y if call.parameters.adj_y else np.swapaxes(y, -1, -2),
+    )
+
+
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+    x, y = _ordered(call, values)
+    return [np.matmul(x, np.swapaxes(y, -1, -2))]
+
+
+def _codes(call: Call[Parameters], values: Values) -> list[Array]:
+    x, y = _ordered(call, values)
     factors, ofm = _factors(call), call.outputs[0]
-    x = np.swapaxes(x, -1, -2) if factors.transposed[0] else x
-    y = y if factors.transposed[1] else np.swapaxes(y, -1, -2)
-    if ofm.dtype == "float32":
-        return [np.matmul(x, np.swapaxes(y, -1, -2))]
     batch = ofm.shape[:-2]
     xs = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(-1, 1, *x.shape[-2:])
     ys = np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(-1, y.shape[-2], 1, 1, y.shape[-1])
@@ -123,7 +126,7 @@ def _workload(call: Call) -> Workload:
     weights = sum(size for position, size in sizes.items() if position in call.constants)
     return Workload(
         kind="gemm",
-        dtype="float32" if ofm.dtype == "float32" else "int8",
+        dtype=ofm.element.rates,
         macs=ofm.elements * inner,
         inner_k=inner,
         weight_bytes=weights,
@@ -132,24 +135,26 @@ def _workload(call: Call) -> Workload:
     )
 
 
-def _lower(call: Call, hardware: Hardware) -> Lowering:
+def _lower(call: Call, hardware: Hardware) -> Parts:
     return lower_product(call, _factors(call), hardware)
 
 
+REFERENCES = {"int8": _codes, "float32": _reals}
+
 OPERATOR = Operator(
     name="batch_matmul",
+    parameters=Parameters,
+    types=alike(*REFERENCES),
     rules=(
         _two_operands,
-        _one_kind_of_number,
+        rules.per_tensor,
         _matching,
         _output_shape,
         sound_scales,
         moved_in_32_bits("the product of the input scales over the output scale", _multiplier),
     ),
     infer=_infer,
-    npu_rules=(_quantized, _sizes_on_npu),
-    reference=_reference,
+    reference=by_type(REFERENCES),
     workload=_workload,
-    lower=_lower,
-    unit="mac",
+    lowerings=(Lowering("mac", (rules.eight_bit, _sizes_on_npu), _lower),),
 )
