@@ -174,9 +174,9 @@ class _Request:
         cycles_of = {count: ceil(count * timing.burst_cycles - 1e-9) for count in set(bursts)}
         cycles = [cycles_of[count] for count in bursts]
         self.passed = list(accumulate(bursts))
-        self.opened = list(accumulate(map(ne, self.rows, [-1, *self.rows])))
+        self.opened: list[int] = list(accumulate(map(ne, self.rows, [-1, *self.rows])))
         miss = timing.miss_cycles
-        self.ends = [end + rows * miss for end, rows in zip(accumulate(cycles), self.opened, strict=True)]
+        self.ends: list[int] = [end + rows * miss for end, rows in zip(accumulate(cycles), self.opened, strict=True)]
         self.landings: list[int] | None = None
         if pace.landing is not None:
             self.landings = list(map(add, map(sub, self.ends, cycles), pace.landing))
