@@ -176,7 +176,9 @@ class _Request:
         self.passed = list(accumulate(bursts))
         self.opened: list[int] = list(accumulate(map(ne, self.rows, [-1, *self.rows])))
         miss = timing.miss_cycles
-        self.ends: list[int] = [end + rows * miss for end, rows in zip(accumulate(cycles), self.opened, strict=True)]
+        self.ends: list[int] = [
+            end + rows * miss for end, rows in zip(accumulate(cycles), self.opened, strict=True)
+        ]
         self.landings: list[int] | None = None
         if pace.landing is not None:
             self.landings = list(map(add, map(sub, self.ends, cycles), pace.landing))
