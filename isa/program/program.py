@@ -159,6 +159,12 @@ class Program:
         return dict(sorted(found.items()))
 
     @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names of the states: those of the tensors, with "#" and the position where several share one."""
+        names = [place.name for place in self.states]
+        return tuple(name if names.count(name) == 1 else f"{name}#{i}" for i, name in enumerate(names))
+
+    @property
     def code_size_bytes(self) -> int:
         """Bytes of all instructions."""
         return len(self.code) * WORD_BYTES

@@ -253,7 +253,7 @@ def run(
     """
     program, wall = prepare(path, hw, effort=effort, unknown=unknown)
     result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
-    from npusim.numbers.provenance import of_run
+    from npusim.session.provenance import of_run
 
     made = of_run(
         path,

@@ -25,15 +25,9 @@ _HELD: dict[int, tuple[Array | None, ...]] = {}
 """Values of states by the identity of the program; None for those that begin anew. Forgotten with the program."""
 
 
-def names(program: Program) -> tuple[str, ...]:
-    """The names of a program's states: those of the tensors, with "#" and the position where several share one."""
-    given = [place.name for place in program.states]
-    return tuple(name if given.count(name) == 1 else f"{name}#{i}" for i, name in enumerate(given))
-
-
 def states(program: Program) -> dict[str, Array]:
     """What each state of a program object holds now, by name: copies, in dtype and shape of the tensors."""
-    values = zip(names(program), program.states, _held(program), strict=True)
+    values = zip(program.state_names, program.states, _held(program), strict=True)
     return {
         name: _beginning(program, place) if value is None else value.copy() for name, place, value in values
     }
@@ -54,7 +48,7 @@ def reset_states(program: Program, *which: str) -> None:
 
     Raises NpusimError for a name that no state has.
     """
-    known = names(program)
+    known = program.state_names
     for name in which:
         _check_name(program, name, known)
     values = zip(known, _held(program), strict=True)
@@ -65,7 +59,7 @@ def bound(program: Program, given: Mapping[str, ArrayLike] | None) -> tuple[Arra
     """The values with which the states of the next inference begin: those given, else those that the program holds."""
     if given is None:
         return _held(program)
-    known = names(program)
+    known = program.state_names
     for name in given:
         _check_name(program, name, known)
     return tuple(np.asarray(given[name]) if name in given else None for name in known)

@@ -13,7 +13,8 @@ from npusim.numbers.losses import CAUSE_OF
 from npusim.numbers.timeline import Times, owners
 
 if TYPE_CHECKING:
-    from npusim.numbers.run import LayerResult, RunResult
+    from npusim.numbers.layers import LayerResult
+    from npusim.numbers.run import RunResult
 
 COMPUTING = (Doing.MAC, Doing.VECTOR, Doing.HOST, Doing.MOVES)
 """Stretches that are no stall."""
