@@ -8,7 +8,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.program.program import UNKNOWN
 from npusim.kernels.operator.operator import Call, Operator, Shapes
 from npusim.kernels.operator.unknown import unknown_operator
-from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d, fully_connected
+from npusim.kernels.operators.convolution import batch_matmul, conv_2d, depthwise_conv_2d, fully_connected
 from npusim.kernels.operators.detection import detection_post_process
 from npusim.kernels.operators.elementwise import add, maximum, minimum, mul, sub
 from npusim.kernels.operators.movement import (
@@ -34,6 +34,7 @@ OPERATORS: tuple[Operator, ...] = (
     conv_2d.OPERATOR,
     depthwise_conv_2d.OPERATOR,
     fully_connected.OPERATOR,
+    batch_matmul.OPERATOR,
     # elementwise
     add.OPERATOR,
     sub.OPERATOR,
@@ -92,13 +93,13 @@ def known(name: str) -> bool:
 
 
 def infer(call: Call, op: str) -> Shapes | None:
-    """The shapes of the outputs of an operator, from its attributes and inputs alone.
+    """The shapes of the outputs of an operator, from its parameters and inputs alone.
 
-    None for an operator that npusim does not have, whose outputs alone say their shapes, or whose operands break the
-    rules: when it is compiled, the rule says so.
+    None for an operator that npusim does not have, and one whose parameters or operands break the rules: when it is
+    compiled, the rule says so.
     """
     entry = _BY_NAME.get(op)
-    if entry is None or entry.infer is None:
+    if entry is None or type(call.parameters) is not entry.parameters:
         return None
     try:
         return entry.infer(call)

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from npusim.comparison import comparison as comparison_data
+from npusim.isa.program.executable import Executable
+from npusim.isa.program.program import Program
+from npusim.numbers import job as job_data
 from npusim.numbers import run as run_data
 from npusim.numbers import variants as variants_data
 from npusim.reports.notebook import notebook
 from npusim.session import api
+from npusim.session.inputs import Inputs
 from npusim.study import search
 from npusim.study import study as study_data
 from npusim.study import what_if as variants
@@ -101,8 +105,43 @@ class Study(study_data.Study):
         return notebook.study(self)
 
 
-simulate = _with_views(RunResult, api.simulate)
-run = _with_views(RunResult, api.run)
+class JobResult(job_data.JobResult):
+    __doc__ = job_data.JobResult.__doc__
+
+    def launch(self, number: int) -> RunResult:
+        """A launch, by its number from 0, as the result of a run of its program."""
+        return _viewed(RunResult, super().launch(number))
+
+
+def _run_or_job_of(
+    make: Callable[Given, run_data.RunResult | job_data.JobResult],
+) -> Callable[Given, RunResult | JobResult]:
+    """The same for a function that gives one or the other."""
+
+    @wraps(make)
+    def shown(*given: Given.args, **named: Given.kwargs) -> RunResult | JobResult:
+        data = make(*given, **named)
+        if isinstance(data, job_data.JobResult):
+            return _viewed(JobResult, data)
+        return _viewed(RunResult, data)
+
+    return shown
+
+
+@overload
+def simulate(program: Program, inputs: Inputs | None = None, **how: Any) -> RunResult: ...
+
+
+@overload
+def simulate(program: Executable, inputs: Inputs | None = None, **how: Any) -> JobResult: ...
+
+
+@wraps(api.simulate)
+def simulate(*given: Any, **named: Any) -> RunResult | JobResult:
+    return _run_or_job_of(api.simulate)(*given, **named)
+
+
+run = _run_or_job_of(api.run)
 what_if = _with_views(WhatIf, variants.what_if)
 compare = _with_views(Comparison, comparison_data.compare)
 explore = _with_views(Study, search.explore)

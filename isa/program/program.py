@@ -11,16 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.placement import HostCall, Placement
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import HostCall, Placement, distinct_names
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import WORKERS
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.word import WORD_BYTES
 
 UNKNOWN = "unknown "
 """In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
 
-LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
+LAYER_UNITS = (*(kind.name for kind in WORKERS), "none")
 """What does the main work of a layer; "none" is free."""
 
 
@@ -57,10 +59,37 @@ class Buffer:
 
 
 class Piece(NamedTuple):
-    """Bytes of an image, made when they are needed."""
+    """Bytes of an image, made when they are needed; None for bytes that nobody has, of the constant `of`."""
 
     size_bytes: int
-    make: Callable[[], bytes]
+    make: Callable[[], bytes] | None
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """What a program has in the place of constants that are known by their size only: it can be timed, not run.
+
+    of: which constant that is, or the first of them.
+    """
+
+    size_bytes: int
+    of: str
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def __bytes__(self) -> bytes:
+        raise self._error()
+
+    def write_to(self, target: NDArray[np.uint8]) -> None:
+        """Raises SimulationError: there is nothing to put anywhere."""
+        raise self._error()
+
+    def _error(self) -> SimulationError:
+        return SimulationError(
+            f"constant {self.of} is known by its size only: the program can be timed, not run or written as text"
+        )
 
 
 LARGEST_KEPT_BYTES = 1 << 28
@@ -108,6 +137,8 @@ class Image:
 
 
 def _made(piece: Piece) -> bytes:
+    if piece.make is None:
+        raise ValueError("an image has pieces that nobody can make")
     content = piece.make()
     if len(content) != piece.size_bytes:
         raise ValueError(f"a piece of the image has {len(content)} bytes, it was to have {piece.size_bytes}")
@@ -119,7 +150,7 @@ class Program:
     """An executable image.
 
     code:          uint8 [instructions, WORD_BYTES], in program order; also fetched from DRAM at `code_address`.
-    constants:     weights and parameters, at `constants_address` in DRAM.
+    constants:     weights and parameters, at `constants_address` in DRAM; `Blank` if it can only be timed.
     layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
     states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
@@ -128,7 +159,7 @@ class Program:
     name: str
     hardware: Hardware
     code: NDArray[np.uint8]
-    constants: bytes | Image
+    constants: bytes | Image | Blank
     dram_size_bytes: int
     code_address: int
     inputs: tuple[Placement, ...]
@@ -146,6 +177,11 @@ class Program:
         return Context(self.hardware, self.host_calls)
 
     @property
+    def timing_only(self) -> bool:
+        """Whether it can be timed, not run: some constants are known by their size only."""
+        return isinstance(self.constants, Blank)
+
+    @property
     def instructions(self) -> int:
         """Number of instructions."""
         return len(self.code)
@@ -160,9 +196,8 @@ class Program:
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The names of the states: those of the tensors, with "#" and the position where several share one."""
-        names = [place.name for place in self.states]
-        return tuple(name if names.count(name) == 1 else f"{name}#{i}" for i, name in enumerate(names))
+        """The names of the states, all different."""
+        return distinct_names(self.states)
 
     @property
     def code_size_bytes(self) -> int:

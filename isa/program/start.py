@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.instructions.memory import HostFunction, Memory
 from npusim.isa.instructions.region import Space
-from npusim.isa.program.program import Image, Program
+from npusim.isa.program.program import Program
 
 
 def memory_of(
@@ -33,8 +33,8 @@ def memory_of(
     )
     constants = program.constants
     place = memory.bytes_at(Space.DRAM, program.constants_address, len(constants))
-    if isinstance(constants, Image):
-        constants.write_to(place)
-    else:
+    if isinstance(constants, bytes):
         place[:] = np.frombuffer(constants, np.uint8)
+    else:
+        constants.write_to(place)
     return memory

@@ -10,7 +10,7 @@ def call_of(graph: Tensors, node: Node) -> Call:
     """One use of an operator as its rules and reference see it: types and constants instead of indices."""
     operands = [None if index is None else graph.tensors[index] for index in node.inputs]
     return Call(
-        attributes=node.attributes,
+        parameters=node.parameters,
         inputs=tuple(None if tensor is None else tensor.type for tensor in operands),
         outputs=tuple(graph.tensors[index].type for index in node.outputs),
         constants={

@@ -14,6 +14,7 @@ from npusim.kernels.graph.control import body_names, check_control, shown
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor
 from npusim.kernels.graph.inference import completed, layer_name, said_shapes
 from npusim.kernels.graph.names import quoted
+from npusim.kernels.table import known, operator
 
 MOST_BYTES = (1 << 63) - 1
 """What a tensor may span: so much numpy can address."""
@@ -24,8 +25,9 @@ def check(graph: Graph) -> Graph:
 
     Raises GraphError, naming the node or tensor, for an index of no tensor, a negative size, an element type that is
     not in the table, data of another type than its tensor, a node without outputs, a tensor that is read before it is
-    written or never written, one that is written twice, a name that two layers have, a result of another shape than
-    its operands say, and bodies that do not fit their node. Sizes may be unknown (`npusim.kernels.graph.bind`).
+    written or never written, one that is written twice, a name that two layers have, parameters of another operator, a
+    result of another shape than its operands say, and bodies that do not fit their node. Sizes may be unknown
+    (`npusim.kernels.graph.bind`).
     """
     for number, tensor in enumerate(graph.tensors):
         _check_tensor(number, tensor)
@@ -34,6 +36,7 @@ def check(graph: Graph) -> Graph:
     _check_names(graph)
     for node in graph.nodes:
         _check_bodies(graph, node)
+        _check_parameters(node)
         _check_shapes(graph, node)
     return graph
 
@@ -111,6 +114,16 @@ def _check_state(before: Tensor, after: Tensor) -> None:
         raise GraphError(
             f"model state {quoted(before.name)} is {shown(before.type)}, its next value {shown(after.type)}"
         )
+
+
+def _check_parameters(node: Node) -> None:
+    """They are of the type that the operator has."""
+    if not known(node.op):
+        return
+    own, wanted = type(node.parameters), operator(node.op).parameters
+    if own is not wanted:
+        names = [f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}" for kind in (own, wanted)]
+        raise GraphError(f"{layer_name(node)}: has {names[0]}, must have {names[1]}")
 
 
 def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.program.program import UNKNOWN
-from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.parameters import Unchecked
 from npusim.kernels.table import known
 
 
@@ -30,7 +31,9 @@ def shown(op: str) -> str:
 
 def unknown_on_host(graph: Graph) -> Graph:
     """The graph with the operators that npusim does not have as host layers, timed by their bytes, without results."""
-    nodes = tuple(
-        [node if known(node.op) else replace(node, op=UNKNOWN + shown(node.op)) for node in graph.nodes]
-    )
+    nodes = tuple([node if known(node.op) else _marked(node) for node in graph.nodes])
     return replace(graph, nodes=nodes)
+
+
+def _marked(node: Node) -> Node:
+    return replace(node, op=UNKNOWN + shown(node.op), parameters=Unchecked.of(node.parameters.plain()))

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator.operator import Call, Operator
-from npusim.kernels.operator.rules import host_only
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Unchecked
 
 
 def unknown_operator(name: str) -> Operator:
     """An operator of which only the operands are known."""
     return Operator(
         name=name,
+        parameters=Unchecked,
+        types=(),
         rules=(),
-        npu_rules=(host_only("npusim does not know it; timed by its bytes alone, without results"),),
+        infer=_as_they_are,
         reference=_nothing,
         workload=_bytes_moved,
+        on_host="npusim does not know it; timed by its bytes alone, without results",
     )
 
 
-def _nothing(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _as_they_are(call: Call) -> Shapes:
+    """Its outputs alone say their shapes."""
+    return tuple(output.shape for output in call.outputs)
+
+
+def _nothing(call: Call, values: Values) -> list[Array]:
     raise SimulationError("an operator that npusim does not know has no results; only its time is estimated")
 
 

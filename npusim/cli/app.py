@@ -152,6 +152,7 @@ def run(
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
     if json or report:  # who looks at the summary alone does not wait for digests
+        from npusim.session.host import kind_of_inputs
         from npusim.session.provenance import of_run
 
         made = of_run(
@@ -159,7 +160,7 @@ def run(
             machines[0] if hw else None,
             effort=effort,
             seed=seed,
-            inputs=api.kind_of_inputs(input, timing_only),
+            inputs=kind_of_inputs(input, timing_only),
             settings=set_ or (),
             compiled=api.is_program(model),
         )

@@ -24,7 +24,7 @@ from npusim.comparison.result_file import LayerNumbers, ResultFile
 from npusim.comparison.rows import HardwareRow, Kind, LayerRow, Quantity, Row
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.version import npusim_version
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import RunResult
 
 SCHEMA_VERSION = 1

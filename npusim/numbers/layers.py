@@ -14,7 +14,8 @@ from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
 from npusim.numbers import timeline
-from npusim.numbers.losses import CAUSES, Accounts
+from npusim.numbers.causes import CAUSES
+from npusim.numbers.losses import Accounts
 from npusim.numbers.power import host_work, layer_energy_uj
 
 
@@ -45,7 +46,7 @@ class LayerResult:
     reason:      why the host runs it; empty for the others.
     lower_bound_cycles, bound_by: what its work needs at least, on which resource: "mac", "vector", "dram",
                  "host", or "none" for an operator that needs nothing.
-    lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.losses.CAUSES`); gains are negative.
+    lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.causes.CAUSES`); gains are negative.
     """
 
     name: str

@@ -168,7 +168,7 @@ class Evaluator:
 
         def program() -> Program:
             assert isinstance(model, Graph)
-            return api.compile(model, space.compiled_for(setting), effort=space.effort)
+            return api.compile_program(model, space.compiled_for(setting), effort=space.effort)
 
         def execution() -> tuple[Program, Execution]:
             if isinstance(model, Program):

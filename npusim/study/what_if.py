@@ -101,7 +101,7 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
     names = [layer.name for layer in result.program.layers]
     unknown = "host" if result.program.unknown_operators else None
     if isinstance(model, Graph) and names != [
-        layer.name for layer in api.compile(model, result.hardware, unknown=unknown).layers
+        layer.name for layer in api.compile_program(model, result.hardware, unknown=unknown).layers
     ]:
         raise NpusimError(f"{result.source}: is another model than the one that this result is of")
     return what_if(model, result.hardware, unknown=unknown, jobs=jobs)

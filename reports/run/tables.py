@@ -21,8 +21,8 @@ Columns = Mapping[str, Sequence[Any]]
 
 def layers(result: RunResult) -> Columns:
     """A row per layer: all its numbers, and the cycles lost to each cause."""
+    from npusim.numbers.causes import CAUSES
     from npusim.numbers.layers import LayerResult
-    from npusim.numbers.losses import CAUSES
 
     names = [field.name for field in fields(LayerResult) if field.name != "lost_cycles"]
     names += [f"lost_{cause}" for cause in CAUSES]

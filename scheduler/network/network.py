@@ -49,7 +49,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     require_known(graph)
     graph = simplify(graph)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
-    check_states(graph, lambda node: host_reason(*uses[node]) is not None)
+    check_states(graph, lambda node: uses[node][0].lowering(uses[node][1]) is None)
     aliases, free = join_aliases(graph, _aliases(uses))
     items = tuple(
         Item(node, body)
@@ -84,24 +84,18 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
     except GraphError as error:
         raise GraphError(f'{graph.name}: layer "{each.name}": {error}') from None
     call = call_of(graph, each)
-    for rule in found.rules:
-        if not rule(call):
-            raise GraphError(f'{graph.name}: {each.op} "{each.name}" breaks a rule: {_text(rule.__doc__)}')
+    if broken := found.broken_rule(call):
+        raise GraphError(f'{graph.name}: {each.op} "{each.name}" breaks a rule: {broken}')
     return found, call
-
-
-def _text(docstring: str | None) -> str:
-    return " ".join((docstring or "").split()).rstrip(".")
 
 
 def _lower(each: Operator, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
     if not any(output.elements for output in call.outputs):
         return ()  # no element to compute: there is nothing to do, on whatever unit
-    reason = host_reason(each, call)
-    if reason is None and each.lower is not None:
-        parts = each.lower(call, hardware)
-        return [body for part in parts for body in _bodies(part)]
-    return (HostStep(reason or ""),)
+    row = each.lowering(call)
+    if row is None:
+        return (HostStep(each.host_reason(call)),)
+    return [body for part in row.lower(call, hardware) for body in _bodies(part)]
 
 
 def _bodies(part: Part) -> Iterable[Work | Move]:
@@ -109,14 +103,6 @@ def _bodies(part: Part) -> Iterable[Work | Move]:
         return pieces(part)
     assert isinstance(part, Work)
     return (part,)
-
-
-def host_reason(each: Operator, call: Call) -> str | None:
-    """Why a call runs on the host; None if the NPU computes it."""
-    for rule in each.npu_rules:
-        if not rule(call):
-            return _text(rule.__doc__)
-    return None if each.lower is not None else f"the NPU has no {each.name}"
 
 
 def _aliases(uses: Sequence[tuple[Operator, Call]]) -> dict[int, tuple[Alias, ...]]:

@@ -123,6 +123,8 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
         item, following = residents.items[index], residents.items[index + 1]
         if not isinstance(item.body, Work) or not isinstance(following.body, Work):
             return
+        if not (item.body.by_rows and following.body.by_rows):
+            return
         link = _link(residents, index, item.body, following.body)
         if link is None:
             return

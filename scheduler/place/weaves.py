@@ -111,7 +111,7 @@ def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
         return None
     storages = residents.storages
     a, b = residents.items[first].body, residents.items[first + 1].body
-    if not isinstance(a, Work) or not isinstance(b, Work):
+    if not isinstance(a, Work) or not isinstance(b, Work) or not (a.by_rows and b.by_rows):
         return None
     if residents.search(first).unit == residents.search(first + 1).unit:
         return None

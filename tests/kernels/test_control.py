@@ -14,6 +14,9 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 from npusim.kernels.graph.reference import evaluate
+from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.operators.movement import concatenation, slice
+from npusim.scheduler.compile import compile_graph
 
 CODES = TensorType("int8", (1, 4), Quantization((0.5,), (0,)))
 FLAGS = TensorType("bool", (10,))
@@ -36,7 +39,7 @@ def decision() -> Graph:
 def loop_test() -> Graph:
     """The first of the flags."""
     tensors = (Tensor("x", CODES), Tensor("flags", FLAGS), Tensor("first", FLAG))
-    first = Node("first", "slice", (1,), (2,), {"begin": [0], "size": [1]})
+    first = Node("first", "slice", (1,), (2,), slice.Parameters(begin=(0,), size=(1,)))
     return Graph("test", tensors, (first,), (0, 1), (2,))
 
 
@@ -52,9 +55,9 @@ def turn() -> Graph:
         Tensor("moved", FLAGS),
     )
     nodes = (
-        Node("add", "add", (0, 2), (4,), {"activation": "none"}),
-        Node("others", "slice", (1,), (5,), {"begin": [1], "size": [9]}),
-        Node("moved", "concatenation", (5, 3), (6,), {"axis": 0, "activation": "none"}),
+        Node("add", "add", (0, 2), (4,), Activated()),
+        Node("others", "slice", (1,), (5,), slice.Parameters(begin=(1,), size=(9,))),
+        Node("moved", "concatenation", (5, 3), (6,), concatenation.Parameters(axis=0)),
     )
     return Graph("turn", tensors, nodes, (0, 1), (4, 6))
 
@@ -122,7 +125,7 @@ def test_bodies_fit_their_node(made: Callable[[], Graph], text: str) -> None:
 
 def test_a_program_is_straight_line() -> None:
     with pytest.raises(GraphError) as fault:
-        npusim.compile(loop())
+        compile_graph(loop(), npusim.hardware("edge-128"))
     assert str(fault.value) == (
         'net: layer "loop" (while) decides, and a program does not: it has bodies, each of which can be compiled'
     )
