@@ -102,7 +102,7 @@ def call_of(graph: Tensors, node: Node) -> Call:
     """One use of an operator as its rules and reference see it: types and constants instead of indices."""
     operands = [None if index is None else graph.tensors[index] for index in node.inputs]
     return Call(
-        attributes=node.attributes,
+        parameters=node.parameters,
         inputs=tuple(None if tensor is None else tensor.type for tensor in operands),
         outputs=tuple(graph.tensors[index].type for index in node.outputs),
         constants={
@@ -114,13 +114,13 @@ def call_of(graph: Tensors, node: Node) -> Call:
 
 
 def infer(call: Call, op: str) -> Shapes | None:
-    """The shapes of the outputs of an operator, from its attributes and inputs alone.
+    """The shapes of the outputs of an operator, from its parameters and inputs alone.
 
-    None for an operator that npusim does not have, whose outputs alone say their shapes, or whose operands break the
-    rules: when it is compiled, the rule says so.
+    None for an operator that npusim does not have, or whose operands break the rules: when it is compiled, the rule
+    says so.
     """
     entry = _BY_NAME.get(op)
-    if entry is None or entry.infer is None:
+    if entry is None:
         return None
     try:
         return entry.infer(call)

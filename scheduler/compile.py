@@ -171,7 +171,7 @@ def _host_calls(
             found[item.node] = HostCall(
                 node.name,
                 each.name,
-                node.attributes,
+                node.parameters.plain(),
                 host_placements(layout, node.inputs),
                 tuple(outputs),
                 each.workload(call),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from npusim.kernels.graph.bind import Sizes, bound_tensor
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
 from npusim.kernels.graph.inference import complete_results
 from npusim.kernels.graph.names import unique
+from npusim.kernels.operator.parameters import NONE, Parameters
 
 
 def unshaped(dtype: str, quantization: Quantization | None = None) -> TensorType:
@@ -92,7 +92,7 @@ class GraphBuilder:
         op: str,
         inputs: Sequence[int | None],
         outputs: Sequence[int],
-        attributes: Mapping[str, Any] | None = None,
+        parameters: Parameters = NONE,
         *,
         name: str = "",
         bodies: Sequence[Graph] = (),
@@ -103,7 +103,7 @@ class GraphBuilder:
         where a result says another shape than its operands.
         """
         node = Node(
-            unique(name or op, self._names), op, tuple(inputs), tuple(outputs), attributes or {}, tuple(bodies)
+            unique(name or op, self._names), op, tuple(inputs), tuple(outputs), parameters, tuple(bodies)
         )
         complete_results(self.tensors, node)
         self.nodes.append(node)
@@ -114,7 +114,7 @@ class GraphBuilder:
         op: str,
         inputs: Sequence[int | None],
         results: Sequence[TensorType],
-        attributes: Mapping[str, Any] | None = None,
+        parameters: Parameters = NONE,
         *,
         name: str = "",
         bodies: Sequence[Graph] = (),
@@ -126,14 +126,11 @@ class GraphBuilder:
         stem = name or f"{op}_{len(self.nodes)}"
         names = [stem if position == 0 else f"{stem}:{position}" for position in range(len(results))]
         outputs = tuple(self.tensor(*result) for result in zip(names, results, strict=True))
-        self.add(op, inputs, outputs, attributes, name=stem, bodies=bodies)
+        self.add(op, inputs, outputs, parameters, name=stem, bodies=bodies)
         return outputs
 
-    def graph(self, outputs: Sequence[int] | None = None) -> Graph:
-        """The graph; without `outputs` every result that nobody reads is one."""
-        if outputs is None:
-            read = {number for node in self.nodes for number in node.inputs}
-            outputs = [number for node in self.nodes for number in node.outputs if number not in read]
+    def graph(self, outputs: Sequence[int]) -> Graph:
+        """The graph with these outputs."""
         return Graph(
             self.name,
             tuple(self.tensors),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, TensorType
+from npusim.kernels.operator.parameters import NONE, Parameters
 
 UNKNOWN: Final = -1
 """A size that is not known yet (`npusim.kernels.graph.bind`)."""
@@ -61,15 +62,15 @@ class Node:
     """One operator of a graph.
 
     `op` is the name of an operator of `npusim.kernels` ("conv_2d", ...). `inputs` and `outputs` index
-    `Graph.tensors`; an absent optional input is None. `attributes` holds JSON values only. `bodies` are what a
-    node that decides runs (`npusim.kernels.graph.control`).
+    `Graph.tensors`; an absent optional input is None. `parameters` are of the type that the operator has. `bodies` are
+    what a node that decides runs (`npusim.kernels.graph.control`).
     """
 
     name: str
     op: str
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Parameters = NONE
     bodies: tuple[Graph, ...] = ()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,8 @@ from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, Tensor
+from npusim.kernels.operator.parameters import NONE, Parameters
+from npusim.kernels.operators.movement import transpose
 
 Order = tuple[int, ...]
 """Axis i of the result is axis order[i] of the operand, as TRANSPOSE has it."""
@@ -54,8 +55,10 @@ SPATIAL: Mapping[str, tuple[str, ...]] = {
 """The operators that know height from width, and what their leading operands are; their results are images."""
 
 POINTWISE = frozenset(
-    ("add", "sub", "mul", "maximum", "minimum", "relu", "relu6", "leaky_relu", "hard_swish", "logistic", "tanh")
-    + ("quantize", "dequantize")
+    {
+        *("add", "sub", "mul", "maximum", "minimum", "relu", "relu6", "leaky_relu", "hard_swish"),
+        *("logistic", "tanh", "quantize", "dequantize"),
+    }
 )
 """The operators that compute element by element, in whatever order the elements are."""
 
@@ -77,7 +80,7 @@ class LayoutBuilder(GraphBuilder):
         op: str,
         inputs: Sequence[int | None],
         outputs: Sequence[int],
-        attributes: Mapping[str, Any] | None = None,
+        parameters: Parameters = NONE,
         *,
         name: str = "",
         bodies: Sequence[Graph] = (),
@@ -88,23 +91,17 @@ class LayoutBuilder(GraphBuilder):
             for number in inputs:
                 if number is not None:
                     self._in_order_of_the_door(number)
-            return super().add(op, inputs, outputs, attributes, name=name, bodies=bodies)
+            return super().add(op, inputs, outputs, parameters, name=name, bodies=bodies)
         turned = [self._in_order(*each) for each in zip(inputs, orders, strict=True)]
         images = [self._image(number) for number in outputs]
-        node = super().add(op, turned, images, attributes, name=name, bodies=bodies)
+        node = super().add(op, turned, images, parameters, name=name, bodies=bodies)
         for number, image in zip(outputs, images, strict=True):
             said = permuted(self.type(image), _inverse(self._layout.image))
             self.tensors[number] = replace(self.tensors[number], type=said)
         return node
 
-    def graph(self, outputs: Sequence[int] | None = None) -> Graph:
+    def graph(self, outputs: Sequence[int]) -> Graph:
         """As `GraphBuilder.graph`, with the outputs in the door's order."""
-        if outputs is None:
-            read = {number for node in self.nodes for number in node.inputs} | set(self._turned.values())
-            written = [*self._only_turned, *(number for node in self.nodes for number in node.outputs)]
-            kept = {turned: number for (number, _), turned in self._turned.items()}
-            sources = {kept.get(number, number) for number in read}
-            outputs = sorted(number for number in written if number not in sources | read)
         for number in (*outputs, *(state.after for state in self.states)):
             self._in_order_of_the_door(number)
         return super().graph(outputs)
@@ -115,16 +112,22 @@ class LayoutBuilder(GraphBuilder):
         if roles is not None:
             orders: list[Order | None] = [getattr(self._layout, role) for role in roles]
             return orders + [None] * (len(inputs) - len(roles))
+        there = [number for number in inputs if number is not None]
         image = self._layout.image
-        turned = [(number, image) in self._turned for number in inputs if number is not None]
-        fit = all(number is None or self._may_turn(number) for number in inputs)
-        return [image] * len(inputs) if op in POINTWISE and any(turned) and fit else None
+        any_turned = any((number, image) in self._turned for number in there)
+        if op in POINTWISE and any_turned and all(self._may_turn(number) for number in there):
+            return [image] * len(inputs)
+        return None
 
     def _may_turn(self, number: int) -> bool:
-        """Whether a tensor in NHWC costs nothing: it is there, or it is a constant of four dimensions."""
+        """Whether a tensor in NHWC costs nothing: it is there, or a constant of four dimensions or of one element."""
         tensor = self.tensors[number]
-        known = (number, self._layout.image) in self._turned
-        return known or (tensor.constant and len(tensor.type.shape) == len(self._layout.image))
+        if (number, self._layout.image) in self._turned:
+            return True
+        return tensor.constant and (self._has_order(number, self._layout.image) or tensor.type.elements == 1)
+
+    def _has_order(self, number: int, order: Order) -> bool:
+        return len(self.shape(number)) == len(order)
 
     def _image(self, number: int) -> int:
         """The tensor in NHWC that is written instead of one in the door's order."""
@@ -137,7 +140,7 @@ class LayoutBuilder(GraphBuilder):
 
     def _in_order(self, number: int | None, order: Order | None) -> int | None:
         """A tensor in another order: permuted once if it is constant, else through a transpose."""
-        if number is None or order is None or order == tuple(range(len(order))):
+        if number is None or order is None or not self._has_order(number, order):
             return number
         if (number, order) not in self._turned:
             self._in_order_of_the_door(number)
@@ -155,7 +158,7 @@ class LayoutBuilder(GraphBuilder):
 
     def _transpose(self, source: int, target: int, order: Order) -> None:
         name = f"{self.tensors[target].name}/{self._layout.name.lower()}"
-        super().add("transpose", (source,), (target,), {"perm": list(order)}, name=name)
+        super().add("transpose", (source,), (target,), transpose.Parameters(perm=order), name=name)
 
 
 def builder(name: str, layout: Layout = NHWC, sizes: Sizes | None = None) -> GraphBuilder:

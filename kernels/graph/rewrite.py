@@ -54,7 +54,7 @@ def _with_padding(
 ) -> Node | None:
     """The reader with the pad's borders in its own padding; None if it cannot have them."""
     found, pad_call, reader_call = operator(reader.op), call_of(graph, pad), call_of(graph, reader)
-    borders = pad.attributes["paddings"]
+    borders = pad_call.parameters.paddings
     source, padded = pad_call.inputs[0], pad_call.outputs[0]
     if found.border is None or reader.inputs.count(pad.outputs[0]) != 1 or reader.inputs[0] != pad.outputs[0]:
         return None
@@ -64,12 +64,12 @@ def _with_padding(
         return None
     if value(pad_call) != found.border(reader_call):
         return None
-    own = reader.attributes["padding"]
+    own = reader_call.parameters.padding
     padding = [[own[axis][side] + borders[axis + 1][side] for side in (0, 1)] for axis in (0, 1)]
     changed = replace(
         reader,
         inputs=(pad.inputs[0], *reader.inputs[1:]),
-        attributes={**reader.attributes, "padding": padding},
+        parameters=replace(reader_call.parameters, padding=padding),
     )
     call = call_of(graph, changed)
-    return changed if all(rule(call) for rule in (*found.rules, *found.npu_rules)) else None
+    return changed if found.broken_rule(call) is None and found.lowering(call) is not None else None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from npusim.isa.base.errors import GraphError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.isa.program.program import UNKNOWN
-from npusim.kernels.graph.graph import Graph
-from npusim.kernels.operator.operator import Call, Operator
-from npusim.kernels.operator.rules import host_only
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Unchecked
 
 
 def missing(graph: Graph, known: Callable[[str], bool]) -> Counter[str]:
@@ -36,24 +36,34 @@ def shown(op: str) -> str:
 
 def on_host(graph: Graph, known: Callable[[str], bool]) -> Graph:
     """The graph with operators that are not known marked as such: they compile to host layers without results."""
-    nodes = tuple(
-        [node if known(node.op) else replace(node, op=UNKNOWN + shown(node.op)) for node in graph.nodes]
-    )
+    nodes = tuple([node if known(node.op) else _unknown(node) for node in graph.nodes])
     return replace(graph, nodes=nodes)
+
+
+def _unknown(node: Node) -> Node:
+    return replace(node, op=UNKNOWN + shown(node.op), parameters=Unchecked.of(node.parameters.plain()))
 
 
 def unknown_operator(name: str) -> Operator:
     """An operator of which only the operands are known."""
     return Operator(
         name=name,
+        parameters=Unchecked,
+        types=(),
         rules=(),
-        npu_rules=(host_only("npusim does not know it; timed by its bytes alone, without results"),),
+        infer=_as_they_are,
         reference=_nothing,
         workload=_bytes_moved,
+        on_host="npusim does not know it; timed by its bytes alone, without results",
     )
 
 
-def _nothing(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _as_they_are(call: Call) -> Shapes:
+    """Its outputs alone say their shapes."""
+    return tuple(output.shape for output in call.outputs)
+
+
+def _nothing(call: Call, values: Values) -> list[Array]:
     raise SimulationError("an operator that npusim does not know has no results; only its time is estimated")
 
 

@@ -19,10 +19,9 @@ from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.kernels.lowering import mac_mapping
 from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
-from npusim.kernels.operator.operands import constant_array, input_type, quantization
+from npusim.kernels.operator.operands import constant_array, input_type, quantization, weight_zero
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import convolution_multipliers, fully_connected_multipliers
-from npusim.kernels.operators.convolution.weighted_sum import weight_zero
 
 _FINE_CHANNELS = 32
 """Cuts by channels need be no coarser, however wide the array is."""
@@ -70,7 +69,7 @@ def _output_stage(
     values = np.zeros(channels, np.int32) if bias is None else bias.astype(np.int32).reshape(channels)
     if len(multiplier) > 1 and (multiplier == multiplier[0]).all() and (shift == shift[0]).all():
         multiplier, shift = multiplier[:1], shift[:1]
-    low, high = act_range(call.attributes["activation"], call.outputs[0])
+    low, high = act_range(call.parameters.activation, call.outputs[0])
     return OutputStage(values, multiplier.astype(np.int32), shift.astype(np.int8), low, high, rounding)
 
 
@@ -154,7 +153,6 @@ def _window(call: Call) -> _Window:
     _, ifm_height, ifm_width, ifm_depth = input_type(call).shape
     _, ofm_height, ofm_width, ofm_depth = call.outputs[0].shape
     _, kernel_height, kernel_width, _ = input_type(call, 1).shape
-    a = call.attributes
     return _Window(
         ifm_height,
         ifm_width,
@@ -163,9 +161,9 @@ def _window(call: Call) -> _Window:
         ofm_width,
         ofm_depth,
         (kernel_height, kernel_width),
-        (a["strides"][0], a["strides"][1]),
-        (a["dilations"][0], a["dilations"][1]),
-        (a["padding"][0][0], a["padding"][1][0]),
+        call.parameters.strides,
+        call.parameters.dilations,
+        (call.parameters.padding[0][0], call.parameters.padding[1][0]),
     )
 
 

@@ -26,6 +26,7 @@ from npusim.kernels.lowering.work import (
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.operator.rescale import (
     ADD_LEFT_SHIFT,
     add_multipliers,
@@ -126,14 +127,14 @@ def _walk(shape: tuple[int, ...], output: tuple[int, ...], split: int) -> tuple[
     return (columns if rows > 1 else 0), int(columns > 1)
 
 
-def lower_binary(call: Call, function: str, fields: dict[str, Any]) -> Lowering:
+def lower_binary(call: Call, function: str, activation: Activation, fields: dict[str, Any]) -> Lowering:
     """An elementwise function of two operands; one that repeats its rows is needed whole by every tile."""
     grid = _grid(call)
     if grid is None:
         raise ValueError("operands repeat in no regular pattern; the operator's rules should refuse")
     (a_row, a_column), (b_row, b_column) = grid.strides
     number = [each.name for each in FUNCTIONS].index(function)
-    low, high = act_range(call.attributes.get("activation", "none"), call.outputs[0])
+    low, high = act_range(activation, call.outputs[0])
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Binary(
@@ -201,7 +202,7 @@ def _lower_sum(call: Call, function: str) -> Lowering:
         "output_shift": found.output[1],
         "left_shift": ADD_LEFT_SHIFT,
     }
-    return lower_binary(call, function, fields)
+    return lower_binary(call, function, call.parameters.activation, fields)
 
 
 def lower_add(call: Call, hardware: Hardware) -> Lowering:
@@ -217,12 +218,13 @@ def lower_sub(call: Call, hardware: Hardware) -> Lowering:
 def lower_mul(call: Call, hardware: Hardware) -> Lowering:
     """Quantised product."""
     multiplier, shift = mul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
-    return lower_binary(call, "mul", {**_zeros(call), "output_multiplier": multiplier, "output_shift": shift})
+    fields = {**_zeros(call), "output_multiplier": multiplier, "output_shift": shift}
+    return lower_binary(call, "mul", call.parameters.activation, fields)
 
 
 def lower_selection(call: Call, name: str) -> Lowering:
     """The larger or the smaller code ("maximum" or "minimum")."""
-    return lower_binary(call, name[:3], {})
+    return lower_binary(call, name[:3], "none", {})
 
 
 def regular_broadcast(call: Call) -> bool:
@@ -242,13 +244,12 @@ def lower_max_pool(call: Call, hardware: Hardware) -> Lowering:
 
 def _lower_pool(call: Call, maximum: bool) -> Lowering:
     """A pool: tiles of rows, one work per image."""
-    clamp = act_range(call.attributes["activation"], call.outputs[0])
+    clamp = act_range(call.parameters.activation, call.outputs[0])
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
-    a = call.attributes
-    kernel_height, kernel_width = a["filter"]
-    stride_height, stride_width = a["strides"]
-    pad_top, pad_left = a["padding"][0][0], a["padding"][1][0]
+    kernel_height, kernel_width = call.parameters.filter
+    stride_height, stride_width = call.parameters.strides
+    pad_top, pad_left = call.parameters.padding[0][0], call.parameters.padding[1][0]
 
     def needed(first: int, last: int) -> tuple[int, int]:
         start = max(first * stride_height - pad_top, 0)
@@ -293,7 +294,7 @@ def adjacent_axes(call: Call) -> bool:
 
 def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
     """(outer, count, inner) of a mean over adjacent dimensions."""
-    shape, axes = input_type(call).shape, set(call.attributes["axes"])
+    shape, axes = input_type(call).shape, set(call.parameters.axes)
     kept = [axis for axis, size in enumerate(shape) if size > 1]
     averaged = [axis for axis in kept if axis in axes]
     if not averaged:

@@ -57,6 +57,11 @@ def quantization(tensor: TensorType) -> Quantization:
     return tensor.quantization
 
 
+def weight_zero(call: Call) -> int:
+    """The zero point of the codes of the second operand: one for all channels."""
+    return quantization(input_type(call, 1)).zero_points[0]
+
+
 def code_range(dtype: str) -> tuple[int, int]:
     """The smallest and largest code of an 8-bit element type."""
     return (0, 255) if dtype == "uint8" else (-128, 127)
@@ -69,7 +74,7 @@ def elementwise(call: Call, elements: int | None = None) -> Workload:
     results = sum(output.elements for output in call.outputs)
     return Workload(
         kind="elementwise",
-        dtype="float32" if input_type(call).dtype == "float32" else "int8",
+        dtype=input_type(call).element.rates,
         elements=results if elements is None else elements,
         weight_bytes=weights,
         input_bytes=sum(tensor.size_bytes for tensor in given.values()) - weights,

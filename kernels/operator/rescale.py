@@ -44,7 +44,7 @@ MOST_LEFT = 31
 
 def scaled_only_down(call: Call) -> bool:
     """twice the larger input scale is less than 2**20 output scales: C leaves undefined how a sum is scaled up"""
-    if input_type(call).dtype == "float32":
+    if not input_type(call).quantized:
         return True
     return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0]).output[1] <= 0
 
@@ -56,7 +56,7 @@ def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]
     """
 
     def rule(call: Call) -> bool:
-        if input_type(call).dtype == "float32":
+        if not input_type(call).quantized:
             return True
         return bool(np.max(multipliers(call)[1]) <= MOST_LEFT)
 

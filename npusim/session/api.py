@@ -364,15 +364,16 @@ def _check_host_call(program: Program, call: HostCall) -> None:
 
     entry = operator(call.op)
     inputs = tuple(None if place is None else place.type for place in call.inputs)
-    use = Call(call.attributes, inputs, tuple(place.type for place in call.outputs), {})
     where = f'{program.name}: host call "{call.name}" ({call.op})'
-    for rule in entry.rules:
-        try:
-            kept = rule(use)
-        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-            raise ProgramError(f"{where}: attributes or operands that it cannot have: {error}") from None
-        if not kept:
-            raise ProgramError(f"{where}: breaks a rule: {' '.join((rule.__doc__ or '').split())}")
+    try:
+        parameters = entry.parameters.of(call.attributes)
+        broken = entry.broken_rule(Call(parameters, inputs, tuple(place.type for place in call.outputs), {}))
+    except NpusimError as error:
+        raise ProgramError(f"{where}: attributes: {error}") from None
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise ProgramError(f"{where}: attributes or operands that it cannot have: {error}") from None
+    if broken:
+        raise ProgramError(f"{where}: breaks a rule: {broken}")
 
 
 def _host_function(entry: Any) -> HostFunction:
@@ -385,7 +386,7 @@ def _host_function(entry: Any) -> HostFunction:
         values: Sequence[Array | None],
     ) -> Sequence[Array]:
         known = {i: value for i, value in enumerate(values) if value is not None}
-        use = Call(attributes, tuple(inputs), tuple(outputs), known)
+        use = Call(entry.parameters.of(attributes), tuple(inputs), tuple(outputs), known)
         results: Sequence[Array] = entry.reference(use, values)
         return results
 

@@ -64,7 +64,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     require_known(graph)
     graph = simplify(graph)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
-    check_states(graph, lambda node: host_reason(*uses[node]) is not None)
+    check_states(graph, lambda node: uses[node][0].lowering(uses[node][1]) is None)
     aliases, free = join_aliases(graph, _aliases(uses))
     items = tuple(
         Item(node, body)
@@ -98,33 +98,27 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
         found = operator(each.op)
     except GraphError as error:
         raise GraphError(f'{graph.name}: layer "{each.name}": {error}') from None
+    if type(each.parameters) is not found.parameters:
+        has, needs = (
+            f"{kind.__module__}.{kind.__qualname__}" for kind in (type(each.parameters), found.parameters)
+        )
+        raise GraphError(
+            f'{graph.name}: {each.op} "{each.name}" has parameters of {has}, must have those of {needs}'
+        )
     call = call_of(graph, each)
-    for rule in found.rules:
-        if not rule(call):
-            raise GraphError(f'{graph.name}: {each.op} "{each.name}" breaks a rule: {_text(rule.__doc__)}')
+    if broken := found.broken_rule(call):
+        raise GraphError(f'{graph.name}: {each.op} "{each.name}" breaks a rule: {broken}')
     return found, call
-
-
-def _text(docstring: str | None) -> str:
-    return " ".join((docstring or "").split()).rstrip(".")
 
 
 def _lower(each: Operator, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
     if not any(output.elements for output in call.outputs):
         return ()  # no element to compute: there is nothing to do, on whatever unit
-    reason = host_reason(each, call)
-    if reason is None and each.lower is not None:
-        bodies = each.lower(call, hardware)
-        return [part for body in bodies for part in (pieces(body) if isinstance(body, Move) else (body,))]
-    return (HostStep(reason or ""),)
-
-
-def host_reason(each: Operator, call: Call) -> str | None:
-    """Why a call runs on the host; None if the NPU computes it."""
-    for rule in each.npu_rules:
-        if not rule(call):
-            return _text(rule.__doc__)
-    return None if each.lower is not None else f"the NPU has no {each.name}"
+    row = each.lowering(call)
+    if row is None:
+        return (HostStep(each.host_reason(call)),)
+    bodies = row.lower(call, hardware)
+    return [part for body in bodies for part in (pieces(body) if isinstance(body, Move) else (body,))]
 
 
 def _aliases(uses: Sequence[tuple[Operator, Call]]) -> dict[int, tuple[Alias, ...]]:

@@ -106,5 +106,5 @@ def test_paddings_one_behind_the_other_are_folded_together() -> None:
         x = sketch.pad(x, border)
     sketch.conv(x, 8)
     (node,) = simplify(sketch.graph()).nodes
-    assert node.attributes["padding"] == [[1, 2], [1, 2]]
+    assert node.parameters.padding == ((1, 2), (1, 2))
     assert compile_graph(sketch.graph(), hardware("edge-128")).instructions > 0

@@ -27,8 +27,8 @@ def works(graph: Graph, chosen: Hardware) -> Iterator[Work]:
     """The works into which the nodes of a graph are lowered."""
     for node in graph.nodes:
         found, call = operator(node.op), call_of(graph, node)
-        if found.lower is not None and all(rule(call) for rule in found.npu_rules):
-            yield from (body for body in found.lower(call, chosen) if isinstance(body, Work))
+        if row := found.lowering(call):
+            yield from (body for body in row.lower(call, chosen) if isinstance(body, Work))
 
 
 def one_layer(kind: str) -> Graph:

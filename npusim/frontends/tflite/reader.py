@@ -35,6 +35,7 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 from npusim.kernels.graph.names import quoted, unique
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.parameters import Parameters, Unchecked
 from npusim.kernels.table import infer, known, operator
 
 _DTYPES = {name.upper(): name for name in element_names()}
@@ -203,13 +204,9 @@ def _nodes(model: ModelRecord, tensors: list[Tensor], now: dict[int, int]) -> tu
 def _shapes(
     record: OperatorRecord, layer: Layer, node: Node, tensors: Sequence[Tensor]
 ) -> tuple[tuple[int, ...] | None, ...]:
-    """The shapes of the outputs as operands and options say them, None where they do not."""
-    said = OPERATORS[record.kind].shapes
-    if said is None:
-        inputs = tuple(None if number is None else tensors[number].type for number in node.inputs)
-        found = infer(Call(node.attributes, inputs, layer.outputs, {}), node.op)
-    else:
-        found = said(layer)
+    """The shapes of the outputs as operands and parameters say them, None where they do not."""
+    inputs = tuple(None if number is None else tensors[number].type for number in node.inputs)
+    found = infer(Call(node.parameters, inputs, layer.outputs, {}), node.op)
     if found is None or len(found) != len(record.outputs):
         return (None,) * len(record.outputs)
     return found
@@ -308,7 +305,17 @@ def _node(name: str, record: OperatorRecord, layer: Layer, tensors: list[Tensor]
         inputs = (*inputs[:position], _another(tensors, inputs[position], type_), *inputs[position + 1 :])
     if row.keeps is not None:
         inputs = tuple(inputs[i] if i < len(inputs) else None for i in row.keeps)
-    return Node(name, row.op, inputs, record.outputs, row.attributes(layer))
+    return Node(name, row.op, inputs, record.outputs, _parameters(row, layer))
+
+
+def _parameters(row: Translation, layer: Layer) -> Parameters:
+    values = row.parameters(layer)
+    if not known(row.op):
+        return Unchecked.of(values)
+    try:
+        return operator(row.op).parameters(**values)
+    except GraphError as fault:
+        raise GraphError(f"{layer.where}: {fault}") from None
 
 
 def _updating(model: ModelRecord, node: Node, tensors: list[Tensor], now: dict[int, int]) -> Node:
