@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -52,6 +53,11 @@ class GraphBuilder:
             data.setflags(write=False)
         self.tensors.append(Tensor(name, type, data))
         return len(self.tensors) - 1
+
+    def reshape(self, tensor: int, shape: tuple[int, ...]) -> None:
+        """Gives a tensor a shape that neither it nor its operands say."""
+        kind = self.tensors[tensor].type
+        self.tensors[tensor] = replace(self.tensors[tensor], type=replace(kind, shape=shape))
 
     def constant(self, name: str, data: Array, quantization: Quantization | None = None) -> int:
         """A new constant with the shape and element type of `data`, which may not change afterwards."""

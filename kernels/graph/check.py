@@ -12,8 +12,9 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.control import body_names, check_control, shown
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor
-from npusim.kernels.graph.inference import completed, layer_name, said_shapes
+from npusim.kernels.graph.inference import completed, has_its_parameters, layer_name, said_shapes
 from npusim.kernels.graph.names import quoted
+from npusim.kernels.table import operator
 
 MOST_BYTES = (1 << 63) - 1
 """What a tensor may span: so much numpy can address."""
@@ -34,6 +35,7 @@ def check(graph: Graph) -> Graph:
     _check_names(graph)
     for node in graph.nodes:
         _check_bodies(graph, node)
+        _check_parameters(node)
         _check_shapes(graph, node)
     return graph
 
@@ -157,6 +159,15 @@ def _check_bodies(graph: Graph, node: Node) -> None:
             check(body)
         except GraphError as error:
             raise GraphError(f"{layer_name(node)}, {name}: {error}") from None
+
+
+def _check_parameters(node: Node) -> None:
+    if not has_its_parameters(node):
+        has, needs = (
+            f"{kind.__module__}.{kind.__qualname__}"
+            for kind in (type(node.parameters), operator(node.op).parameters)
+        )
+        raise GraphError(f"{layer_name(node)}: has parameters of {has}, must have those of {needs}")
 
 
 def _check_shapes(graph: Graph, node: Node) -> None:

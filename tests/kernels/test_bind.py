@@ -13,6 +13,8 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.bind import bind
 from npusim.kernels.graph.check import check, check_bound
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
+from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.operators.movement import transpose
 
 CODES = Quantization((0.5,), (0,))
 
@@ -31,9 +33,9 @@ def graph() -> Graph:
         Tensor("turned", eight(4, -1)),
     )
     nodes = (
-        Node("sum", "add", (0, 1), (2,), {"activation": "none"}),
+        Node("sum", "add", (0, 1), (2,), Activated()),
         Node("positive", "relu", (2,), (3,)),
-        Node("turned", "transpose", (3,), (4,), {"perm": [1, 0]}),
+        Node("turned", "transpose", (3,), (4,), transpose.Parameters(perm=(1, 0))),
     )
     return Graph("net", tensors, nodes, (0, 1), (4,))
 
@@ -97,7 +99,7 @@ def test_a_result_that_says_something_else() -> None:
     with pytest.raises(GraphError) as fault:
         bind(replace(graph(), tensors=tuple(tensors)), {"batch": 3})
     assert str(fault.value) == (
-        'layer "turned" (transpose): output "turned" has shape [5, -1], its operands say [4, 3]'
+        'layer "turned" (transpose): output "turned" has shape [5, -1], [4, 3] by its operands and parameters'
     )
 
 
