@@ -179,7 +179,6 @@ class ModelWriter:
         self._require(depth == ifm_depth, "conv_2d", f"weights for {depth} input channels", f"{ifm_depth}")
         return self._node(
             "conv_2d",
-            "CONV_2D",
             (ifm, weights, bias),
             quantization,
             {"strides": strides, "dilations": dilations, "activation": activation,
@@ -211,7 +210,6 @@ class ModelWriter:
         fields = window_fields(strides, padding, activation) | dilation_fields(dilations)
         return self._node(
             "depthwise_conv_2d",
-            "DEPTHWISE_CONV_2D",
             # LiteRT wants two operands here for none of three, not -1.
             (ifm, weights) if bias is None else (ifm, weights, bias),
             quantization,
@@ -241,7 +239,6 @@ class ModelWriter:
         per_axis = weights_type.quantization is not None and weights_type.quantization.axis is not None
         return self._node(
             "fully_connected",
-            "FULLY_CONNECTED",
             (ifm, weights, bias),
             quantization,
             {"activation": activation, "keep_num_dims": keep_num_dims},
@@ -280,7 +277,7 @@ class ModelWriter:
         name: str | None = None,
     ) -> int:
         """Mean over windows, without padded positions; strides default to the filter, scales stay."""
-        return self._pool("AVERAGE_POOL_2D", ifm, filter_size, strides, padding, activation, name)
+        return self._pool("average_pool_2d", ifm, filter_size, strides, padding, activation, name)
 
     def max_pool_2d(
         self,
@@ -293,7 +290,7 @@ class ModelWriter:
         name: str | None = None,
     ) -> int:
         """Maximum over windows; strides default to the filter, scales stay."""
-        return self._pool("MAX_POOL_2D", ifm, filter_size, strides, padding, activation, name)
+        return self._pool("max_pool_2d", ifm, filter_size, strides, padding, activation, name)
 
     def mean(
         self,
@@ -308,7 +305,6 @@ class ModelWriter:
         operand = self._operand("axes", np.asarray(axes, np.int32))
         return self._node(
             "mean",
-            "MEAN",
             (ifm,),
             quantization,
             {"axes": axes, "keep_dims": keep_dims},
@@ -320,9 +316,9 @@ class ModelWriter:
 
     def softmax(self, ifm: int, *, beta: float = 1.0, name: str | None = None) -> int:
         """Softmax over the last axis of an int8 tensor."""
-        output = TensorType(self.type(ifm).dtype, self.type(ifm).shape, SOFTMAX_INT8)
-        return self.operator(
-            "SOFTMAX", (ifm,), output, name=name, options="SoftmaxOptions", fields={"Beta": beta}
+        values, fields = {"beta": beta}, {"Beta": beta}
+        return self._node(
+            "softmax", (ifm,), SOFTMAX_INT8, values, name=name, options="SoftmaxOptions", fields=fields
         )
 
     def unary(self, code: str, ifm: int, quantization: Quantization, *, name: str | None = None) -> int:
@@ -338,7 +334,6 @@ class ModelWriter:
         operand = self._operand("shape", np.asarray(shape, np.int32))
         return self._node(
             "reshape",
-            "RESHAPE",
             (ifm,),
             self.type(ifm).quantization,
             {"shape": shape},
@@ -352,16 +347,13 @@ class ModelWriter:
         """Real zeros added before and after along each axis."""
         operand = self._operand("paddings", np.asarray(paddings, np.int32))
         scaling, values = self.type(ifm).quantization, {"paddings": paddings}
-        return self._node(
-            "pad", "PAD", (ifm,), scaling, values, name=name, options="PadOptions", others=(operand,)
-        )
+        return self._node("pad", (ifm,), scaling, values, name=name, options="PadOptions", others=(operand,))
 
     def concatenation(self, parts: Sequence[int], axis: int, *, name: str | None = None) -> int:
         """Tensors of one scale, joined along `axis` (non-negative)."""
         scaling, values, fields = self.type(parts[0]).quantization, {"axis": axis}, {"Axis": axis}
         return self._node(
             "concatenation",
-            "CONCATENATION",
             parts,
             scaling,
             values,
@@ -388,7 +380,6 @@ class ModelWriter:
     ) -> int:
         return self._node(
             op,
-            op.upper(),
             (a, b),
             quantization,
             {"activation": activation},
@@ -399,7 +390,7 @@ class ModelWriter:
 
     def _pool(
         self,
-        code: str,
+        op: str,
         ifm: int,
         filter_size: Pair,
         strides: Pair | None,
@@ -413,8 +404,7 @@ class ModelWriter:
         fields |= {"FilterHeight": filter_size[0], "FilterWidth": filter_size[1]}
         around = borders(size, filter_size, strides, padding)
         return self._node(
-            code.lower(),
-            code,
+            op,
             (ifm,),
             self.type(ifm).quantization,
             {"filter": filter_size, "strides": strides, "padding": around, "activation": activation},
@@ -426,7 +416,6 @@ class ModelWriter:
     def _node(
         self,
         op: str,
-        code: str,
         operands: Sequence[int | None],
         quantization: Quantization | None,
         parameters: dict[str, Any],
@@ -441,12 +430,12 @@ class ModelWriter:
 
         `others` are the operands that the file has and the operator takes as parameters.
         """
-        name = name or f"{code.lower()}_{len(self._operators)}"
+        name = name or f"{op}_{len(self._operators)}"
         dtype = next(self.type(operand).dtype for operand in operands if operand is not None)
         values = operator(op).parameters(**parameters)
         results = self._builder.node(op, operands, [unshaped(dtype, quantization)], values, name=name)
         self._require(self._builder.tensors[results[0]].bound, op, "no shape", "other operands")
-        self._add(code, (*operands, *others), results, version, options=options, fields=fields)
+        self._add(op.upper(), (*operands, *others), results, version, options=options, fields=fields)
         return results[0]
 
     def _operand(self, what: str, data: Array) -> int:
