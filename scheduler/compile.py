@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from npusim.isa.base.errors import CompileError
+from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Buffer as BufferRecord
-from npusim.isa.program.program import HostCall, Layer, Program
+from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.operator.operator import Call, Operator
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Timeline, arrange

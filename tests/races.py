@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.units import PRODUCERS
-from npusim.isa.instructions.instruction import Instruction, Region, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.isa.instructions.instruction import Space
-from npusim.isa.program.program import HostCall, Image, Placement, Program
+from npusim.isa.instructions.region import Space
 
 Write = tuple[NDArray[Any], NDArray[Any]]
 """A view of memory and the values that go there when the instruction completes."""
@@ -69,32 +69,22 @@ class Memory(Spaces):
 
     def __init__(
         self,
-        program: Program,
-        host_functions: Mapping[str, HostFunction],
-        window: NDArray[np.uint8] | None = None,
+        spaces: dict[Space, NDArray[np.uint8]],
+        *,
+        inputs: Sequence[Placement] = (),
+        states: Sequence[Placement] = (),
+        host_calls: Sequence[HostCall] = (),
+        host_functions: Mapping[str, HostFunction] | None = None,
     ) -> None:
-        super().__init__(
-            {
-                Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
-                Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8) if window is None else window,
-            }
-        )
-        constants = program.constants
-        place = self.bytes_at(Space.DRAM, program.constants_address, len(constants))
-        if isinstance(constants, Image):
-            constants.write_to(place)
-        else:
-            place[:] = np.frombuffer(constants, np.uint8)
-        self.host_calls = program.host_calls
-        self.host_functions = host_functions
-        self.places = program.inputs
-        self.states = program.states
+        super().__init__(spaces)
+        self.inputs, self.states = inputs, states
+        self.host_calls, self.host_functions = host_calls, host_functions or {}
 
     def store_inputs(self, inputs: Sequence[Array] | None) -> None:
         """Put the model's inputs into DRAM. Raises SimulationError on a wrong number, dtype or shape."""
         given = () if inputs is None else inputs
-        check_values("input", self.places, given)
-        for place, value in zip(self.places, given, strict=True):
+        check_values("input", self.inputs, given)
+        for place, value in zip(self.inputs, given, strict=True):
             self.store(place, value)
 
     def store_states(self, states: Sequence[Array | None]) -> None:

@@ -13,9 +13,10 @@ from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, requ
 from npusim.isa.hardware.hardware import Vector
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction, Region, Regions, Space, dense
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS, map_region
 from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import FieldSpec, bits
 
 Codes = NDArray[Any]

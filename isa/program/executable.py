@@ -20,14 +20,17 @@ from typing import NamedTuple
 import numpy as np
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import WORD_BYTES, Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
-from npusim.isa.program.program import HostCall, Layer, Placement, Program
+from npusim.isa.instructions.word import WORD_BYTES
+from npusim.isa.program.program import Layer, Program
 
 OWN = -1
 """Number of the window that belongs to the executable and to no program."""
@@ -91,7 +94,7 @@ class Executable:
     """Programs and the order in which they run.
 
     hardware: of the core that transfers and decisions run on; the programs bring their own.
-    values_bytes: size of the executable's own window.
+    values: what the executable's own window holds in the beginning: constants, and zeros for values.
     inputs, outputs, states: where the caller puts and finds tensors. Inputs keep their values.
     """
 
@@ -102,7 +105,7 @@ class Executable:
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
     states: tuple[Place, ...] = ()
-    values_bytes: int = 0
+    values: bytes = b""
 
     @classmethod
     def of(cls, program: Program) -> Executable:
@@ -157,7 +160,7 @@ def link(executable: Executable) -> Linked:
     _check(executable)
     row = executable.hardware.dram.row_bytes
     bases, end = list[int](), 0
-    for size in (*(program.dram_size_bytes for program in executable.programs), executable.values_bytes):
+    for size in (*(program.dram_size_bytes for program in executable.programs), len(executable.values)):
         bases.append(-(-end // row) * row)
         end = bases[-1] + size if size else end
     linked = Linked(executable.programs, tuple(bases), {}, end)
@@ -251,7 +254,7 @@ def _place_faults(executable: Executable, place: Place, where: str) -> Iterator[
         yield f"{where}: window {place.window}, there are {len(executable.programs)} programs"
         return
     own = place.window == OWN
-    size = executable.values_bytes if own else executable.programs[place.window].dram_size_bytes
+    size = len(executable.values) if own else executable.programs[place.window].dram_size_bytes
     if not 0 <= place.tensor.address <= size - place.tensor.type.size_bytes:
         yield (
             f'{where}: tensor "{printable(place.tensor.name)}" at {place.tensor.address} with '

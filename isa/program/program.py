@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.word import WORD_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A tensor in DRAM."""
-
-    name: str
-    type: TensorType
-    address: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    """One operator that the host runs: operands in DRAM, and its amount of work.
-
-    An output may lie where an input does: the next value of a state.
-    """
-
-    name: str
-    op: str
-    attributes: Mapping[str, Any]
-    inputs: tuple[Placement | None, ...]
-    outputs: tuple[Placement, ...]
-    workload: Workload
-    reason: str = ""
-
 
 UNKNOWN = "unknown "
 """In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
@@ -83,10 +58,37 @@ class Buffer:
 
 
 class Piece(NamedTuple):
-    """Bytes of an image, made when they are needed."""
+    """Bytes of an image, made when they are needed; None for bytes that nobody has, of the constant `of`."""
 
     size_bytes: int
-    make: Callable[[], bytes]
+    make: Callable[[], bytes] | None
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """What a program has in the place of constants that are known by their size only: it can be timed, not run.
+
+    of: which constant that is, or the first of them.
+    """
+
+    size_bytes: int
+    of: str
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def __bytes__(self) -> bytes:
+        raise self._error()
+
+    def write_to(self, target: NDArray[np.uint8]) -> None:
+        """Raises SimulationError: there is nothing to put anywhere."""
+        raise self._error()
+
+    def _error(self) -> SimulationError:
+        return SimulationError(
+            f"constant {self.of} is known by its size only: the program can be timed, not run or written as text"
+        )
 
 
 LARGEST_KEPT_BYTES = 1 << 28
@@ -134,6 +136,8 @@ class Image:
 
 
 def _made(piece: Piece) -> bytes:
+    if piece.make is None:
+        raise ValueError("an image has pieces that nobody can make")
     content = piece.make()
     if len(content) != piece.size_bytes:
         raise ValueError(f"a piece of the image has {len(content)} bytes, it was to have {piece.size_bytes}")
@@ -145,7 +149,7 @@ class Program:
     """An executable image.
 
     code:          uint8 [instructions, WORD_BYTES], in program order; also fetched from DRAM at `code_address`.
-    constants:     weights and parameters, at `constants_address` in DRAM.
+    constants:     weights and parameters, at `constants_address` in DRAM; `Blank` if it can only be timed.
     layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
     states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
@@ -154,7 +158,7 @@ class Program:
     name: str
     hardware: Hardware
     code: NDArray[np.uint8]
-    constants: bytes | Image
+    constants: bytes | Image | Blank
     dram_size_bytes: int
     code_address: int
     inputs: tuple[Placement, ...]
@@ -170,6 +174,11 @@ class Program:
     def context(self) -> Context:
         """What the rows of its instructions are told, on its own hardware."""
         return Context(self.hardware, self.host_calls)
+
+    @property
+    def timing_only(self) -> bool:
+        """Whether it can be timed, not run: some constants are known by their size only."""
+        return isinstance(self.constants, Blank)
 
     @property
     def instructions(self) -> int:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.plain_values import printable
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.program import Program
 
 
 class Violation(NamedTuple):

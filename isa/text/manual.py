@@ -15,6 +15,7 @@ from typing import Any
 
 from npusim.isa.arithmetic import integer as arithmetic
 from npusim.isa.arithmetic import packing
+from npusim.isa.base.placement import HostCall
 from npusim.isa.base.workload import Workload
 from npusim.isa.engines import systolic as mac_timing
 from npusim.isa.hardware.file import change, parameters
@@ -23,11 +24,11 @@ from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction, Space, used_bits
+from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS
 from npusim.isa.instructions.word import FIELDS_OFFSET, OPCODE_BITS, WAIT_SPECS, WORD_BYTES, FieldSpec
-from npusim.isa.program.program import HostCall
 from npusim.isa.text.assembly_instruction import format_instruction
 
 FILE = Path("docs/isa.md")

@@ -25,8 +25,9 @@ def check(graph: Graph) -> Graph:
 
     Raises GraphError, naming the node or tensor, for an index of no tensor, a negative size, an element type that is
     not in the table, data of another type than its tensor, a node without outputs, a tensor that is read before it is
-    written or never written, one that is written twice, a name that two layers have, a result of another shape than
-    its operands say, and bodies that do not fit their node. Sizes may be unknown (`npusim.kernels.graph.bind`).
+    written or never written, one that is written twice, a name that two layers have, parameters of another operator, a
+    result of another shape than its operands say, and bodies that do not fit their node. Sizes may be unknown
+    (`npusim.kernels.graph.bind`).
     """
     for number, tensor in enumerate(graph.tensors):
         _check_tensor(number, tensor)
@@ -115,6 +116,15 @@ def _check_state(before: Tensor, after: Tensor) -> None:
         )
 
 
+def _check_parameters(node: Node) -> None:
+    """They are of the type that the operator has."""
+    if has_its_parameters(node):
+        return
+    kinds = (type(node.parameters), operator(node.op).parameters)
+    own, wanted = [f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}" for kind in kinds]
+    raise GraphError(f"{layer_name(node)}: has {own}, must have {wanted}")
+
+
 def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> None:
     """`numbers` number tensors."""
     for number in numbers:
@@ -159,15 +169,6 @@ def _check_bodies(graph: Graph, node: Node) -> None:
             check(body)
         except GraphError as error:
             raise GraphError(f"{layer_name(node)}, {name}: {error}") from None
-
-
-def _check_parameters(node: Node) -> None:
-    if not has_its_parameters(node):
-        has, needs = (
-            f"{kind.__module__}.{kind.__qualname__}"
-            for kind in (type(node.parameters), operator(node.op).parameters)
-        )
-        raise GraphError(f"{layer_name(node)}: has parameters of {has}, must have those of {needs}")
 
 
 def _check_shapes(graph: Graph, node: Node) -> None:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from math import prod
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.work import Lowering, Move, OperandRef
+from npusim.kernels.lowering.work import Move, OperandRef, Parts
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
 
 
-def lower_copy(call: Call, hardware: Hardware) -> Lowering:
+def lower_copy(call: Call, hardware: Hardware) -> Parts:
     """The bytes as they are, for an operator that could not share memory with its input."""
     return (Move(("out", 0), 0, (call.outputs[0].size_bytes,), (), ("in", 0)),)
 
 
-def lower_split(call: Call, hardware: Hardware) -> Lowering:
+def lower_split(call: Call, hardware: Hardware) -> Parts:
     """One copy per output: a column of the input along the axis."""
     axis, source = call.parameters.axis, input_type(call)
     outer, pitch = _pitch(source.shape, axis, source.numpy_dtype.itemsize)
@@ -41,7 +41,7 @@ def join(call: Call, position: int, offset: int) -> Move:
     return Move(("out", 0), offset, (outer, size), (pitch,), ("in", position), 0, (size,))
 
 
-def pad_moves(call: Call, value: int) -> Lowering:
+def pad_moves(call: Call, value: int) -> Parts:
     """Fill the output with the pad value, then copy the input into its middle."""
     source, output = input_type(call), call.outputs[0]
     sizes, strides, offset = _box(source.shape, output.shape, call.parameters.paddings)
@@ -102,7 +102,7 @@ def _nested(
     return tuple(moves)
 
 
-def gather_moves(call: Call, offset: int, strides: Sequence[int], sizes: Sequence[int]) -> Lowering:
+def gather_moves(call: Call, offset: int, strides: Sequence[int], sizes: Sequence[int]) -> Parts:
     """Fill the output in order with bytes of the input: dimensions of `sizes` with input `strides`, from `offset`."""
     counts: list[int] = []
     steps: list[int] = []
@@ -124,14 +124,14 @@ def _dense_strides(shape: Sequence[int]) -> list[int]:
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def lower_transpose(call: Call, hardware: Hardware) -> Lowering:
+def lower_transpose(call: Call, hardware: Hardware) -> Parts:
     """Copies that walk the input in the order of the output."""
     strides = _dense_strides(input_type(call).shape)
     permuted = [strides[axis] for axis in call.parameters.perm]
     return gather_moves(call, 0, permuted, call.outputs[0].shape)
 
 
-def lower_slice(call: Call, hardware: Hardware) -> Lowering:
+def lower_slice(call: Call, hardware: Hardware) -> Parts:
     """Copies of the chosen elements."""
     chosen, dense = call.parameters, _dense_strides(input_type(call).shape)
     steps = chosen.strides or (1,) * len(dense)

@@ -25,7 +25,7 @@ REAL_RANGES: dict[Activation, tuple[float, float]] = {
 def activation_in_32_bits(call: Call[Activated]) -> bool:
     """the bounds of the fused activation, divided by the output's scale, fit 32 bits"""
     ofm, bounds = call.outputs[0], REAL_RANGES[call.parameters.activation]
-    if not ofm.quantized:
+    if not ofm.quantized8:
         return True
     return all(abs(bound) == inf or abs(_steps(bound, ofm)) < 1 << 31 for bound in bounds)
 

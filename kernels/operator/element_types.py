@@ -9,15 +9,11 @@ where there are fewer, or one is absent, its entry says nothing. "int8*9" is nin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from npusim.isa.base.elements import names
-from npusim.isa.base.tensor import Array, TensorType
-
-if TYPE_CHECKING:
-    from npusim.kernels.operator.operator import Call, Reference, Values
+from npusim.isa.base.tensor import TensorType
 
 Entries = tuple[frozenset[str], ...]
 
@@ -25,17 +21,6 @@ Entries = tuple[frozenset[str], ...]
 def alike(*dtypes: str) -> tuple[str, ...]:
     """The rows of an operator whose operands all have one of these types."""
     return tuple(f"{dtype} -> {dtype}" for dtype in dtypes)
-
-
-def by_type(references: Mapping[str, Reference]) -> Reference:
-    """The reference that takes the entry of the first input's element type."""
-
-    def reference(call: Call, values: Values) -> list[Array]:
-        first = call.inputs[0]
-        assert first is not None
-        return references[first.dtype](call, values)
-
-    return reference
 
 
 ANY_ALIKE = alike(*names())

@@ -15,7 +15,6 @@ from npusim.kernels.operator.parameters import Parameters
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
-    from npusim.kernels.lowering.work import Lowering as Lowered
 
 P = TypeVar("P", bound=Parameters, covariant=True, default=Any)
 
@@ -70,17 +69,23 @@ class Alias:
     offset_bytes: int
 
 
+class Part:
+    """A part of what the NPU does for a call; `npusim.kernels.lowering.work` has the kinds of them."""
+
+    __slots__ = ()
+
+
 class Lowering(NamedTuple):
     """One way in which the NPU computes an operator.
 
     unit:  what does the main work.
     rules: which calls it can do; an operator that has several ways takes the first whose rules hold.
-    lower: the call as work and moves.
+    lower: the call in parts, in the order of their execution.
     """
 
     unit: Literal["mac", "vector", "dma"]
     rules: tuple[Rule, ...]
-    lower: Callable[[Call, Hardware], Lowered]
+    lower: Callable[[Call, Hardware], Sequence[Part]]
 
     def refusal(self, call: Call) -> str | None:
         """The first rule that a call breaks; None if it keeps them all."""

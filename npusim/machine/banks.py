@@ -23,7 +23,8 @@ import simpy
 
 from npusim.isa.hardware.units import PRODUCERS, Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction, Region, Space
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.region import Region, Space
 from npusim.machine.cycle import BANK_PORTS_DECIDE, Settled
 
 Banks = int

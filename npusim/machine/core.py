@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction, Region, Space, dense
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Program

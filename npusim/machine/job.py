@@ -11,11 +11,14 @@ import numpy as np
 import simpy
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array
-from npusim.isa.instructions.instruction import Space
 from npusim.isa.instructions.memory import HostFunction, Memory, Spaces, check_values
+from npusim.isa.instructions.region import Space
 from npusim.isa.program.executable import (
     DECISION,
+    OWN,
     Executable,
     If,
     Launch,
@@ -25,7 +28,8 @@ from npusim.isa.program.executable import (
     link,
     walk,
 )
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.program import Program
+from npusim.isa.program.start import memory_of
 from npusim.machine.core import Core, Loaded, Progress, load
 from npusim.machine.core import Launch as LaunchOnCore
 from npusim.machine.trace import Execution
@@ -171,19 +175,18 @@ class Job:
         return step.program if isinstance(step, Launch) else self._linked.glue[step]
 
     def _check_data(self) -> None:
-        """Raises SimulationError for data that do not fit, and without data for decisions that are missing."""
+        """Raises SimulationError for data that do not fit, and for decisions that nobody takes."""
         executable, bindings = self.order.executable, self.order.bindings
         if bindings is not None:
             check_values("input", [place.tensor for place in executable.inputs], bindings.inputs)
             if bindings.states is not None:
                 check_values("state", [place.tensor for place in executable.states], bindings.states)
-            return
-        for name in executable.decisions:
-            if self.order.decisions.get(name, -1) < 0:
-                raise SimulationError(
-                    f'{executable.name}: what "{name}" decides depends on data; without data, decisions must say it: '
-                    "1 or 0 for an IF, the number of turns for a WHILE"
-                )
+        known = executable.decisions
+        for name in self.order.decisions:
+            if name not in known:
+                near = nearest(name, known)
+                hint = f'did you mean "{near}"?' if near else f"there are: {', '.join(known) or 'none'}"
+                raise SimulationError(f'{executable.name}: nothing named "{name}" is decided, {hint}')
 
     # Data.
 
@@ -194,13 +197,15 @@ class Job:
             return
         dram = np.zeros(linked.size_bytes, np.uint8)
         self._whole = Spaces({Space.DRAM: dram})
+        own = linked.bases[OWN]
+        dram[own : own + len(executable.values)] = np.frombuffer(executable.values, np.uint8)
         of_decisions: Mapping[str, HostFunction] = {DECISION: lambda *_: ()}
         glue = set(linked.glue.values())
         for number, program in enumerate(linked.programs):
             base = linked.base(number)
             window = dram[base : base + program.dram_size_bytes]
             functions = of_decisions if number in glue else bindings.host_functions
-            self._memories[number] = Memory(program, functions, window)
+            self._memories[number] = memory_of(program, functions, window)
         places = (*executable.inputs, *executable.states)
         for place, value in zip(places, (*bindings.inputs, *(bindings.states or ())), strict=False):
             if value is not None:
@@ -226,7 +231,7 @@ class Job:
                 continue
             yield from self._launch(step)
             if isinstance(step, If):
-                holds = self._holds(step.condition, self.order.decisions.get(step.name, 0) > 0)
+                holds = self._holds(step, 0)
                 self._decisions.append((step.name, int(holds)))
                 yield from self._take(step.then if holds else step.otherwise)
 
@@ -235,7 +240,7 @@ class Job:
         while True:
             yield from self._take(step.test)
             yield from self._launch(step)
-            if not self._holds(step.condition, turns < self.order.decisions.get(step.name, 0)):
+            if not self._holds(step, turns):
                 break
             if turns == most:
                 raise SimulationError(
@@ -245,10 +250,18 @@ class Job:
             turns += 1
         self._decisions.append((step.name, turns))
 
-    def _holds(self, condition: Place, assumed: bool) -> bool:
-        if self._whole is None:
-            return assumed
-        return bool(self._whole.bytes_at(Space.DRAM, self._linked.address(condition), 1)[0])
+    def _holds(self, step: If | While, turns: int) -> bool:
+        """Whether the condition of a step holds; without data, whether it is said to do so more than `turns` times."""
+        if self._whole is not None:
+            return bool(self._whole.bytes_at(Space.DRAM, self._linked.address(step.condition), 1)[0])
+        said = self.order.decisions.get(step.name)
+        if said is None:
+            what = "1 or 0" if isinstance(step, If) else "its number of turns"
+            raise SimulationError(
+                f'{self.order.executable.name}: what "{step.name}" decides depends on data; '
+                f"without data, decisions must say it: {what}"
+            )
+        return said > turns
 
     def _launch(self, step: Step) -> Generator[simpy.Event, Any, None]:
         """Wait for the core, and run the program of a step on it."""

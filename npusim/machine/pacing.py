@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.instructions.beats import Beats
-from npusim.isa.instructions.instruction import Region
+from npusim.isa.instructions.region import Region
 from npusim.machine.port import UNPACED, DramTiming, Pace, run_starts
 
 

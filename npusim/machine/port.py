@@ -22,7 +22,7 @@ import simpy
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Region
+from npusim.isa.instructions.region import Region
 from npusim.machine.cycle import DRAM_PORT_DECIDES, Settled
 from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
 

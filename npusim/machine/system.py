@@ -18,7 +18,7 @@ import simpy
 from npusim.isa.base.errors import HardwareError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
@@ -92,7 +92,8 @@ class System:
         repeat:     how often, one run after the other; inputs stay, states go on from where they were; 1.
         tenant:     whose it is, for the results.
         cores:      the core of the system for each core that the executable names; None: the same.
-        decisions:  without data, what the data would decide, by name: 1 or 0 for an IF, turns for a WHILE.
+        decisions:  without data, what the data would decide, by name: 1 or 0 for an IF, turns for a WHILE. Of those
+                    that are reached, all must be said.
         most_turns: a WHILE that goes on longer is given up.
         progress:   called now and then with (instructions completed, all instructions) of each launch.
 

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Cost, Region
+from npusim.isa.instructions.instruction import Cost
+from npusim.isa.instructions.region import Region
 from npusim.isa.program.program import Program
 from npusim.numbers.timeline import distinct
 

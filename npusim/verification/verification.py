@@ -34,7 +34,7 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.reference import beginning, results
 from npusim.kernels.table import operator
 from npusim.session import inputs as values
-from npusim.session.api import DEFAULT_HARDWARE, PROGRAM_SUFFIX, compile, hardware, simulate
+from npusim.session.api import DEFAULT_HARDWARE, PROGRAM_SUFFIX, compile_program, hardware, simulate
 from npusim.verification import litert as litert_reference
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def verify(
         raise NpusimError(f"{samples} sets of inputs; may be 1 or more")
     data, graph = _model(path)
     machine = hw if hw is not None and not isinstance(hw, str | Path) else hardware(hw or DEFAULT_HARDWARE)
-    program = compile(graph, machine)
+    program = compile_program(graph, machine)
     drawn: list[list[Array]] = (
         [values.draw(program.inputs, seed + i) for i in range(samples)]
         if inputs is None
@@ -321,7 +321,7 @@ class _Walk:
         """The first tensor at which the machine differs when it gives all of them, with its value."""
         computed = tuple(index for node in self.graph.nodes for index in node.outputs)
         try:
-            program = compile(replace(self.graph, outputs=computed), self.program.hardware)
+            program = compile_program(replace(self.graph, outputs=computed), self.program.hardware)
         except CompileError:
             return None
         found = zip(computed, simulate(program, list(inputs), states={}).outputs, strict=True)

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.program.program import Piece
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.inference import layer_name
-from npusim.kernels.lowering.work import Constants, Move, Work
-from npusim.kernels.operator.operator import Alias, Call, Operator
-from npusim.kernels.table import call_of, operator, require_known, simplify
-from npusim.scheduler.emit.moves import pieces
-from npusim.scheduler.fit.cuts import Depth, Residency
-from npusim.scheduler.fit.tiling import TileCosts, TileSearch
+from npusim.kernels.graph.rewrite import simplify
+from npusim.kernels.graph.unknown import require_known
+from npusim.kernels.lowering.work import Move, Work
+from npusim.kernels.operator.operator import Alias, Call, Operator, Part
+from npusim.kernels.table import operator
+from npusim.scheduler.network.memo import Memo
+from npusim.scheduler.network.moves import pieces
 from npusim.scheduler.network.states import check_states
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
-
-if TYPE_CHECKING:
-    from npusim.scheduler.place.chains import Bands
-    from npusim.scheduler.place.weaves import Woven
-
-SearchKey = tuple[int, Residency, Depth, bool, bool]
-"""Item, where its operands are, buffers per operand, weights packed, whether any cut will do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
     """A graph, simplified and checked, as items in the order of execution.
 
-    uses:     operator and call of every node.
-    aliases:  tensors that share memory because their operator moves nothing.
-    searches: the tile searches so far; one schedule after another asks for the same.
-    costs:    what tiles of each item need and cost; shared by its searches.
-    chains:   the chains measured so far: by works as they lie, links and depth, then by row step.
-    weaves:   the weaves measured so far: by works as they lie and the map between, then by parts.
-    blocks:   constants as they lie in DRAM and their packed bytes: by work (identity), channels, and whether packed.
+    uses:    operator and call of every node.
+    aliases: tensors that share memory because their operator moves nothing.
+    memo:    what passes have made of it.
     """
 
     graph: Graph
@@ -47,11 +36,7 @@ class Network:
     uses: tuple[tuple[Operator, Call], ...]
     items: tuple[Item, ...]
     aliases: Aliases
-    searches: dict[SearchKey, TileSearch] = field(default_factory=dict)
-    costs: dict[int, TileCosts] = field(default_factory=dict)
-    chains: dict[tuple[object, ...], dict[int, Bands]] = field(default_factory=dict)
-    weaves: dict[tuple[object, ...], dict[int, Woven]] = field(default_factory=dict)
-    blocks: dict[tuple[int, int, int, bool], tuple[Constants, Piece, int]] = field(default_factory=dict)
+    memo: Memo = field(default_factory=Memo)
 
 
 def prepare(graph: Graph, hardware: Hardware) -> Network:
@@ -98,13 +83,6 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
         found = operator(each.op)
     except GraphError as error:
         raise GraphError(f'{graph.name}: layer "{each.name}": {error}') from None
-    if type(each.parameters) is not found.parameters:
-        has, needs = (
-            f"{kind.__module__}.{kind.__qualname__}" for kind in (type(each.parameters), found.parameters)
-        )
-        raise GraphError(
-            f'{graph.name}: {each.op} "{each.name}" has parameters of {has}, must have those of {needs}'
-        )
     call = call_of(graph, each)
     if broken := found.broken_rule(call):
         raise GraphError(f'{graph.name}: {each.op} "{each.name}" breaks a rule: {broken}')
@@ -117,8 +95,14 @@ def _lower(each: Operator, call: Call, hardware: Hardware) -> Sequence[Work | Mo
     row = each.lowering(call)
     if row is None:
         return (HostStep(each.host_reason(call)),)
-    bodies = row.lower(call, hardware)
-    return [part for body in bodies for part in (pieces(body) if isinstance(body, Move) else (body,))]
+    return [body for part in row.lower(call, hardware) for body in _bodies(part)]
+
+
+def _bodies(part: Part) -> Iterable[Work | Move]:
+    if isinstance(part, Move):
+        return pieces(part)
+    assert isinstance(part, Work)
+    return (part,)
 
 
 def _aliases(uses: Sequence[tuple[Operator, Call]]) -> dict[int, tuple[Alias, ...]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
-from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.isa.program.program import Image, Piece, Placement
+from npusim.isa.program.program import Blank, Image, Piece
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.fit.allocate import Allocator, aligned
 from npusim.scheduler.network.storage import Aliases, Storage
@@ -77,7 +76,7 @@ class DramLayout:
         if each.array is not None:
             return Piece(each.type.size_bytes, each.array.tobytes)
         if each.constant:
-            return Piece(each.type.size_bytes, partial(no_data, each.name))
+            return Piece(each.type.size_bytes, None, f'"{each.name}"')
         if all(root != state.before for state in self._graph.states):
             raise ValueError(f'tensor "{each.name}" has no place in DRAM')
         zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
@@ -98,17 +97,12 @@ class DramLayout:
         each = self._graph.tensors[tensor]
         return Placement(each.name, each.type, self.address(tensor))
 
-    def finish(self, instructions: int) -> tuple[Image, int, int]:
+    def finish(self, instructions: int) -> tuple[Image | Blank, int, int]:
         """The constants, the size of the whole image, and the address of the code."""
         code_address = aligned(self.constants_address + self._constant_bytes, self._alignment)
-        return Image(self._constants), code_address + instructions * WORD_BYTES, code_address
-
-
-def no_data(name: str) -> bytes:
-    """For a constant known by its size only. Raises SimulationError: bytes that nobody has cannot be read."""
-    raise SimulationError(
-        f'constant "{name}" is known by its size only: it can be timed, not computed or written'
-    )
+        absent = next((piece.of for piece in self._constants if piece.make is None), None)
+        image = Image(self._constants) if absent is None else Blank(self._constant_bytes, absent)
+        return image, code_address + instructions * WORD_BYTES, code_address
 
 
 def host_placements(layout: DramLayout, tensors: Sequence[int | None]) -> tuple[Placement | None, ...]:

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.isa.base.errors import NpusimError, ProgramError
+from npusim.isa.base.placement import HostCall
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import to_dict
@@ -26,7 +27,7 @@ from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.program import container
 from npusim.isa.program.interpreter import interpret
-from npusim.isa.program.program import Buffer, HostCall, Program
+from npusim.isa.program.program import Buffer, Program
 from npusim.session import api
 
 from ..yardstick import cost

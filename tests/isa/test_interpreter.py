@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.errors import ProgramError, SimulationError
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.workload import Workload
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.program.interpreter import interpret
-from npusim.isa.program.program import HostCall, Placement
 from npusim.isa.text.assembly import assemble
 
 from .samples import program_of, tensor

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.units import UNIT_NAMES
 from npusim.isa.instructions.control import Barrier, Call
@@ -18,7 +19,7 @@ from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.vector import Binary, Lookup, Mean, Pool, Rescale, Softmax
 from npusim.isa.instructions.word import Waits
-from npusim.isa.program.program import Buffer, Placement
+from npusim.isa.program.program import Buffer
 from npusim.isa.program.validate import Violation, find_violation, validate
 
 from .samples import CALLS, program_of, tensor, tiny_hardware

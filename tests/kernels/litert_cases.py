@@ -119,6 +119,10 @@ def _convolution(source: Source) -> dict[str, Any]:
     return parameters
 
 
+def _batch_matmul(source: Source) -> dict[str, Any]:
+    return {"adj_x": source.options["AdjX"], "adj_y": source.options["AdjY"]}
+
+
 def _fully_connected(source: Source) -> dict[str, Any]:
     return _activation(source) | {"keep_num_dims": source.options.get("KeepNumDims", False)}
 
@@ -171,6 +175,7 @@ def _resize(source: Source) -> dict[str, Any]:
 RECIPES: dict[str, Recipe] = {
     "CONV_2D": Recipe("conv_2d", None, _convolution),
     "DEPTHWISE_CONV_2D": Recipe("depthwise_conv_2d", None, _convolution),
+    "BATCH_MATMUL": Recipe("batch_matmul", None, _batch_matmul),
     "FULLY_CONNECTED": Recipe("fully_connected", None, _fully_connected),
     "ADD": Recipe("add", 2, _activation),
     "SUB": Recipe("sub", 2, _activation),

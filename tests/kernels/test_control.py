@@ -16,6 +16,7 @@ from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operators.movement import concatenation, slice
+from npusim.scheduler.compile import compile_graph
 
 CODES = TensorType("int8", (1, 4), Quantization((0.5,), (0,)))
 FLAGS = TensorType("bool", (10,))
@@ -124,7 +125,7 @@ def test_bodies_fit_their_node(made: Callable[[], Graph], text: str) -> None:
 
 def test_a_program_is_straight_line() -> None:
     with pytest.raises(GraphError) as fault:
-        npusim.compile(loop())
+        compile_graph(loop(), npusim.hardware("edge-128"))
     assert str(fault.value) == (
         'net: layer "loop" (while) decides, and a program does not: it has bodies, each of which can be compiled'
     )

@@ -12,11 +12,12 @@ import pytest
 from npusim.frontends.frontend import read
 from npusim.isa.base.errors import GraphError, SimulationError
 from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.detection import detection_post_process
 from npusim.kernels.operators.detection.detection_post_process import Parameters
 from npusim.kernels.operators.reduction.partial_sort import largest
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.table import operator
 
 from .calls import call_with, codes, reals, results
 

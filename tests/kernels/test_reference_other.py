@@ -11,11 +11,12 @@ import pytest
 
 from npusim.frontends.tflite.reader import parse
 from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.operator.operator import Alias, Call
 from npusim.kernels.operators.movement import concatenation
 from npusim.kernels.operators.reduction import softmax
 from npusim.kernels.operators.tables import logistic, relu
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.table import operator
 
 from .calls import call_with, codes, given, reals, results
 from .litert_cases import litert_cases

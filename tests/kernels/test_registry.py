@@ -7,9 +7,10 @@ import pytest
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator.parameters import Activated
-from npusim.kernels.table import OPERATORS, call_of, operator
+from npusim.kernels.table import OPERATORS, operator
 
 
 def test_names_are_unique() -> None:

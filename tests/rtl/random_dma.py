@@ -11,7 +11,8 @@ from npusim.isa.hardware.hardware import Dma, Dram, FrontEnd, Hardware, MacArray
 from npusim.isa.hardware.units import PRODUCERS
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.word import WAITS, Waits
 
 from .system_referee import DMA_PORT

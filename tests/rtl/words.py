@@ -69,7 +69,8 @@ def package() -> str:
         *_vector_rows(rows),
         f"  localparam int HALVINGS_BITS = {HALVINGS_BITS};",
         *(
-            f"  localparam int {name.upper()}_{spec.name.upper()}_OFFSET = {spec.offset};"
+            f"  localparam int {name.upper()}_{spec.name.upper()}_OFFSET = {spec.offset};\n"
+            f"  localparam int {name.upper()}_{spec.name.upper()}_BITS = {spec.width};"
             for name, specs in rest.items()
             for spec in specs
         ),

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from npusim.isa.hardware.file import hardware
-from npusim.isa.instructions.instruction import Space, dense
-from npusim.kernels.table import simplify
+from npusim.isa.instructions.region import Space, dense
+from npusim.kernels.graph.rewrite import simplify
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.synchronise import Accesses
 from npusim.scheduler.fit.allocate import Allocator

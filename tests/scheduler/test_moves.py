@@ -12,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.interpreter import interpret
-from npusim.isa.program.program import Layer, Placement, Program
+from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.lowering.work import Move

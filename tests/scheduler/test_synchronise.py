@@ -23,12 +23,14 @@ from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Cost, Instruction, Region, Space, dense
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import Convolve
-from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.memory import commit
+from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import INSTRUCTIONS, decode_all, encode_all
 from npusim.isa.instructions.vector import Lookup
 from npusim.isa.program.program import Program
+from npusim.isa.program.start import memory_of
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
@@ -318,7 +320,7 @@ def caught(name: str, instructions: list[Instruction], unit: Unit) -> bool:
 def repeats(name: str) -> set[int]:
     """Instructions that, in program order, write only what is there already: a band loaded twice to one place."""
     program, inputs, _, functions = setting(name)
-    memory = Memory(program, functions)
+    memory = memory_of(program, functions)
     memory.store_inputs(inputs)
     found = set()
     for index, each in enumerate(decode_all(program.code)):

@@ -9,9 +9,10 @@ import pytest
 
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Work
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.table import operator
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.fit.cuts import Cut, End, Residency, band_bytes, cuts
@@ -91,9 +92,9 @@ def test_cuts_of_random_layers(seed: int) -> None:
 
 def covers_once(work: Work, cut: Cut) -> None:
     """Every output element lies in one tile, and every tile finds the input rows that it needs."""
-    times = np.zeros((work.rows, work.channels), np.int8)
+    times = np.zeros((work.entries, work.rows, work.channels), np.int8)
     for tile in cut.tiles(work):
-        times[tile.first_row : tile.last_row, tile.first_channel : tile.last_channel] += 1
+        times[tile.entry, tile.first_row : tile.last_row, tile.first_channel : tile.last_channel] += 1
         for position, (rows, needed) in enumerate(work.inputs):
             first, last = needed(tile.first_row, tile.last_row)
             assert 0 <= first < last <= rows.count

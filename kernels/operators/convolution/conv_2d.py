@@ -9,8 +9,7 @@ from npusim.isa.arithmetic.convolution import convolve, convolve_float
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_convolution
-from npusim.kernels.operator.element_types import by_type
-from npusim.kernels.operator.operands import input_type, input_value
+from npusim.kernels.operator.operands import by_type, input_type, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.convolution import convolution, weighted_sum
 from npusim.kernels.operators.convolution.convolution import Convolution as Parameters

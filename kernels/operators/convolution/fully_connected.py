@@ -14,8 +14,7 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
 from npusim.kernels.operator.activation import activation_in_32_bits
-from npusim.kernels.operator.element_types import by_type
-from npusim.kernels.operator.operands import input_type, input_value, quantization, weight_zero
+from npusim.kernels.operator.operands import by_type, input_type, input_value, quantization, weight_zero
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import fully_connected_multipliers, sound_scales

@@ -9,8 +9,8 @@ import numpy as np
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_mul, regular_broadcast
 from npusim.kernels.operator import broadcast, operands, rules
-from npusim.kernels.operator.element_types import alike, by_type
-from npusim.kernels.operator.operands import elementwise, input_type, input_value, quantization
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, mul_multiplier

@@ -6,8 +6,14 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.element_types import by_type
-from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input, quantization
+from npusim.kernels.operator.operands import (
+    by_type,
+    elementwise,
+    input_type,
+    input_value,
+    like_input,
+    quantization,
+)
 from npusim.kernels.operator.operator import Call, Operator, Values
 
 

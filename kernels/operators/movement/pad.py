@@ -9,7 +9,7 @@ import numpy as np
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import pad_moves
-from npusim.kernels.lowering.work import Lowering as Lowered
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
@@ -61,7 +61,7 @@ def _storable_value(call: Call) -> bool:
     return least <= pad_value(call) <= most
 
 
-def _lower(call: Call, hardware: Hardware) -> Lowered:
+def _lower(call: Call, hardware: Hardware) -> Parts:
     """Fill the output, then copy the input into its middle."""
     return pad_moves(call, int(pad_value(call)))
 

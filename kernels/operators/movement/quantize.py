@@ -10,8 +10,8 @@ from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
 from npusim.isa.base.tensor import Array, Quantization
 from npusim.kernels.lowering.vector import lower_quantize
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.element_types import by_type
 from npusim.kernels.operator.operands import (
+    by_type,
     code_range,
     elementwise,
     input_type,

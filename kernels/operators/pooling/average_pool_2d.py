@@ -10,8 +10,7 @@ from npusim.isa.arithmetic.integer import clamp, rounding_divide
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_average_pool
 from npusim.kernels.operator.activation import act_range, limited
-from npusim.kernels.operator.element_types import by_type
-from npusim.kernels.operator.operands import input_value
+from npusim.kernels.operator.operands import by_type, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.pooling import pooling
 from npusim.kernels.operators.pooling.pooling import Pooling as Parameters

@@ -13,8 +13,15 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.element_types import alike, by_type
-from npusim.kernels.operator.operands import code_range, elementwise, input_type, input_value, quantization
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    elementwise,
+    input_type,
+    input_value,
+    quantization,
+)
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Sizes
 from npusim.kernels.operator.rescale import Multiplier, mean_multiplier, moved_in_32_bits, sound_scales

@@ -12,11 +12,18 @@ from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.vector import softmax_work
-from npusim.kernels.lowering.work import Lowering as Lowered
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.element_types import alike, by_type
+from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
-from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input, quantization
+from npusim.kernels.operator.operands import (
+    by_type,
+    elementwise,
+    input_type,
+    input_value,
+    like_input,
+    quantization,
+)
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.tables.lookup import Float32Array
@@ -125,7 +132,7 @@ def _short_axis(call: Call) -> bool:
     return tensor.real or tensor.shape[-1] <= 1 << SUM_INTEGER_BITS
 
 
-def _lower(call: Call, hardware: Hardware) -> Lowered:
+def _lower(call: Call, hardware: Hardware) -> Parts:
     """The fixed-point version, row by row."""
     return softmax_work(call, *fixed_point_numbers(call))
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.element_types import alike, by_type
-from npusim.kernels.operator.operands import elementwise, input_type, input_value
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Size
 

@@ -16,8 +16,7 @@ from math import log2
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator.element_types import by_type
-from npusim.kernels.operator.operands import elementwise, input_type
+from npusim.kernels.operator.operands import by_type, elementwise, input_type
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.sequence import lstm_float, lstm_integer

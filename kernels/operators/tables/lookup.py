@@ -15,8 +15,9 @@ from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_table
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.element_types import alike, by_type
+from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import (
+    by_type,
     code_range,
     elementwise,
     input_type,

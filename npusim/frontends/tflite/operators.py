@@ -177,7 +177,7 @@ def _detection(layer: Layer) -> Parameters:
 
 
 def _plain(operands: int, *kinds: str) -> dict[str, Translation]:
-    """Operators of `operands` operands without attributes, called here as there."""
+    """Operators of `operands` operands without parameters, called here as there."""
     return {kind: Translation(kind.lower(), operands, operands) for kind in kinds}
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
@@ -14,11 +15,12 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.vector import Lookup
 from npusim.isa.instructions.word import WORD_BYTES, Waits
-from npusim.isa.program.program import HostCall, Layer, Placement, Program
+from npusim.isa.program.program import Layer, Program
 from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 

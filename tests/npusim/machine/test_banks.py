@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Region, Space
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
+from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.word import Waits
 from npusim.machine.banks import banks_of, banks_used

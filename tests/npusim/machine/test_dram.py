@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.hardware.hardware import Dram, Hardware
-from npusim.isa.instructions.instruction import Region, Space
+from npusim.isa.instructions.region import Region, Space
 from npusim.machine.port import DramPort, DramTiming, Grants, Requester, cut, dram_timing
 from npusim.machine.trace import INSTRUCTION_FETCH
 

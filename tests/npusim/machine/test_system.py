@@ -13,12 +13,13 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import HardwareError, ProgramError, SimulationError
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import OWN, Executable, If, Launch, Place, Step, Transfer, While
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.program import Program
 from npusim.machine.job import Bindings, Job
 from npusim.machine.system import System, execute
 from npusim.machine.trace import OTHER_CORE
@@ -281,9 +282,13 @@ def test_a_while_without_data_takes_the_turns_that_are_said() -> None:
     with pytest.raises(
         SimulationError,
         match=r'^counting: what "loop" decides depends on data; without data, decisions must say it: '
-        r"1 or 0 for an IF, the number of turns for a WHILE$",
+        r"its number of turns$",
     ):
         run_alone(counting(), None)
+    with pytest.raises(
+        SimulationError, match=r'^counting: nothing named "lop" is decided, did you mean "loop"\?$'
+    ):
+        run_alone(counting(), None, decisions={"lop": 1})
 
 
 def test_a_while_of_no_turn() -> None:
@@ -320,7 +325,7 @@ def branching() -> Executable:
         )
 
     steps = (If("which", condition, branch(0), branch(1)),)
-    return Executable("branching", bench(), programs, steps, (condition, value), (result,), values_bytes=96)
+    return Executable("branching", bench(), programs, steps, (condition, value), (result,), values=bytes(96))
 
 
 @pytest.mark.parametrize(("condition", "number"), [(1, 1), (0, -1), (255, 1)])

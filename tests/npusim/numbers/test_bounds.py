@@ -13,7 +13,8 @@ from npusim.isa.hardware.hardware import Vector
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import Binary, Lookup
 from npusim.isa.program.program import Layer

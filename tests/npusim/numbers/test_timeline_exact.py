@@ -13,7 +13,8 @@ import pytest
 
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 
 from ..machine.handmade import (
     Row,
