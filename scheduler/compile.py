@@ -32,7 +32,6 @@ from npusim.scheduler.place.residency import Residents, fit
 from npusim.scheduler.place.weaves import Weave, plan_weaves
 
 _ATTEMPTS = 200
-_UNIT_OF_LAYER = {Unit.MAC: "mac", Unit.VECTOR: "vector", Unit.HOST: "host"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +187,8 @@ def _layers(graph: Graph, uses: Sequence[tuple[Operator, Call]], timeline: Timel
         units[layer].add(instruction.unit)
     layers = []
     for node, (each, call), used in zip(graph.nodes, uses, units, strict=True):
-        named = [name for unit, name in _UNIT_OF_LAYER.items() if unit in used]
-        unit = named[0] if named else ("dma" if used else "none")
+        working = sorted(used, key=lambda each: (not each.kind.advances, each))
+        unit = working[0].kind.name if working else "none"
         tensors = tuple(graph.tensors[index].name for index in node.outputs)
         window = each.window(call) if each.window else None
         layers.append(

@@ -10,7 +10,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.packing import HEADER_BYTES, unpack
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.hardware.units import Unit
+from npusim.isa.hardware.units import Unit, units_of
 from npusim.isa.instructions.beats import Beats, straight, walk
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
@@ -19,6 +19,7 @@ from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import FieldSpec, bits
 
 SPACES = ("scratchpad", "dram")
+_CHANNELS = units_of(Unit.DMA0.kind)
 
 
 def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[int, ...]) -> Region:
@@ -57,7 +58,7 @@ class _Transfer(Instruction):
     @property
     def unit(self) -> Unit:
         """The channel's unit."""
-        return Unit(Unit.DMA0 + self.channel)
+        return _CHANNELS[self.channel]
 
     def misfits(self, context: Context) -> list[str]:
         """The channel must exist."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from npusim.isa.base.cause import Cause
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.hardware.units import Unit
+from npusim.isa.hardware.units import Unit, cycles_of
 from npusim.isa.instructions.beats import Beats
 from npusim.isa.instructions.region import Region, Regions
 from npusim.isa.instructions.word import FIELDS_OFFSET, WAIT_SPECS, WORD_BYTES, FieldSpec, Waits, wait_fault
@@ -51,6 +52,8 @@ class Instruction:
     opcode: ClassVar[int] = 0
     home: ClassVar[Unit] = Unit.FRONT_END
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
+    causes: ClassVar[tuple[Cause, ...]] = ()
+    """What its cycles beyond those that its demand needs can be lost to; the first takes what rounding leaves."""
 
     waits: Waits = ()
 
@@ -88,6 +91,22 @@ class Instruction:
     def cost(self, context: Context) -> Cost:
         """Cycles and actions, from the fields and the hardware alone."""
         raise NotImplementedError
+
+    def demand(self, context: Context) -> int:
+        """Work that it asks of the resource of its unit (`npusim.isa.hardware.units.Resource`).
+
+        That of a row which says nothing else are all of its cycles. Transfers and barriers ask for none: what passes
+        the DRAM is counted at its port.
+        """
+        return self.cost(context).cycles if self.home.kind.advances else 0
+
+    def split(self, context: Context) -> Mapping[str, int]:
+        """Its cycles beyond those of its demand, by cause (`causes`): with these they add up to those of `cost`."""
+        resource = self.home.kind.resource
+        if resource is None or not self.causes:
+            return {}
+        needed = cycles_of(self.demand(context), resource.per_cycle(context.hardware))
+        return {self.causes[0].name: self.cost(context).cycles - needed}
 
     def encode(self) -> bytes:
         """The instruction word. Raises ProgramError when a value does not fit its field."""

@@ -7,6 +7,7 @@ block of a tile holds, for n channels: n int32 biases, then multipliers and shif
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.convolution import convolve, depthwise_convolve
 from npusim.isa.arithmetic.integer import Rounding, requantise
+from npusim.isa.base.cause import Cause
 from npusim.isa.engines.systolic import (
+    CAUSES,
     ArrayShape,
     Occupancy,
     Split,
@@ -57,6 +60,7 @@ class _Window(Instruction):
     """Fields that both convolutions share."""
 
     home: ClassVar[Unit] = Unit.MAC
+    causes: ClassVar[tuple[Cause, ...]] = CAUSES
     _by_channel: ClassVar[bool] = False
 
     ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
@@ -194,6 +198,18 @@ class _Window(Instruction):
             "pads": (self.pad_top, self.pad_left),
             "output_shape": (self.ofm_height, self.ofm_width),
         }
+
+    def demand(self, context: Context) -> int:
+        """Its multiply-accumulates."""
+        return self.cost(context).actions["mac_int8"]
+
+    def split(self, context: Context) -> Mapping[str, int]:
+        """What the array loses, one hindrance after the other."""
+        _, *lost = self._split(context)
+        return {cause.name: cycles for cause, cycles in zip(self.causes, lost, strict=True)}
+
+    def _split(self, context: Context) -> Split:
+        raise NotImplementedError
 
     def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
         """The output stage: bias, rescale, zero point, clamp."""
@@ -357,8 +373,7 @@ class Convolve(_Window):
         actions = self._actions(context.hardware.macs_per_cycle, work, macs, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
 
-    def split(self, context: Context) -> Split:
-        """Where the cycles of `cost` go."""
+    def _split(self, context: Context) -> Split:
         shape = self._corner(context)
         pixels = self.ofm_height * self.ofm_width
         inner = self._inner
@@ -420,8 +435,7 @@ class Depthwise(_Window):
         actions = self._actions(context.hardware.macs_per_cycle, work, outputs * taps, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
 
-    def split(self, context: Context) -> Split:
-        """Where the cycles of `cost` go."""
+    def _split(self, context: Context) -> Split:
         shape = self._corner(context)
         return depthwise_split(shape, self._timing_window(), self.ofm_depth, context.hardware.macs_per_cycle)
 

@@ -15,13 +15,14 @@ from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import WORKERS
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.word import WORD_BYTES
 
 UNKNOWN = "unknown "
 """In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
 
-LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
+LAYER_UNITS = (*(kind.name for kind in WORKERS), "none")
 """What does the main work of a layer; "none" is free."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
@@ -78,12 +78,12 @@ class Part:
 class Lowering(NamedTuple):
     """One way in which the NPU computes an operator.
 
-    unit:  what does the main work.
+    unit:  which kind of unit of the NPU does the main work, such as "mac" or "dma".
     rules: which calls it can do; an operator that has several ways takes the first whose rules hold.
     lower: the call in parts, in the order of their execution.
     """
 
-    unit: Literal["mac", "vector", "dma"]
+    unit: str
     rules: tuple[Rule, ...]
     lower: Callable[[Call, Hardware], Sequence[Part]]
 

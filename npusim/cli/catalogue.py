@@ -154,17 +154,17 @@ def operator_coverage() -> list[Coverage]:
 
 
 _ANY = ("any",)
-_UNIT_NAMES = {"mac": "MAC array", "vector": "vector unit", "dma": "DMA"}
 
 
 def _ways(entry: Operator) -> list[Way]:
     """Each unit that computes an operator, and on which conditions; the host, and why, where none does."""
     from npusim.kernels.operator.operator import text
     from npusim.reports.run.operators import HOST, Way
+    from npusim.reports.words.names import UNIT_WORDS
 
     if not entry.lowerings:
         return [Way(HOST, [entry.on_host])]
     return [
-        Way(_UNIT_NAMES[row.unit], [text(rule).removeprefix("on the NPU ") for rule in row.rules])
+        Way(UNIT_WORDS[row.unit], [text(rule).removeprefix("on the NPU ") for rule in row.rules])
         for row in entry.lowerings
     ]

@@ -18,7 +18,7 @@ from .fake_run import CONVOLUTION, CROP, LAYERS, RELU, STEPS, Step, program, tra
 def test_busy_cycles_are_unions_and_the_rest_is_stall() -> None:
     busy = timeline.busy_cycles(trace(), 200)
     #                                dma: 0..40 60..90 125..140 190..200; compute: 40..100 100..120 150..190
-    assert busy == timeline.BusyCycles(total=200, dma=95, mac=60, vector=20, host=40, stall=80)
+    assert busy == timeline.BusyCycles(200, {"dma": 95, "mac": 60, "vector": 20, "host": 40}, stall=80)
 
 
 @pytest.mark.parametrize(
