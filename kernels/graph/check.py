@@ -42,15 +42,25 @@ def check(graph: Graph) -> Graph:
 
 
 def check_bound(graph: Graph) -> Graph:
-    """The graph itself, if it passes the check and all its sizes are known: what can be compiled. Raises GraphError."""
-    check(graph)
+    """The graph itself, if it passes the check and all its sizes are known: what can be compiled.
+
+    Raises GraphError, with the name of the graph in front.
+    """
+    try:
+        check(graph)
+        _check_sizes(graph)
+    except GraphError as error:
+        raise GraphError(f"{graph.name}: {error}") from None
+    return graph
+
+
+def _check_sizes(graph: Graph) -> None:
     for number, tensor in enumerate(graph.tensors):
         if not tensor.bound:
             raise GraphError(
                 f"{graph.origin(number).value} {quoted(tensor.name)}: shape {shape_text(tensor)} has an unknown size; "
                 "bind the graph to sizes (npusim.kernels.graph.bind), or convert the model with a fixed shape"
             )
-    return graph
 
 
 def shape_text(tensor: Tensor) -> str:
