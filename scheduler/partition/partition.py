@@ -41,8 +41,8 @@ Moves = Sequence[tuple[Place, Place]]
 def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Program]) -> Executable:
     """The executable of a bound graph for one core; `compiled` makes the program of a stretch.
 
-    Raises GraphError for a graph that is not well formed and for a state that is read and updated in different stretches,
-    and what `compiled` raises.
+    Raises GraphError for a graph that is not well formed and for a state that is read and updated in different
+    stretches, and what `compiled` raises.
     """
     made = _Partition(hardware, compiled)
     check_bound(graph)

@@ -57,14 +57,14 @@ def pad(layer: Layer) -> Parameters:
 
 
 def pad_with_value(layer: Layer) -> Parameters:
-    """`pad_value` is a code of the output's type, or a real number for float tensors."""
+    """`pad_value` is a code of the output's type, 0 or 1 for truths, or a real number for float tensors."""
     value = layer.constants[2]
     if value is None or value.size != 1:
         layer.fail("operand 2 (pad value) must be one constant")
     number = value.ravel()[0].item()
     if isinstance(number, float) and not isfinite(number):
         layer.fail(f"operand 2 (pad value) is {number}, must be finite")
-    return {**pad(layer), "pad_value": number}
+    return {**pad(layer), "pad_value": int(number) if isinstance(number, bool) else number}
 
 
 def mirror_pad(layer: Layer) -> Parameters:
