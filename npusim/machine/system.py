@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import simpy
 
@@ -23,7 +22,7 @@ from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.machine.core import Core, Progress
-from npusim.machine.job import Bindings, Job, Order
+from npusim.machine.job import MOST_TURNS, Bindings, Job, Order
 from npusim.machine.port import DramPort
 from npusim.machine.trace import Execution
 
@@ -84,7 +83,19 @@ class System:
         self.jobs: list[Job] = []
         self._used_bytes = 0
 
-    def submit(self, executable: Executable, bindings: Bindings | None = None, **how: Any) -> Job:
+    def submit(
+        self,
+        executable: Executable,
+        bindings: Bindings | None = None,
+        at: int = 0,
+        repeat: int = 1,
+        tenant: str = "",
+        *,
+        cores: Sequence[int] | None = None,
+        decisions: Mapping[str, int] | None = None,
+        most_turns: int = MOST_TURNS,
+        progress: Progress | None = None,
+    ) -> Job:
         """Have an executable run in the next `run`.
 
         bindings:   the data; None executes none: same cycles, no outputs.
@@ -98,9 +109,10 @@ class System:
         progress:   called now and then with (instructions completed, all instructions) of each launch.
 
         Raises ProgramError for an executable or program that breaks a rule, SimulationError for bindings and decisions
-        that do not fit, for cores that do not exist, and where the DRAM is full.
+        that do not fit, for cores that do not exist, for times and numbers that cannot be, and where the DRAM is full.
         """
-        job = Job(Order(executable, bindings, **how), self.cores)
+        order = Order(executable, bindings, at, repeat, tenant, cores, decisions or {}, most_turns, progress)
+        job = Job(order, self.cores)
         self.env.process(job.process(self._reserve(job)))
         self.jobs.append(job)
         return job

@@ -414,6 +414,14 @@ def test_what_cannot_be_submitted() -> None:
         system.submit(Executable.of(made), cores=(1,))
     with pytest.raises(SimulationError, match=r"^hand: runs on core 1, there are 1$"):
         system.submit(replace(Executable.of(made), steps=(Launch(0, core=1),)))
+    with pytest.raises(
+        SimulationError, match=r"^hand: at cycle -1, 1 times; may be from cycle 0 on, once or more$"
+    ):
+        system.submit(Executable.of(made), at=-1)
+    with pytest.raises(
+        SimulationError, match=r"^hand: at cycle 0, 0 times; may be from cycle 0 on, once or more$"
+    ):
+        system.submit(Executable.of(made), repeat=0)
     with pytest.raises(SimulationError, match=r"^0 inputs given, the program takes 1: x$"):
         system.submit(Executable.of(made), Bindings([]))
     # The bench has 4 MiB, a program of these 128 KiB.
