@@ -210,6 +210,19 @@ class Sketch:
             activation=activation, keep_num_dims=False,
         )  # fmt: skip
 
+    def product(self, x: int, y: int, *, adj_x: bool = False, adj_y: bool = False) -> int:
+        """batch_matmul; batches broadcast."""
+        (*batch_x, rows, inner), (*batch_y, _, columns) = self.shape(x), self.shape(y)
+        rows, inner = (inner, rows) if adj_x else (rows, inner)
+        columns = self.shape(y)[-2] if adj_y else columns
+        a, b = self.type_of(x).quantization, self.type_of(y).quantization
+        assert a is not None
+        assert b is not None
+        scaling = self.quantization(a.scale * b.scale * 120 * inner**0.5)
+        shape = (*np.broadcast_shapes(batch_x, batch_y), rows, columns)
+        output = TensorType("int8", shape, scaling)
+        return self.node("batch_matmul", (x, y), output, adj_x=adj_x, adj_y=adj_y)
+
     def binary(self, op: str, first: int, second: int, *, activation: str = "none") -> int:
         """add, sub or mul with broadcasting."""
         shape = np.broadcast_shapes(self.shape(first), self.shape(second))

@@ -231,6 +231,7 @@ class RunResult:
             "instructions": self.program.instructions,
             "performance_info": asdict(self.performance_info),
             "unknown_operators": self.program.unknown_operators,
+            **({"constants": "known by their size only"} if self.program.timing_only else {}),
             "layers": [layer.to_dict() for layer in self.layers],
             **({"what_if": self.variants.to_list()} if self.variants else {}),
             "provenance": self.provenance.to_dict(self.hardware),

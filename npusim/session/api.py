@@ -254,6 +254,8 @@ def simulate(
         if inputs is not None:
             raise NpusimError(f"{program.name}: {_no_outputs(program)}, so inputs cannot be given")
         timing_only = True
+    if program.timing_only and not timing_only:
+        raise NpusimError(f"{program.name}: {_no_outputs(program)}: give timing_only=True or --timing-only")
     kind = kind_of_inputs(inputs, timing_only)
     begin = time.perf_counter()
     whose = program
@@ -284,12 +286,16 @@ def simulate(
 
 def require_outputs(program: Program, wanted: object) -> None:
     """Raises NpusimError where outputs are wanted of a program that cannot compute them."""
-    if wanted and program.unknown_operators:
+    if wanted and (program.unknown_operators or program.timing_only):
         raise NpusimError(f"{wanted}: {program.name}: {_no_outputs(program)}")
 
 
 def _no_outputs(program: Program) -> str:
     """Why a program cannot execute data."""
+    from npusim.isa.program.program import Blank
+
+    if isinstance(program.constants, Blank):
+        return f"constant {program.constants.of} is known by its size only, so it can be timed, not run"
     return f"unknown operators ({', '.join(program.unknown_operators)}) are timed only, there are no outputs"
 
 

@@ -49,6 +49,7 @@ ROWS: dict[str, Row] = {
     "ADD": Row("add", elementwise.arithmetic("AddOptions")),
     "ARG_MAX": Row("arg_max", elementwise.arg_max, (*COMPUTED, "int32")),
     "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, exact=False),
+    "BATCH_MATMUL": Row("batch_matmul", weighted.batch_matmul, ("int8", "float32"), exact=False),
     "CONCATENATION": Row("concatenation", moves.concatenation, MOVED),
     "CONV_2D": Row("conv_2d", weighted.conv_2d, exact=False),
     "CUSTOM TFLite_Detection_PostProcess": Row(
