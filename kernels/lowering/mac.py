@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -237,6 +237,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
         emit=emit,
         last_resort=1,
         entries=input_type(call).shape[0],
+        alike=_alike(call, hardware, "convolution", window, stage.per_channel),
     )
     return (work,)
 
@@ -251,6 +252,12 @@ def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: i
     """The parameters of output channels [first, last), then their weights [..., O]."""
     part = weights if last - first == weights.shape[-1] else np.ascontiguousarray(weights[..., first:last])
     return Constants(stage.parameters(first, last), part, zero_point)
+
+
+def _alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
+    """What tiles of a call cost follows from `what`, its batch, and how far its weights pack, where they do."""
+    packs = hardware.dma.decoder_bytes_per_cycle and call.constants[1] is not SIZE_ONLY
+    return None if packs else (*what, input_type(call).shape[0])
 
 
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
@@ -302,6 +309,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
         last_resort=1 if sliced else 0,
         sliced=sliced,
         entries=input_type(call).shape[0],
+        alike=_alike(call, hardware, "depthwise", window, stage.per_channel),
     )
     return (work,)
 
@@ -353,5 +361,6 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
         constant_bytes=size_bytes,
         emit=emit,
         last_resort=1,
+        alike=_alike(call, hardware, "matrix product", rows, inner, units, stage.per_channel),
     )
     return (work,)
