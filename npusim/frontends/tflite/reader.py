@@ -59,8 +59,7 @@ class _Reading:
 
     def graph(self) -> Graph:
         model, builder = self._model, self._builder
-        for tensor in tensors_of(model):
-            builder.tensor(tensor.name, tensor.type, tensor.data)
+        builder.tensors += tensors_of(model)
         inputs = self._numbers(model.inputs, "model inputs")
         outputs = self._numbers(model.outputs, "model outputs")
         for number in inputs:
