@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.hardware.memories import Space as Space
 from npusim.isa.instructions.beats import Beats
 
 if TYPE_CHECKING:
@@ -46,13 +47,6 @@ PRODUCERS = tuple(unit for unit in Unit if unit is not Unit.FRONT_END)
 
 NO_WAITS: tuple[int, ...] = (0,) * len(PRODUCERS)
 UNIT_NAMES = {unit: unit.name.lower() for unit in Unit}
-
-
-class Space(IntEnum):
-    """The two memories that instructions address."""
-
-    SCRATCHPAD = 0
-    DRAM = 1
 
 
 class Region(NamedTuple):

@@ -16,13 +16,14 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.instructions.beats import Beats
 from npusim.isa.instructions.instruction import Region
-from npusim.machine.port import UNPACED, DramTiming, Pace, run_starts
+from npusim.machine.port import UNPACED, Pace, run_starts
 
 
 @lru_cache(maxsize=65536)
-def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: DramTiming) -> Pace:
+def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: PortTiming) -> Pace:
     """The pace of a transfer; UNPACED where the DRAM side surely is the slower one, burst by burst. The cycles of
     `not_before` count from the start of the transfer.
     """
@@ -54,18 +55,18 @@ def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: D
     return Pace(landing=np.maximum.reduceat(landings, first).tolist())
 
 
-def slack_cycles(port_bytes: int, timing: DramTiming) -> int:
+def slack_cycles(port_bytes: int, timing: PortTiming) -> int:
     """Cycles that one burst may take at the scratchpad port without being noticed."""
     return ceil(timing.burst_bytes / port_bytes) + 2
 
 
-def _cycles(bursts: NDArray[np.int64], timing: DramTiming) -> NDArray[np.int64]:
+def _cycles(bursts: NDArray[np.int64], timing: PortTiming) -> NDArray[np.int64]:
     cycles: NDArray[np.int64] = np.ceil(bursts * timing.burst_cycles - 1e-9).astype(np.int64)
     return cycles
 
 
 def _beats_of_bursts(
-    region: Region, beats: Beats, timing: DramTiming
+    region: Region, beats: Beats, timing: PortTiming
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """For each burst in order: beats that begin up to its end, beats that end up to its end, its grant's block."""
     starts, length = run_starts(region), region.counts[-1]

@@ -9,20 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.memories import Space
 
 INSTRUCTION_FETCH = "fetch"
-"""The requester name of the front end in DRAM transfers."""
+"""The requester name of the front end in transfers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One stretch of DRAM traffic of one requester. Cycles are half-open: start <= t < end."""
+    """One stretch of traffic of one requester at the port of a memory. Cycles are half-open: start <= t < end."""
 
     requester: str
     start_cycle: int
     end_cycle: int
     size_bytes: int
     write: bool
+    space: Space = Space.DRAM
 
 
 @dataclass(frozen=True)
