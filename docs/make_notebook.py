@@ -107,7 +107,7 @@ The page of a comparison can be written from here as well:""",
         """\
 from pathlib import Path
 
-from npusim.reports import comparison_page
+from npusim.reports.comparison import page as comparison_page
 
 page = Path("comparison.html")
 page.write_text(comparison_page.render(npusim.compare(result, wider)), "utf-8")

@@ -11,6 +11,7 @@ import numpy as np
 
 from npusim.isa.base.errors import CompileError
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Unit
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Buffer as BufferRecord
@@ -83,7 +84,7 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
     residents = fit(network, choices)
     placed = _arranged(network, residents)
     layout, host_calls, timeline = placed.layout, placed.host_calls, placed.timeline
-    waits = synchronise(timeline.instructions, host_calls)
+    waits = synchronise(timeline.instructions, Context(network.hardware, host_calls))
     inputs, outputs = (
         tuple(layout.placement(tensor) for tensor in ends) for ends in (graph.inputs, graph.outputs)
     )

@@ -363,7 +363,7 @@ def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
 
 def evaluate(graph: Graph, inputs: Sequence[Array]) -> dict[int, Array]:
     """Every tensor of a graph, node by node with the operators' numpy references."""
-    values = {index: each.data for index, each in enumerate(graph.tensors) if each.data is not None}
+    values = {index: each.array for index, each in enumerate(graph.tensors) if each.array is not None}
     values |= dict(zip(graph.inputs, inputs, strict=True))
     for index in graph.variables:
         kind = graph.tensors[index].type

@@ -82,7 +82,7 @@ def races(program: Program, instructions: Sequence[Instruction] | None = None) -
                 found.add((each, later))
 
     for index, each in enumerate(instructions):
-        reads, writes = each.regions(program.host_calls)
+        reads, writes = each.regions(program.context)
         for region in reads:
             check(memories[region.space].writer[bytes_of(region)], index)
         for region in writes:
@@ -122,7 +122,7 @@ def unwritten_reads(program: Program) -> list[tuple[int, Region]]:
         defined[Space.DRAM][place.address : place.address + place.type.size_bytes] = True
     found = []
     for index, each in enumerate(decode_all(program.code)):
-        reads, writes = each.regions(program.host_calls)
+        reads, writes = each.regions(program.context)
         found += [(index, region) for region in reads if not defined[region.space][bytes_of(region)].all()]
         for region in writes:
             defined[region.space][bytes_of(region)] = True

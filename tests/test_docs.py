@@ -96,9 +96,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
         elif "/" in block.name:
             (folder / block.name).write_text(block.body, "utf-8")
-    _insert(folder / "kernels" / "__init__.py", "    leaky_relu,\n", "    gelu,\n")
-    _insert(folder / "kernels" / "__init__.py", "    tanh.OPERATOR,\n", "    gelu.OPERATOR,\n")
-    _insert(folder / "isa" / "table.py", "    vector.Softmax,\n", "    vector.Reverse,\n")
+    table = folder / "kernels" / "table.py"
+    _insert(table, "hard_swish, leaky_relu", "gelu, ")
+    _insert(table, "    tanh.OPERATOR,\n", "    gelu.OPERATOR,\n")
+    _insert(folder / "isa" / "instructions" / "table.py", "    vector.Softmax,\n", "    vector.Reverse,\n")
     return folder
 
 

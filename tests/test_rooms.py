@@ -139,7 +139,7 @@ def test_the_scheduler_names_no_operator() -> None:
 
 def test_the_machine_names_no_instruction() -> None:
     # The units have one loop; what differs between instructions is in their rows.
-    for name in ("npusim.machine.core", "npusim.machine.port"):
+    for name in ("npusim.machine.system", "npusim.machine.core", "npusim.machine.port"):
         file = dict(modules())[name]
         rows = {
             "npusim.isa.instructions.dma",

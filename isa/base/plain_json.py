@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.program.record import shown
+from npusim.isa.base.plain_values import shown
 
 
 def to_json(value: object, *, readable: bool = False) -> str:

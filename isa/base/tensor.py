@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from math import prod
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from npusim.isa.base.elements import ElementType, element
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,16 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Element type (a numpy dtype name), shape and quantization of a tensor."""
+    """Element type (a name of `npusim.isa.base.elements`), shape and quantization of a tensor."""
 
     dtype: str
     shape: tuple[int, ...]
     quantization: Quantization | None = None
+
+    @property
+    def element(self) -> ElementType:
+        """The row of the element type; raises KeyError for one that npusim does not have."""
+        return element(self.dtype)
 
     @property
     def numpy_dtype(self) -> np.dtype[np.generic]:
@@ -53,17 +62,44 @@ class TensorType:
     @property
     def size_bytes(self) -> int:
         """Bytes of the tensor, stored densely."""
-        return self.elements * self.numpy_dtype.itemsize
+        return self._stored_bytes(self.elements)
 
     @property
     def spanned_bytes(self) -> int:
         """Bytes with every size at least 1: what numpy must be able to address even of a tensor without elements."""
-        return prod(max(size, 1) for size in self.shape) * self.numpy_dtype.itemsize
+        return self._stored_bytes(prod(max(size, 1) for size in self.shape))
+
+    def _stored_bytes(self, elements: int) -> int:
+        return -(-elements * element(self.dtype).bits // 8)
+
+    @property
+    def real(self) -> bool:
+        """True for real numbers of any width, on which kernels compute as they are, without codes."""
+        return element(self.dtype).kind == "real"
 
     @property
     def quantized(self) -> bool:
-        """True for an 8-bit tensor with one scale and zero point: what the NPU computes on."""
-        return self.dtype in ("int8", "uint8") and self.quantization is not None
+        """True for codes of any width: whole numbers with a scale and a zero point."""
+        return self.quantization is not None and element(self.dtype).codes
+
+    @property
+    def quantized8(self) -> bool:
+        """True for codes of 8 bits: what the NPU computes on."""
+        return self.quantization is not None and element(self.dtype).bits == 8 and element(self.dtype).codes
 
 
 Array = NDArray[np.generic]
+"""The elements of a tensor."""
+
+
+class SizeOnly(Enum):
+    """What a constant has instead of data when only its type and size are known: enough to compile and to time."""
+
+    SIZE_ONLY = "known by its size only"
+
+
+SIZE_ONLY: Final = SizeOnly.SIZE_ONLY
+"""The data of a constant that nobody has at hand; bytes and results that would depend on it do not exist."""
+
+Data = Array | SizeOnly
+"""What a constant is."""

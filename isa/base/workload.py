@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from npusim.isa.base.elements import Rates
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -12,7 +14,7 @@ class Workload:
 
     kind:        "gemm" (convolution, fully connected), "depthwise", "elementwise" (everything else that
                  computes), "move" (copies bytes), "free" (nothing happens, e.g. reshape).
-    dtype:       "int8" for 8-bit models (uint8 too), "float32" otherwise.
+    dtype:       the column of CPU rates that its element type takes (`ElementType.rates`).
     macs:        multiply-accumulates (0 for elementwise and move).
     inner_k:     length of one dot product (gemm: kernel_h * kernel_w * channels_in).
     elements:    elementwise operations (for pools and reductions: elements read, window included).
@@ -20,7 +22,7 @@ class Workload:
     """
 
     kind: Literal["gemm", "depthwise", "elementwise", "move", "free"]
-    dtype: Literal["int8", "float32"] = "int8"
+    dtype: Rates = "int8"
     macs: int = 0
     inner_k: int = 0
     elements: int = 0

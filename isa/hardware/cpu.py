@@ -22,13 +22,14 @@ import json
 from dataclasses import dataclass
 from math import ceil
 
+from npusim.isa.base.elements import Rates
 from npusim.isa.base.errors import HardwareError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware, Host
 
 # Cycles of one elementwise operation; an assumption that covers add, pool and softmax alike.
-ELEMENT_CYCLES = {"int8": 4.0, "float32": 2.0}
+ELEMENT_CYCLES: dict[Rates, float] = {"int8": 4.0, "float32": 2.0}
 
 
 @dataclass(frozen=True, slots=True)

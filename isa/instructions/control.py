@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from npusim.isa.hardware.cpu import host_cycles
-from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     Cost,
     FieldSpec,
@@ -19,7 +18,6 @@ from npusim.isa.instructions.instruction import (
     dense,
 )
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.program.program import HostCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,28 +31,28 @@ class Call(Instruction):
 
     index: int = bits(20, "row of the host-operator table")
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """The operands of the call, in DRAM; states are read and written."""
-        call = host_calls[self.index]
+        call = context.host_calls[self.index]
         reads = [place for place in call.inputs if place is not None]
         return (
             tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in reads),
             tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.results),
         )
 
-    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+    def misfits(self, context: Context) -> list[str]:
         """The call must be in the table."""
-        if self.index < len(host_calls):
+        if self.index < len(context.host_calls):
             return []
-        return [f"host call {self.index} does not exist; there are {len(host_calls)}"]
+        return [f"host call {self.index} does not exist; there are {len(context.host_calls)}"]
 
     def execute(self, memory: Memory) -> list[Write]:
         """Call the host function on the operands in DRAM."""
         return memory.call_host(self.index)
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """The CPU model's time for the operator's workload, in NPU cycles, hand-over included."""
-        return Cost(host_cycles(host_calls[self.index].workload, hardware), {})
+        return Cost(host_cycles(context.host_calls[self.index].workload, context.hardware), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +68,6 @@ class Barrier(Instruction):
         """Nothing is written."""
         return []
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """No occupancy beyond decode."""
         return Cost(0, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -11,8 +10,8 @@ import numpy as np
 
 from npusim.isa.arithmetic.packing import HEADER_BYTES, unpack
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.beats import Beats, straight, walk
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     Cost,
     FieldSpec,
@@ -25,7 +24,6 @@ from npusim.isa.instructions.instruction import (
     dense,
 )
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.program.program import HostCall
 
 SPACES = ("scratchpad", "dram")
 
@@ -68,9 +66,9 @@ class _Transfer(Instruction):
         """The channel's unit."""
         return Unit(Unit.DMA0 + self.channel)
 
-    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+    def misfits(self, context: Context) -> list[str]:
         """The channel must exist."""
-        channels = hardware.dma.channels
+        channels = context.hardware.dma.channels
         if self.channel < channels:
             return []
         return [f"channel {self.channel} does not exist; the hardware has 0..{channels - 1}"]
@@ -122,7 +120,7 @@ class Copy(_Transfer):
         counts, sources, targets = zip(*loops, strict=True)
         return (*counts, self.size), sources, targets
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """Source (unless filling) and destination, each in the order in which it is passed."""
         loops = self._loops()
         counts, strides, _ = self._sides(loops)
@@ -140,9 +138,9 @@ class Copy(_Transfer):
             found.append(f"block is {self.block}; a fill has no blocks, it may be 0")
         return found
 
-    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+    def misfits(self, context: Context) -> list[str]:
         """The channel must exist, and half of its burst buffer (`dma.burst_buffer_kib`) hold a block."""
-        found = _Transfer.misfits(self, hardware)
+        hardware, found = context.hardware, _Transfer.misfits(self, context)
         if self.block:
             size, half = prod([count for count, _, _ in self._block()]) * self.size, hardware.dma.block_bytes
             if size > half:
@@ -162,16 +160,17 @@ class Copy(_Transfer):
         source = memory.view(Space(self.source_space), self.source, shape, (*sources, 1), np.uint8)
         return [(target, source.copy())]
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Setup, then the beats, straight through or block by block, as the chapter on beats says.
 
         DRAM time is added by the machine, which streams the DRAM regions through the shared port while the
         scratchpad side runs; a copy within the DRAM has no such side, and reads everything before it writes. Raises
         ProgramError when a block does not fit into the burst buffer.
         """
+        hardware = context.hardware
         actions: dict[str, int] = {}
         dram: list[tuple[Region, bool]] = []
-        reads, writes = self.regions()
+        reads, writes = self.regions(context)
         for region, write in [(r, False) for r in reads] + [(w, True) for w in writes]:
             size = region.size_bytes
             if region.space == Space.DRAM:
@@ -185,23 +184,23 @@ class Copy(_Transfer):
             actions["burst_buffer_byte"] = writes[0].size_bytes
         setup, beats = (
             hardware.dma.setup_cycles,
-            self._beats(hardware, reads_dram=bool(dram) and not dram[0][1]),
+            self._beats(context, reads_dram=bool(dram) and not dram[0][1]),
         )
         if len(dram) == 2:
             return Cost(setup, actions, setup, tuple(dram))
         return Cost(setup + beats.cycles, actions, setup, tuple(dram), beats=beats if dram else None)
 
-    def _beats(self, hardware: Hardware, *, reads_dram: bool) -> Beats:
+    def _beats(self, context: Context, *, reads_dram: bool) -> Beats:
         """The beats, walked on the side of the DRAM if there is one."""
         port, total = (
-            hardware.dma.port_bytes_per_cycle,
+            context.hardware.dma.port_bytes_per_cycle,
             prod([count for count, _, _ in self._loops()]) * self.size,
         )
         if not self.block:
             run = straight(self._run_bytes(), port)
             fill, drain = (run.beats, 0) if reads_dram else (0, run.beats)
             return Beats(run, total // run.size_bytes, fill, drain)
-        misfits = self.misfits(hardware)
+        misfits = self.misfits(context)
         if misfits:
             raise ProgramError(f"{self.mnemonic}: {misfits[-1]}")
         counts, strides, _ = self._sides(self._block())
@@ -240,7 +239,7 @@ class Unpack(_Transfer):
     weights: int = bits(28, "number of weights, behind the plain bytes in the scratchpad")
     zero: int = bits(9, "zero point of the weights", signed=True)
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """The block in DRAM, and all of it, unpacked, in the scratchpad."""
         source = dense(Space.DRAM, self.source, self.plain + self.packed)
         return (source,), (dense(Space.SCRATCHPAD, self.target, self.plain + self.weights),)
@@ -252,9 +251,9 @@ class Unpack(_Transfer):
             found.append(f"packed is {self.packed}; it may be {HEADER_BYTES} or more")
         return found
 
-    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+    def misfits(self, context: Context) -> list[str]:
         """The channel must exist and have a decoder."""
-        found = _Transfer.misfits(self, hardware)
+        hardware, found = context.hardware, _Transfer.misfits(self, context)
         if not hardware.dma.decoder_bytes_per_cycle:
             found.append(f"{hardware.name} has no decoder; dma.decoder_bytes_per_cycle is 0")
         return found
@@ -266,14 +265,15 @@ class Unpack(_Transfer):
         weights = unpack(block[self.plain :], self.weights, self.zero)
         return [(target, np.concatenate([block[: self.plain], weights]))]
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Setup, the plain bytes through the port, the weights through the slower of decoder and port.
 
         Raises ProgramError when the hardware has no decoder.
         """
+        hardware = context.hardware
         rate = hardware.dma.decoder_bytes_per_cycle
         if not rate:
-            raise ProgramError(f"{self.mnemonic}: {self.misfits(hardware)[-1]}")
+            raise ProgramError(f"{self.mnemonic}: {self.misfits(context)[-1]}")
         port = hardware.dma.port_bytes_per_cycle
         beats = -(-self.plain // port) + -(-self.weights // min(rate, port))
         size = self.plain + self.packed

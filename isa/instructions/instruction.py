@@ -18,9 +18,8 @@ from npusim.isa.hardware.memories import Space as Space
 from npusim.isa.instructions.beats import Beats
 
 if TYPE_CHECKING:
-    from npusim.isa.hardware.hardware import Hardware
+    from npusim.isa.instructions.context import Context
     from npusim.isa.instructions.memory import Memory, Write
-    from npusim.isa.program.program import HostCall
 
 WORD_BYTES = 72
 """Bytes of one encoded instruction."""
@@ -171,7 +170,7 @@ class Instruction:
         """How it goes through its operands, where there is a choice; empty where there is none."""
         return ""
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """Memory read and memory written."""
         return (), ()
 
@@ -179,7 +178,7 @@ class Instruction:
         """What is wrong with the fields beyond their widths; empty if nothing."""
         return []
 
-    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+    def misfits(self, context: Context) -> list[str]:
         """What the instruction needs that this hardware or this program does not have; empty if nothing."""
         return []
 
@@ -187,7 +186,7 @@ class Instruction:
         """Read the operands now; return what is to be written when the instruction completes."""
         raise NotImplementedError
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Cycles and actions, from the fields and the hardware alone."""
         raise NotImplementedError
 

@@ -7,7 +7,6 @@ block of a tile holds, for n channels: n int32 biases, then multipliers and shif
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,7 +29,7 @@ from npusim.isa.engines.systolic import (
     weight_stationary,
     weight_stationary_split,
 )
-from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     Cost,
     FieldSpec,
@@ -43,7 +42,6 @@ from npusim.isa.instructions.instruction import (
     dense,
 )
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.program.program import HostCall
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")
@@ -108,14 +106,14 @@ class _Window(Instruction):
     def _weight_count(self) -> int:
         raise NotImplementedError
 
-    def _corner(self, hardware: Hardware) -> ArrayShape:
+    def _corner(self, context: Context) -> ArrayShape:
         """The part of the array that the instruction uses."""
         halvings = (self.row_halvings, self.column_halvings, self.accumulator_halvings)  # type: ignore[attr-defined]
-        return corner(array_shape(hardware.mac_array), *halvings)
+        return corner(array_shape(context.hardware.mac_array), *halvings)
 
-    def _corner_faults(self, hardware: Hardware) -> list[str]:
+    def _corner_faults(self, context: Context) -> list[str]:
         """A corner has at least one row, column and accumulator."""
-        found, whole = self._corner(hardware), array_shape(hardware.mac_array)
+        found, whole = self._corner(context), array_shape(context.hardware.mac_array)
         return [
             f"{name}_halvings {getattr(self, f'{name}_halvings')}; the array has {getattr(whole, part)} {what}"
             for name, part, what in (
@@ -129,7 +127,7 @@ class _Window(Instruction):
     def _parameter_bytes(self) -> int:
         return 9 * self.ofm_depth if self.per_channel else 4 * self.ofm_depth + 5
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """Feature map, weights and parameters are read; the output is written."""
         ifm = map_region(
             self.ifm,
@@ -265,10 +263,10 @@ class Convolve(_Window):
         """One of `DATAFLOWS`."""
         return DATAFLOWS[self.output_stationary]
 
-    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+    def misfits(self, context: Context) -> list[str]:
         """The array must support the dataflow and have the corner."""
-        supported, chosen = hardware.mac_array.dataflow, self.dataflow
-        found = self._corner_faults(hardware)
+        supported, chosen = context.hardware.mac_array.dataflow, self.dataflow
+        found = self._corner_faults(context)
         if supported not in (chosen, "both"):
             found.append(f"dataflow {chosen}; the array of the hardware supports {supported}")
         return found
@@ -288,9 +286,9 @@ class Convolve(_Window):
         )
         return self._finish(memory, accumulators)
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """`mac_timing.weight_stationary` or `output_stationary` of the tile on its corner of the array."""
-        shape = self._corner(hardware)
+        shape = self._corner(context)
         pixels = self.ofm_height * self.ofm_width
         inner = self.kernel_height * self.kernel_width * self.ifm_depth
         macs = pixels * inner * self.ofm_depth
@@ -301,16 +299,16 @@ class Convolve(_Window):
             work = weight_stationary(shape, pixels, inner, self.ofm_depth)
             updates = pixels * self.ofm_depth * -(-inner // shape.rows)
         reads = work.fetched + self._weight_count() * work.pixel_blocks
-        actions = self._actions(hardware.macs_per_cycle, work, macs, updates, reads)
+        actions = self._actions(context.hardware.macs_per_cycle, work, macs, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
 
-    def split(self, hardware: Hardware) -> Split:
+    def split(self, context: Context) -> Split:
         """Where the cycles of `cost` go."""
-        shape = self._corner(hardware)
+        shape = self._corner(context)
         pixels = self.ofm_height * self.ofm_width
         inner = self.kernel_height * self.kernel_width * self.ifm_depth
         split = output_stationary_split if self.output_stationary else weight_stationary_split
-        return split(shape, pixels, inner, self.ofm_depth, hardware.macs_per_cycle)
+        return split(shape, pixels, inner, self.ofm_depth, context.hardware.macs_per_cycle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,9 +327,9 @@ class Depthwise(_Window):
     column_halvings: int = _halvings("columns")
     accumulator_halvings: int = _halvings("accumulators")
 
-    def misfits(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> list[str]:
+    def misfits(self, context: Context) -> list[str]:
         """The array must have the corner."""
-        return self._corner_faults(hardware)
+        return self._corner_faults(context)
 
     @property
     def dataflow(self) -> str:
@@ -356,21 +354,21 @@ class Depthwise(_Window):
         )
         return self._finish(memory, accumulators)
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """`mac_timing.depthwise` of the tile: weight stationary with kernel taps as rows, channels as columns."""
-        shape = self._corner(hardware)
+        shape = self._corner(context)
         work = depthwise(shape, self._timing_window(), self.ofm_depth)
         taps = self.kernel_height * self.kernel_width
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
         reads = work.fetched + self._weight_count() * work.pixel_blocks
         updates = outputs * -(-taps // shape.rows)
-        actions = self._actions(hardware.macs_per_cycle, work, outputs * taps, updates, reads)
+        actions = self._actions(context.hardware.macs_per_cycle, work, outputs * taps, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
 
-    def split(self, hardware: Hardware) -> Split:
+    def split(self, context: Context) -> Split:
         """Where the cycles of `cost` go."""
-        shape = self._corner(hardware)
-        return depthwise_split(shape, self._timing_window(), self.ofm_depth, hardware.macs_per_cycle)
+        shape = self._corner(context)
+        return depthwise_split(shape, self._timing_window(), self.ofm_depth, context.hardware.macs_per_cycle)
 
     def _timing_window(self) -> Window:
         return Window(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, requantise, softmax_fixed_point
-from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.hardware.hardware import Vector
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     Cost,
     FieldSpec,
@@ -24,7 +25,6 @@ from npusim.isa.instructions.instruction import (
 )
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS, map_region
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.program.program import HostCall
 
 Codes = NDArray[Any]
 
@@ -43,9 +43,9 @@ def _clamp_fault(signed: int, low: int, high: int) -> list[str]:
     return [f"clamp {low}..{high} does not lie in {code_low}..{code_high}"]
 
 
-def _passes(elements: int, hardware: Hardware) -> int:
+def _passes(elements: int, v: Vector) -> int:
     """Cycles for one pass of a one-cycle function over `elements`."""
-    return -(-elements // hardware.vector.lanes)
+    return -(-elements // v.lanes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class Binary(Instruction):
             return dense(Space.SCRATCHPAD, address, self.rows * columns)
         return Region(Space.SCRATCHPAD, address, (self.rows, columns), (row_stride,))
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """Both operands are read, the output is written."""
         a = self._operand(self.a, self.a_row_stride, self.a_column_stride)
         b = self._operand(self.b, self.b_row_stride, self.b_column_stride)
@@ -120,13 +120,12 @@ class Binary(Instruction):
         values = FUNCTIONS[self.function].compute(self, a, b)
         return [(self._view(memory, self.output, self.columns, 1), values)]
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Start-up, then the function's cycles for every `lanes` elements."""
         function = FUNCTIONS[self.function]
         elements = self.rows * self.columns
-        cycles = hardware.vector.startup_cycles + _passes(elements, hardware) * function.cycles(
-            hardware.vector
-        )
+        v = context.hardware.vector
+        cycles = v.startup_cycles + _passes(elements, v) * function.cycles(v)
         actions = {
             function.action: elements,
             "scratchpad_read_byte": 2 * elements,
@@ -230,7 +229,7 @@ class Pool(Instruction):
         """Rows, columns and channels of the output."""
         return self.ofm_height, self.ofm_width, self.depth
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """The feature map is read, the output is written; pixels are dense."""
         ifm_sizes = (self.ifm_height, self.ifm_width, self.depth)
         ofm_sizes = (self.ofm_height, self.ofm_width, self.depth)
@@ -308,16 +307,16 @@ class Pool(Instruction):
         quotient = (np.abs(sums) + half) // counts
         return np.where(sums > 0, quotient, -quotient)
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Start-up; per output pixel and `lanes` channels one pool step per window element, a division for averages.
 
         Windows are counted whole: the unit skips no element that lies in the padding.
         """
-        v = hardware.vector
+        v = context.hardware.vector
         outputs = self.ofm_height * self.ofm_width * self.depth
         taps = self.kernel_height * self.kernel_width
         per_group = taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles)
-        groups = self.ofm_height * self.ofm_width * _passes(self.depth, hardware)
+        groups = self.ofm_height * self.ofm_width * _passes(self.depth, v)
         actions = {
             "vector_pool_step": outputs * taps,
             "scratchpad_read_byte": outputs * taps,
@@ -370,7 +369,7 @@ class Mean(Instruction):
         """The sums, and the elements that are summed separately."""
         return self.outer, self.inner
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """Dense input and output."""
         source = dense(Space.SCRATCHPAD, self.input, self.outer * self.count * self.inner)
         return (source,), (dense(Space.SCRATCHPAD, self.output, self.outer * self.inner),)
@@ -398,11 +397,11 @@ class Mean(Instruction):
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.outer * self.inner)
         return [(target.view(dtype).reshape(self.outer, self.inner), values)]
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Start-up, one add per element, one rescale per sum."""
-        v = hardware.vector
+        v = context.hardware.vector
         elements, sums = self.outer * self.count * self.inner, self.outer * self.inner
-        passes = self.outer * _passes(self.inner, hardware)
+        passes = self.outer * _passes(self.inner, v)
         cycles = v.startup_cycles + passes * (self.count * v.reduce_cycles + v.requantise_cycles)
         actions = {
             "vector_add_i32": elements,
@@ -428,7 +427,7 @@ class _Unary(Instruction):
         """The elements."""
         return (self.size,)
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """Dense input and output."""
         source = dense(Space.SCRATCHPAD, self.input, self.size)
         return (source,), (dense(Space.SCRATCHPAD, self.output, self.size),)
@@ -469,10 +468,10 @@ class Rescale(_Unary):
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.size)
         return [(target, table.view(np.uint8)[source])]
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Start-up, then the rescale of every `lanes` elements."""
-        v = hardware.vector
-        cycles = v.startup_cycles + _passes(self.size, hardware) * v.requantise_cycles
+        v = context.hardware.vector
+        cycles = v.startup_cycles + _passes(self.size, v) * v.requantise_cycles
         actions = {
             "requantise": self.size, "scratchpad_read_byte": self.size, "scratchpad_write_byte": self.size,
         }  # fmt: skip
@@ -489,9 +488,9 @@ class Lookup(_Unary):
 
     table: int = bits(ADDRESS_BITS, "scratchpad address of the table, indexed by the input's byte")
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """Input and table are read."""
-        reads, writes = _Unary.regions(self)
+        reads, writes = _Unary.regions(self, context)
         return (*reads, dense(Space.SCRATCHPAD, self.table, 256)), writes
 
     def execute(self, memory: Memory) -> list[Write]:
@@ -500,10 +499,10 @@ class Lookup(_Unary):
         source = memory.bytes_at(Space.SCRATCHPAD, self.input, self.size)
         return [(memory.bytes_at(Space.SCRATCHPAD, self.output, self.size), table[source])]
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Start-up, loading the table at `lanes` bytes per cycle, then the look-ups."""
-        v = hardware.vector
-        cycles = v.startup_cycles + _passes(256, hardware) + _passes(self.size, hardware) * v.lut_cycles
+        v = context.hardware.vector
+        cycles = v.startup_cycles + _passes(256, v) + _passes(self.size, v) * v.lut_cycles
         actions = {
             "vector_lut": self.size,
             "scratchpad_read_byte": self.size + 256,
@@ -538,7 +537,7 @@ class Softmax(Instruction):
         """Rows, and the elements of each."""
         return self.rows, self.depth
 
-    def regions(self, host_calls: Sequence[HostCall] = ()) -> Regions:
+    def regions(self, context: Context) -> Regions:
         """Dense input and output."""
         size = self.rows * self.depth
         return (dense(Space.SCRATCHPAD, self.input, size),), (dense(Space.SCRATCHPAD, self.output, size),)
@@ -556,11 +555,11 @@ class Softmax(Instruction):
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, size)
         return [(target.view(dtype).reshape(self.rows, self.depth), values)]
 
-    def cost(self, hardware: Hardware, host_calls: Sequence[HostCall] = ()) -> Cost:
+    def cost(self, context: Context) -> Cost:
         """Start-up; per row three passes (maximum; exponential and add; exponential and rescale), one reciprocal."""
-        v = hardware.vector
+        v = context.hardware.vector
         per_pass = v.max_cycles + (v.exp_cycles + v.reduce_cycles) + (v.exp_cycles + v.requantise_cycles)
-        cycles = v.startup_cycles + self.rows * (_passes(self.depth, hardware) * per_pass + v.exp_cycles)
+        cycles = v.startup_cycles + self.rows * (_passes(self.depth, v) * per_pass + v.exp_cycles)
         size = self.rows * self.depth
         actions = {
             "vector_max": size,

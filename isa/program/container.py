@@ -25,10 +25,11 @@ import numpy as np
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_json import from_json, to_json
+from npusim.isa.base.plain_values import shown
 from npusim.isa.instructions.instruction import WORD_BYTES
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
-from npusim.isa.program.record import from_fields, shown, to_fields
+from npusim.isa.program.record import from_fields, to_fields
 from npusim.isa.program.validate import validate
 
 MAGIC = b"\x89NPU\r\n\x1a\n"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import WORD_BYTES
 
 
@@ -171,6 +172,11 @@ class Program:
     buffers: tuple[Buffer, ...] = field(default=())
     constants_address: int = 0
     states: tuple[Placement, ...] = ()
+
+    @property
+    def context(self) -> Context:
+        """What the rows of its instructions are told, on its own hardware."""
+        return Context(self.hardware, self.host_calls)
 
     @property
     def instructions(self) -> int:

@@ -11,13 +11,30 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from functools import cache
-from math import isfinite, prod
-from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from npusim.isa.base.elements import is_element
+from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import HardwareError, ProgramError
 from npusim.isa.base.nearest import nearest
-from npusim.isa.base.printable import replaced
+from npusim.isa.base.plain_values import (
+    Codec,
+    Misfit,
+    at,
+    limited,
+    one_of,
+    read_integer,
+    read_number,
+    read_signed,
+    read_table,
+    read_text,
+    read_truth,
+    shown,
+    unchanged,
+    write_integer,
+    write_number,
+    write_table,
+)
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import from_dict, to_dict
 from npusim.isa.hardware.hardware import Hardware
@@ -25,43 +42,11 @@ from npusim.isa.program.program import LAYER_UNITS, Layer
 
 Record = TypeVar("Record")
 
-LARGEST_INTEGER = (1 << 48) - 1
-"""More than any memory or any operator's work; times and sums of such numbers stay inside 64 bits."""
-DEEPEST_VALUE = 16
-"""Most levels of lists and tables in a free value (the attributes of a host call)."""
-LONGEST_SHOWN = 40
-
-DTYPES = (
-    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-    *("float16", "float32", "float64", "bool"),
-)
-"""Element types that a tensor of a program may have."""
 MOST_DIMENSIONS = 16
 LARGEST_TENSOR_BYTES = 1 << 40
 
 SIGNED_FIELDS = frozenset({(Quantization, "zero_points")})
 """Fields whose whole numbers may be negative; all others are sizes, counts, addresses and indices."""
-
-
-class Misfit(Exception):
-    """A value that is not what its place allows; `path` grows from the inside out."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-        self.path: list[str] = []
-
-    def below(self, key: object) -> Misfit:
-        """The same fault seen from one level further out."""
-        self.path.insert(0, f"[{key}]" if isinstance(key, int) else f".{printable(str(key))}")
-        return self
-
-
-class Codec(NamedTuple):
-    """How values of one annotation become plain values, and how plain values are checked and taken back."""
-
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
 
 
 def to_plain(value: Any) -> dict[str, Any]:
@@ -82,7 +67,7 @@ def to_fields(value: Any, names: list[str]) -> dict[str, Any]:
             plain[field.name] = codec.write(item)
             codec.read(plain[field.name])  # what is written can be read
         except Misfit as fault:
-            raise ProgramError(_located(fault.below(field.name))) from None
+            raise ProgramError(fault.below(field.name).located) from None
     return plain
 
 
@@ -95,7 +80,7 @@ def from_fields(kind: type, values: object, names: list[str], *, complete: bool 
     try:
         return _read_fields(kind, values, names, complete)
     except Misfit as fault:
-        raise ProgramError(_located(fault)) from None
+        raise ProgramError(fault.located) from None
 
 
 def from_plain(kind: type[Record], values: object) -> Record:
@@ -105,12 +90,7 @@ def from_plain(kind: type[Record], values: object) -> Record:
         result: Record = codec(annotation).read(values)
         return result
     except Misfit as fault:
-        raise ProgramError(_located(fault)) from None
-
-
-def printable(text: str) -> str:
-    """Text from outside as messages show it: on one line, shortened."""
-    return replaced(text, LONGEST_SHOWN)
+        raise ProgramError(fault.located) from None
 
 
 @cache
@@ -121,8 +101,11 @@ def codec(annotation: Any) -> Codec:
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         return _dataclass_codec(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        number, limits = arguments
+        return limited(codec(number), limits, number is int)
     if origin is Literal:
-        return Codec(_identity, _one_of(arguments))
+        return Codec(unchanged, one_of(arguments))
     if origin in (Union, types.UnionType) and len(arguments) == 2 and type(None) in arguments:
         inner = codec(next(each for each in arguments if each is not type(None)))
         return Codec(
@@ -131,8 +114,10 @@ def codec(annotation: Any) -> Codec:
         )
     if origin is tuple and len(arguments) == 2 and arguments[1] is ...:
         return _tuple_codec(codec(arguments[0]))
+    if origin is tuple:
+        return _fixed_tuple_codec(tuple(codec(argument) for argument in arguments))
     if origin is Mapping and arguments == (str, Any):
-        return Codec(_write_table, _read_table)
+        return Codec(write_table, read_table)
     raise TypeError(f"a record cannot hold {annotation}")
 
 
@@ -140,13 +125,13 @@ def codec(annotation: Any) -> Codec:
 def field_codec(kind: type, name: str) -> Codec:
     """The codec of one field of a dataclass."""
     if (kind, name) in SIGNED_FIELDS:
-        return _tuple_codec(Codec(_write_integer, _read_signed))
+        return _tuple_codec(Codec(write_integer, read_signed))
     return codec(_annotations(kind)[name])
 
 
 @cache
 def _annotations(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, include_extras=True)
 
 
 def _dataclass_codec(kind: type) -> Codec:
@@ -213,7 +198,7 @@ def _tuple_codec(inner: Codec) -> Codec:
     def write(value: Any) -> list[Any]:
         if not isinstance(value, tuple | list):
             raise Misfit(f"{shown(value)} is not a list")
-        return [_at(index, inner.write, item) for index, item in enumerate(value)]
+        return [at(index, inner.write, item) for index, item in enumerate(value)]
 
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -221,79 +206,22 @@ def _tuple_codec(inner: Codec) -> Codec:
         try:
             return tuple([inner.read(item) for item in value])
         except Misfit:
-            return tuple([_at(index, inner.read, item) for index, item in enumerate(value)])
+            return tuple([at(index, inner.read, item) for index, item in enumerate(value)])
 
     return Codec(write, read)
 
 
-def _at(key: object, function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply `function`, with `key` in the path of a fault."""
-    try:
-        return function(value)
-    except Misfit as fault:
-        raise fault.below(key) from None
+def _fixed_tuple_codec(entries: tuple[Codec, ...]) -> Codec:
+    def each(value: Any, functions: list[Callable[[Any], Any]]) -> list[Any]:
+        if not isinstance(value, tuple | list):
+            raise Misfit(f"{shown(value)} is not a list")
+        if len(value) != len(functions):
+            raise Misfit(f"{len(value)} entries; there must be {len(functions)}")
+        numbered = enumerate(zip(functions, value, strict=True))
+        return [at(index, function, item) for index, (function, item) in numbered]
 
-
-def _identity(value: Any) -> Any:
-    return value
-
-
-def _one_of(choices: tuple[Any, ...]) -> Callable[[Any], Any]:
-    def read(value: Any) -> Any:
-        if type(value) is str and value in choices:
-            return value
-        raise Misfit(f"{shown(value)} is not one of {', '.join(map(str, choices))}")
-
-    return read
-
-
-def _write_integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise Misfit(f"{shown(value)} is not a whole number")
-    return int(value)
-
-
-def _read_integer(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST_INTEGER:
-        raise Misfit(f"{shown(value)} is not a whole number from 0 to 2^48 - 1")
-    return value
-
-
-def _read_signed(value: Any) -> int:
-    if type(value) is not int or not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
-        raise Misfit(f"{shown(value)} is not a whole number of 48 bits")
-    return value
-
-
-def _write_number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise Misfit(f"{shown(value)} is not a number")
-    return float(value)
-
-
-def _read_number(value: Any) -> float:
-    if type(value) is int and abs(value) <= LARGEST_INTEGER:
-        return float(value)
-    if type(value) is not float or not isfinite(value):
-        raise Misfit(f"{shown(value)} is not a finite number")
-    return value
-
-
-def _read_text(value: Any) -> str:
-    if type(value) is not str:
-        raise Misfit(f"{shown(value)} is not text")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Misfit(f"{shown(value)} holds half of a surrogate pair, which is no text") from None
-    return value
-
-
-def _read_truth(value: Any) -> bool:
-    if type(value) is not bool:
-        raise Misfit(f"{shown(value)} is not true or false")
-    return value
+    writers, readers = [entry.write for entry in entries], [entry.read for entry in entries]
+    return Codec(lambda value: each(value, writers), lambda value: tuple(each(value, readers)))
 
 
 def _write_hardware(value: Any) -> dict[str, Any]:
@@ -305,52 +233,6 @@ def _read_hardware(value: Any) -> Hardware:
         return from_dict(value, "")
     except HardwareError as fault:
         raise Misfit(str(fault).removeprefix(": ")) from None
-
-
-def _write_table(value: Any) -> Any:
-    """A free table with the numbers of numpy made plain; everything else is judged by `_read_table`."""
-    if isinstance(value, Mapping):
-        return {key: _at(key, _write_table, item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_at(index, _write_table, item) for index, item in enumerate(value)]
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    raise Misfit(f"a {type(value).__name__} is not a JSON value")
-
-
-def _read_table(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise Misfit(f"{shown(value)} is not a table")
-    _require_plain(value, DEEPEST_VALUE)
-    return value
-
-
-def _require_plain(value: Any, levels: int) -> None:
-    """Raise Misfit unless `value` is plain JSON of at most that many levels, its numbers finite."""
-    if isinstance(value, dict | list):
-        if not levels:
-            raise Misfit(f"lists and tables lie in each other more than {DEEPEST_VALUE} levels deep")
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(value, dict):
-                _read_text(key)
-            try:
-                _require_plain(item, levels - 1)
-            except Misfit as fault:
-                raise fault.below(key) from None
-    elif isinstance(value, str):
-        _read_text(value)
-    elif isinstance(value, float):
-        _read_number(value)
-    elif (
-        isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
-    ):  # an element of a tensor may have them all
-        raise Misfit(f"{shown(value)} is not a whole number of 64 bits")
-    elif value is not None and not isinstance(value, int):
-        raise Misfit(f"a {type(value).__name__} is not a JSON value")
 
 
 def _check_quantization(value: Quantization) -> None:
@@ -381,11 +263,11 @@ def _check_layer(value: Layer) -> None:
 
 def _check_type(value: TensorType) -> None:
     """A known element type, a shape that memory can hold, an axis inside the shape."""
-    if value.dtype not in DTYPES:
-        raise Misfit(f"{shown(value.dtype)} is not one of {', '.join(DTYPES)}").below("dtype")
+    if not is_element(value.dtype):
+        raise Misfit(f"{shown(value.dtype)} is not one of {', '.join(element_names())}").below("dtype")
     if len(value.shape) > MOST_DIMENSIONS:
         raise Misfit(f"{len(value.shape)} dimensions; there may be {MOST_DIMENSIONS}").below("shape")
-    if prod(max(size, 1) for size in value.shape) * value.numpy_dtype.itemsize > LARGEST_TENSOR_BYTES:
+    if value.spanned_bytes > LARGEST_TENSOR_BYTES:
         raise Misfit(f"{shown(list(value.shape))} is more than 2^40 bytes").below("shape")
     axis = None if value.quantization is None else value.quantization.axis
     if axis is not None and axis >= len(value.shape):
@@ -393,10 +275,10 @@ def _check_type(value: TensorType) -> None:
 
 
 _SCALARS: dict[Any, Codec] = {
-    int: Codec(_write_integer, _read_integer),
-    float: Codec(_write_number, _read_number),
-    bool: Codec(_identity, _read_truth),
-    str: Codec(_identity, _read_text),
+    int: Codec(write_integer, read_integer),
+    float: Codec(write_number, read_number),
+    bool: Codec(unchanged, read_truth),
+    str: Codec(unchanged, read_text),
     Hardware: Codec(_write_hardware, _read_hardware),
 }
 
@@ -406,21 +288,3 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Layer: _check_layer,
 }
 """What the annotations of a record cannot say."""
-
-
-def shown(value: object) -> str:
-    """A value as messages show it: as it stands in JSON, shortened."""
-    if isinstance(value, str):
-        return f'"{printable(value)}"'
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    if isinstance(value, dict | list):
-        return "a table" if isinstance(value, dict) else f"a list of {len(value)}"
-    if isinstance(value, int) and abs(value) > 1 << 128:
-        return "a very large number"  # Python refuses to print integers of thousands of digits
-    return printable(str(value))
-
-
-def _located(fault: Misfit) -> str:
-    path = "".join(fault.path).removeprefix(".")
-    return f"{path}: {fault.text}" if path else fault.text

@@ -11,9 +11,10 @@ from operator import gt
 from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.plain_values import printable
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
 from npusim.isa.program.program import Placement, Program
-from npusim.isa.program.record import printable
 
 
 class Violation(NamedTuple):
@@ -46,17 +47,20 @@ def find_violation(program: Program, instructions: Sequence[Instruction]) -> Vio
     totals = [0] * len(Unit)
     for each in instructions:
         totals[each.unit] += 1
+    context = program.context
     completions = tuple(totals[producer] for producer in PRODUCERS)
     for index, each in enumerate(instructions):
-        for text in _instruction_faults(program, each, completions):
+        for text in _instruction_faults(program, context, each, completions):
             return Violation(index, text)
     return None
 
 
-def _instruction_faults(program: Program, each: Instruction, completions: tuple[int, ...]) -> Iterator[str]:
+def _instruction_faults(
+    program: Program, context: Context, each: Instruction, completions: tuple[int, ...]
+) -> Iterator[str]:
     """What is wrong with one instruction; `completions` are those that there can be, per producer."""
     yield from each.faults()
-    yield from each.misfits(program.hardware, program.host_calls)
+    yield from each.misfits(context)
     if any(map(gt, each.waits, completions)):
         for producer, count, most in zip(PRODUCERS, each.waits, completions, strict=True):
             if count > most:
@@ -64,7 +68,7 @@ def _instruction_faults(program: Program, each: Instruction, completions: tuple[
                     f"waits for {count} completions of {UNIT_NAMES[producer]}, "
                     f"which executes {most} instructions"
                 )
-    reads, writes = each.regions(program.host_calls)
+    reads, writes = each.regions(context)
     for region in (*reads, *writes):
         size = program.dram_size_bytes if region.space else program.hardware.scratchpad_bytes
         end = region.end

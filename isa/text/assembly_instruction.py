@@ -12,6 +12,7 @@ from typing import Any
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.base.plain_values import shown
 from npusim.isa.instructions.instruction import (
     NO_WAITS,
     PRODUCERS,
@@ -21,7 +22,6 @@ from npusim.isa.instructions.instruction import (
     Instruction,
 )
 from npusim.isa.instructions.table import BY_MNEMONIC
-from npusim.isa.program.record import shown
 
 WAIT = "wait"
 LONGEST_NUMBER = 40

@@ -21,6 +21,7 @@ from npusim.isa.hardware.file import change, parameters
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     OPCODE_BITS,
     PRODUCERS,
@@ -111,13 +112,13 @@ def full_hardware() -> Hardware:
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:
     """Costs of small instances: every number 1, and each named value of each field in turn."""
-    hardware = full_hardware()
     calls = (HostCall("", "", {}, (), (), Workload("elementwise")),) * 2
+    context = Context(full_hardware(), calls)
     base = {spec.name: int(not spec.signed and not spec.choices) for spec in row.specs}
     for spec in row.specs:
         for value in range(len(spec.choices)):
-            yield row(**base | {spec.name: value}).cost(hardware, calls)  # type: ignore[arg-type]
-    yield row(**base).cost(hardware, calls)  # type: ignore[arg-type]
+            yield row(**base | {spec.name: value}).cost(context)  # type: ignore[arg-type]
+    yield row(**base).cost(context)  # type: ignore[arg-type]
 
 
 def _lines() -> Iterator[str]:

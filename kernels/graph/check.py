@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from npusim.isa.base.elements import is_element, names
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.graph import Graph, Node, Tensor
@@ -50,7 +51,7 @@ def _check_tensor(number: int, tensor: Tensor) -> None:
         raise GraphError(
             f"{where}: shape {list(kind.shape)} spans {kind.spanned_bytes} bytes, may be {MOST_BYTES}"
         )
-    data = tensor.data
+    data = tensor.array
     if data is not None and (data.shape != kind.shape or data.dtype != kind.numpy_dtype):
         raise GraphError(
             f"{where}: is {kind.dtype}{list(kind.shape)}, its data {data.dtype}{list(data.shape)}"
@@ -58,14 +59,8 @@ def _check_tensor(number: int, tensor: Tensor) -> None:
 
 
 def _check_dtype(kind: TensorType, where: str) -> None:
-    try:
-        known = kind.numpy_dtype.kind in "biufc"
-    except TypeError:
-        known = False
-    if not known:
-        raise GraphError(
-            f"{where}: element type {kind.dtype!r}, may be a numpy name of a number such as int8"
-        )
+    if not is_element(kind.dtype):
+        raise GraphError(f"{where}: element type {kind.dtype!r}, may be {', '.join(names())}")
 
 
 def _check_ends(graph: Graph) -> None:
@@ -77,7 +72,7 @@ def _check_ends(graph: Graph) -> None:
         raise GraphError(f"model inputs {list(graph.inputs)}: a tensor is named twice")
     for what, numbers in (("input", graph.inputs), ("state", graph.variables)):
         for number in numbers:
-            if graph.tensors[number].data is not None:
+            if graph.tensors[number].constant:
                 raise GraphError(f"model {what} {quoted(graph.tensors[number].name)} is a constant")
     for number in set(graph.inputs) & set(graph.variables):
         raise GraphError(f"model input {quoted(graph.tensors[number].name)} is a state too")
@@ -91,7 +86,7 @@ def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> N
 
 
 def _check_order(graph: Graph) -> None:
-    constants = (number for number, tensor in enumerate(graph.tensors) if tensor.data is not None)
+    constants = (number for number, tensor in enumerate(graph.tensors) if tensor.constant)
     ready = {*graph.inputs, *graph.variables, *constants}
     for node in graph.nodes:
         where = f"layer {quoted(node.name)} ({node.op})"

@@ -4,18 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
-from npusim.isa.base.tensor import Array, TensorType
+import numpy as np
+
+from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, TensorType
+
+
+class Origin(Enum):
+    """Where a tensor's value comes from."""
+
+    INPUT = "input"
+    CONSTANT = "constant"
+    SIZED = "constant known by its size only"
+    STATE = "state"
+    VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named value of a graph; constants carry their data, read-only, in `type.shape`."""
+    """A named value of a graph; constants carry their data, read-only, in `type.shape`, or SIZE_ONLY."""
 
     name: str
     type: TensorType
-    data: Array | None = None
+    data: Data | None = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether the value is fixed before anything runs, with data at hand or not."""
+        return self.data is not None
+
+    @property
+    def array(self) -> Array | None:
+        """The data of a constant; None where there is none at hand."""
+        return self.data if isinstance(self.data, np.ndarray) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +66,12 @@ class Graph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     variables: tuple[int, ...] = ()
+
+    def origin(self, number: int) -> Origin:
+        """Where the value of a tensor comes from."""
+        data = self.tensors[number].data
+        if data is not None:
+            return Origin.SIZED if data is SIZE_ONLY else Origin.CONSTANT
+        if number in self.inputs:
+            return Origin.INPUT
+        return Origin.STATE if number in self.variables else Origin.VALUE

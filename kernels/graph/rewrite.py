@@ -60,7 +60,7 @@ def _with_padding(
         return None
     if len(borders) != 4 or any(borders[0]) or any(borders[3]):
         return None
-    if source is None or not padded.quantized or source.quantization != padded.quantization:
+    if source is None or not padded.quantized8 or source.quantization != padded.quantization:
         return None
     if value(pad_call) != found.border(reader_call):
         return None

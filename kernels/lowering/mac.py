@@ -19,7 +19,7 @@ from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.kernels.lowering import mac_mapping
 from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
-from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operands import constant_array, input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import convolution_multipliers, fully_connected_multipliers
 from npusim.kernels.operators.convolution.weighted_sum import weight_zero
@@ -66,12 +66,19 @@ def _output_stage(
     """The output stage of a call with a bias as third input, or none; equal scales of all channels become one."""
     multiplier, shift = multipliers
     channels = call.outputs[0].shape[-1]
-    bias = call.constants.get(2)
+    bias = constant_array(call, 2)
     values = np.zeros(channels, np.int32) if bias is None else bias.astype(np.int32).reshape(channels)
     if len(multiplier) > 1 and (multiplier == multiplier[0]).all() and (shift == shift[0]).all():
         multiplier, shift = multiplier[:1], shift[:1]
     low, high = act_range(call.attributes["activation"], call.outputs[0])
     return OutputStage(values, multiplier.astype(np.int32), shift.astype(np.int8), low, high, rounding)
+
+
+def _weights(call: Call) -> Array:
+    """The data of the weights, which the rules require to be constant."""
+    weights = constant_array(call, 1)
+    assert weights is not None
+    return weights
 
 
 def _convolution_stage(call: Call) -> OutputStage:
@@ -195,7 +202,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
     """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
     stage = _convolution_stage(call)
     window = _window(call)
-    weights = call.constants[1]
+    weights = _weights(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
     common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
 
@@ -262,7 +269,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
     """
     stage = _convolution_stage(call)
     window = _window(call)
-    weights = call.constants[1]
+    weights = _weights(call)
     taps = window.kernel[0] * window.kernel[1]
     common = _common(call, stage)
     sliced = window.ifm_depth == window.ofm_depth
@@ -315,7 +322,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
     stage = _output_stage(call, multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
-    weights = call.constants[1]
+    weights = _weights(call)
     common: dict[str, Any] = {
         **_common(call, stage),
         "ifm_row_stride": inner,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.isa.base.workload import Workload
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 class Call:
     """One use of an operator: attributes and the types of its operands (None: optional input absent).
 
-    `constants` holds the data of constant inputs by position (absent positions are not constant).
+    `constants` holds the data of constant inputs by position, or SIZE_ONLY (absent positions are not constant).
     """
 
     attributes: Mapping[str, Any]
     inputs: tuple[TensorType | None, ...]
     outputs: tuple[TensorType, ...]
-    constants: Mapping[int, Array]
+    constants: Mapping[int, Data]
 
 
 Shapes = tuple[tuple[int, ...], ...]

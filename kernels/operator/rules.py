@@ -74,7 +74,7 @@ def same_quantization(call: Call) -> bool:
 
 def eight_bit(call: Call) -> bool:
     """the NPU computes on int8 and uint8 tensors with one scale and zero point"""
-    return all(tensor is not None and tensor.quantized for tensor in call.inputs) and per_tensor(call)
+    return all(tensor is not None and tensor.quantized8 for tensor in call.inputs) and per_tensor(call)
 
 
 def host_only(reason: str) -> Rule:

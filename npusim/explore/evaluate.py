@@ -21,7 +21,7 @@ from npusim.isa.base.errors import CompileError, GraphError, NpusimError, Progra
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
-from npusim.machine import core as machine
+from npusim.machine import system as machine
 from npusim.machine.trace import Execution
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
@@ -65,8 +65,8 @@ class Workload:
         graph = self.graph
         text.update(repr((graph.name, graph.nodes, graph.inputs, graph.outputs, graph.variables)).encode())
         for tensor in graph.tensors:
-            data = tensor.data
-            plain = replace(tensor, data=None)
+            data = tensor.array
+            plain = tensor if data is None else replace(tensor, data=None)
             text.update(repr((plain, None if data is None else (data.dtype.str, data.shape))).encode())
             if data is not None:
                 text.update(np.ascontiguousarray(data).tobytes())

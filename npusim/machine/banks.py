@@ -21,9 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
-from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import PRODUCERS, Cost, Instruction, Region, Space, Unit
-from npusim.isa.program.program import HostCall
 from npusim.machine.cycle import BANK_PORTS_DECIDE, Settled
 
 Banks = int
@@ -53,10 +52,10 @@ def _banks_of_runs(region: Region, bank_bytes: int) -> Banks:
     return int.from_bytes(np.packbits(np.cumsum(edges) > 0, bitorder="little").tobytes(), "little")
 
 
-def banks_used(instruction: Instruction, host_calls: Sequence[HostCall], bank_bytes: int) -> Banks:
+def banks_used(instruction: Instruction, context: Context, bank_bytes: int) -> Banks:
     """The banks that an instruction needs a port of."""
     found = 0
-    for regions in instruction.regions(host_calls):
+    for regions in instruction.regions(context):
         for region in regions:
             if region.space == Space.SCRATCHPAD:
                 found |= banks_of(region, bank_bytes)
@@ -100,17 +99,16 @@ class BankPorts:
     def __init__(
         self,
         env: simpy.Environment,
-        hardware: Hardware,
+        context: Context,
         instructions: Sequence[Instruction],
         units: Sequence[int],
         costs: Sequence[Cost],
-        host_calls: Sequence[HostCall],
     ) -> None:
         self._env = env
         self._instructions = instructions
-        self._host_calls = host_calls
-        self._ports = hardware.scratchpad.bank_ports
-        self._bank_bytes = hardware.scratchpad_bytes // hardware.scratchpad.banks
+        self._context = context
+        self._ports = context.hardware.scratchpad.bank_ports
+        self._bank_bytes = context.hardware.scratchpad_bytes // context.hardware.scratchpad.banks
         self._used: dict[int, Banks] = {}
         order: dict[int, list[int]] = {}
         # Most completions of each unit by the end of this cycle: what has begun, and what takes no time at all.
@@ -151,7 +149,7 @@ class BankPorts:
     def _banks(self, index: int) -> Banks:
         found = self._used.get(index)
         if found is None:
-            found = banks_used(self._instructions[index], self._host_calls, self._bank_bytes)
+            found = banks_used(self._instructions[index], self._context, self._bank_bytes)
             self._used[index] = found
         return found
 

@@ -1,21 +1,22 @@
-"""The machine: a front end, units that each run their own instructions in order, scratchpad banks, one DRAM port.
+"""A core: a front end, units that each run their own instructions in order, and the scratchpad's banks.
 
 All waiting happens here; what an instruction does and occupies is its row's business (`execute`, `cost`).
-One loop serves every unit. Time is counted in whole cycles of the NPU clock.
+One loop serves every unit. Time is counted in whole cycles of the NPU clock. The environment and the DRAM port
+belong to the system (`npusim.machine.system`), which also says what a core runs, and when.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
 
-from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     PRODUCERS,
     UNIT_NAMES,
@@ -27,7 +28,7 @@ from npusim.isa.instructions.instruction import (
     Unit,
     dense,
 )
-from npusim.isa.instructions.memory import HostFunction, Memory, commit
+from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
@@ -40,72 +41,65 @@ Progress = Callable[[int, int], None]
 _PROGRESS_STEP = 64
 
 
-def execute(
-    program: Program,
-    inputs: Sequence[Array] | None = None,
-    *,
-    states: Sequence[Array | None] | None = None,
-    host_functions: Mapping[str, HostFunction] | None = None,
-    hardware: Hardware | None = None,
-    data: bool = True,
-    progress: Progress | None = None,
-) -> Execution:
-    """Run a program on the simulated machine.
+class Loaded(NamedTuple):
+    """A program as a core runs it: decoded, checked, and what each instruction costs on the core's hardware."""
 
-    inputs:   one array per `program.inputs`, same dtype and shape; not needed without data.
-    states:   one array or None per `program.states`; None begins as the program has it.
-    hardware: another machine than the one compiled for (same capacities; only time changes).
-    data:     False executes no data: same cycles, no outputs.
-    progress: called now and then with (instructions completed, all instructions).
+    program: Program
+    context: Context
+    instructions: list[Instruction]
+    costs: list[Cost]
 
-    Raises ProgramError for a program that breaks a rule of the instruction set, SimulationError for wrong
-    inputs and for instructions that wait for each other forever.
-    """
+
+def load(program: Program, hardware: Hardware) -> Loaded:
+    """Decode and check a program. Raises ProgramError for one that breaks a rule of the instruction set."""
     instructions = decode_all(program.code)
     validate(program, instructions)
-    memory = None
-    if data:
-        memory = Memory(program, host_functions or {})
-        memory.store_inputs(inputs)
-        if states is not None:
-            memory.store_states(states)
-    machine = _Machine(program, instructions, hardware or program.hardware, memory, progress)
-    machine.run()
-    outputs = None if memory is None else memory.load_each(program.outputs)
-    after = () if memory is None else tuple(memory.load(place) for place in program.states)
-    return machine.result(outputs, after)
+    context = Context(hardware, program.host_calls)
+    return Loaded(program, context, instructions, [each.cost(context) for each in instructions])
 
 
-class _Machine:
-    """Wiring and state of one execution."""
+class Core:
+    """One NPU: it runs one program at a time.
 
-    def __init__(
-        self,
-        program: Program,
-        instructions: list[Instruction],
-        hardware: Hardware,
-        memory: Memory | None,
-        progress: Progress | None,
-    ) -> None:
-        self.program = program
-        self.instructions = instructions
+    number: its place in the system, from 0.
+    """
+
+    def __init__(self, env: simpy.Environment, port: DramPort, hardware: Hardware, number: int = 0) -> None:
+        self.env = env
+        self.port = port
         self.hardware = hardware
+        self.number = number
+
+    def launch(self, loaded: Loaded, memory: Memory | None, progress: Progress | None = None) -> Launch:
+        """Begin to run a program, from its first instruction on; `Launch.done` says when all of it is complete."""
+        return Launch(self, loaded, memory, progress)
+
+
+class Launch:
+    """One run of a program on a core. Completions are counted from its own beginning.
+
+    done: the event of its last completion.
+    """
+
+    def __init__(self, core: Core, loaded: Loaded, memory: Memory | None, progress: Progress | None) -> None:
+        self.core = core
+        self.env, self.port, self.hardware = core.env, core.port, core.hardware
+        self.program, context, self.instructions, self.costs = loaded
         self.memory = memory
         self.progress = progress
-        self.env = simpy.Environment()
-        self.port = DramPort(self.env, hardware)
-        self.costs = [each.cost(hardware, program.host_calls) for each in instructions]
+        self.done = self.env.event()
+        self.begin = int(self.env.now)
         self.queues: dict[Unit, deque[int]] = {unit: deque() for unit in PRODUCERS}
         self.current: dict[Unit, int] = {}
-        self.done: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
+        self.completions: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
         self.completed = 0
         self.arrived: dict[Unit, simpy.Event] = {}
         self.room: dict[Unit, simpy.Event] = {}
         self.gates: dict[Unit, list[tuple[int, simpy.Event]]] = {unit: [] for unit in PRODUCERS}
-        count = len(instructions)
-        units = [each.unit for each in instructions]
+        count = len(self.instructions)
+        units = [each.unit for each in self.instructions]
         self.units = np.array(units, np.int8)
-        self.banks = BankPorts(self.env, hardware, instructions, units, self.costs, program.host_calls)
+        self.banks = BankPorts(self.env, context, self.instructions, units, self.costs)
         self.dispatched, self.at_head, self.ready, self.started, self.ended = (
             np.full(count, -1, np.int64) for _ in range(5)
         )
@@ -115,17 +109,17 @@ class _Machine:
         self.fetch_room = self.env.event()
         self.next_dispatch = 0
         # Action counts per layer; the last entry is the front end's own.
-        self.accounts: list[dict[str, int]] = [{} for _ in range(len(program.layers) + 1)]
+        self.accounts: list[dict[str, int]] = [{} for _ in range(len(self.program.layers) + 1)]
+        self._begin(set(units) - {Unit.FRONT_END})
 
-    def run(self) -> None:
-        """Run until nothing happens any more; raise if work is left."""
+    def _begin(self, units: set[Unit]) -> None:
+        if not self.instructions:
+            self.done.succeed()
+            return
         self.env.process(self._fetch())
         self.env.process(self._dispatch())
-        for unit in sorted({each.unit for each in self.instructions} - {Unit.FRONT_END}):
+        for unit in sorted(units):
             self.env.process(self._unit(unit))
-        self.env.run()
-        if self.completed < len(self.instructions):
-            raise SimulationError(self._deadlock())
 
     # Front end: fetch one group ahead, decode and dispatch in program order.
 
@@ -218,7 +212,7 @@ class _Machine:
     def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
         """Until every unit has completed as many instructions as the waits say."""
         for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
-            if self.done[producer] < count:
+            if self.completions[producer] < count:
                 gate = self.env.event()
                 self.gates[producer].append((count, gate))
                 yield gate
@@ -254,17 +248,19 @@ class _Machine:
         return Pace(not_before=[begin + cycles for cycles in asked.not_before])
 
     def _complete(self, unit: Unit) -> None:
-        done = self.done[unit] = self.done[unit] + 1
+        completed = self.completions[unit] = self.completions[unit] + 1
         gates = self.gates[unit]
         if gates:
-            open_now = [gate for gate in gates if gate[0] <= done]
+            open_now = [gate for gate in gates if gate[0] <= completed]
             if open_now:
-                self.gates[unit] = [gate for gate in gates if gate[0] > done]
+                self.gates[unit] = [gate for gate in gates if gate[0] > completed]
                 for _, event in open_now:
                     event.succeed()
 
     def _count(self, index: int) -> None:
         self.completed += 1
+        if self.completed == len(self.instructions):
+            self.done.succeed()
         if self.progress is not None and self.completed % _PROGRESS_STEP == 0:
             self.progress(self.completed, len(self.instructions))
 
@@ -274,8 +270,11 @@ class _Machine:
         layer = self.program.layers[int(self.program.layer_of[index])].name
         return f'instruction {index} ({self.instructions[index].mnemonic}, layer "{layer}")'
 
-    def _deadlock(self) -> str:
-        """Who waits for whom. Nobody waits for ports of a bank: who holds some ends."""
+    def deadlock(self) -> str:
+        """Who waits for whom, when nothing happens any more and the launch is not done.
+
+        Nobody waits for ports of a bank: who holds some ends.
+        """
         found = []
         stuck = dict(self.current)
         front = self.next_dispatch
@@ -288,17 +287,16 @@ class _Machine:
                 found.append(f"the front end with {self._name(front)} waits for room in the queue of {queue}")
         for unit, index in stuck.items():
             for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
-                if self.done[producer] < count:
+                if self.completions[producer] < count:
                     found.append(
                         f"{UNIT_NAMES[unit]} with {self._name(index)} waits for {UNIT_NAMES[producer]} "
-                        f"to complete {count} instructions, it has completed {self.done[producer]}"
+                        f"to complete {count} instructions, it has completed {self.completions[producer]}"
                     )
         left = len(self.instructions) - self.completed
         return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(found)
 
     def result(self, outputs: tuple[Array, ...] | None, states: tuple[Array, ...]) -> Execution:
-        """The timeline and the counts."""
-        port = self.port
+        """The timeline and the counts of a launch that is done, and what came of the data."""
         trace = Trace(
             self.units,
             self.dispatched,
@@ -308,7 +306,7 @@ class _Machine:
             self.ended,
             self.blocked_by,
             np.minimum([cost.cycles for cost in self.costs], self.ended - self.started),
-            tuple(port.transfers),
+            tuple(self.port.transfers),
         )
         data = self.accounts[:-1]
         return Execution(

@@ -23,17 +23,6 @@ _BUFFER_ALIGNMENT = 16
 # BuiltinOperator codes above this one do not fit the int8 field of the first schema versions.
 _PLACEHOLDER_CODE = 127
 
-_ELEMENT_TYPES = {
-    "float32": "FLOAT32",
-    "int32": "INT32",
-    "uint8": "UINT8",
-    "int64": "INT64",
-    "bool": "BOOL",
-    "int16": "INT16",
-    "int8": "INT8",
-    "float16": "FLOAT16",
-}
-
 Fields = Mapping[str, int | float | bool | tuple[int, ...]]
 """Values of an options table by the schema's names; a tuple stands for a vector of int32."""
 
@@ -146,7 +135,7 @@ class _Serializer:
     def _tensor(self, tensor: FileTensor, buffer: int) -> int:
         fields: dict[str, Any] = {
             "Shape": self._vector(tensor.type.shape, np.int32),
-            "Type": getattr(self._schema.TensorType, _ELEMENT_TYPES[tensor.type.dtype]),
+            "Type": getattr(self._schema.TensorType, tensor.type.dtype.upper()),
             "Buffer": buffer,
             "Name": self._builder.CreateString(tensor.name),
         }

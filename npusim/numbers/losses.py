@@ -117,7 +117,8 @@ class Accounts:
 def accounts(program: Program, execution: Execution) -> Accounts:
     """Account for all cycles of a run of `program` on its own hardware."""
     instructions = decode_all(program.code)
-    costs = [each.cost(program.hardware, program.host_calls) for each in instructions]
+    context = program.context
+    costs = [each.cost(context) for each in instructions]
     seen = activity(program, execution, instructions, costs)
     totals = _totals(program, execution, instructions, costs, seen)
     everything = np.zeros(max(len(program.layers), 1), np.int64)
@@ -155,13 +156,14 @@ def _totals(
     seen: Activity,
 ) -> _Totals:
     count, unit, use = max(len(program.layers), 1), execution.trace.unit, seen.port
+    context = program.context
     layer_of = program.layer_of.astype(np.int64)
     duration = execution.trace.ended - execution.trace.started
     splits = np.zeros((len(costs), 3), np.int64)
     macs, work = np.zeros(len(costs), np.int64), np.zeros(len(costs), np.int64)
     for at, (instruction, cost) in enumerate(zip(instructions, costs, strict=True)):
         if isinstance(instruction, Convolve | Depthwise):
-            split = instruction.split(program.hardware)
+            split = instruction.split(context)
             splits[at] = split.useful + split.edge, split.fill_drain, split.port
             macs[at] = cost.actions["mac_int8"]
         elif instruction.unit is Unit.VECTOR:

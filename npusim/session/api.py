@@ -168,7 +168,7 @@ def simulate(
     Raises NpusimError for inputs or states that do not fit, for a program that cannot finish, and for hardware that
     lacks what the program uses.
     """
-    from npusim.machine.core import execute
+    from npusim.machine.system import execute
     from npusim.numbers.measure import measure
     from npusim.numbers.provenance import Provenance
     from npusim.numbers.run import WallTimes

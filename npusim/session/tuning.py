@@ -6,7 +6,7 @@ import numpy as np
 
 from npusim.isa.instructions.instruction import Unit
 from npusim.isa.program.program import Program
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler.search.search import Timing
 
 _COMPUTING = (Unit.MAC, Unit.VECTOR, Unit.HOST)

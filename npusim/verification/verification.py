@@ -242,7 +242,7 @@ class _Walk:
 
     def _constants(self) -> dict[int, Array]:
         """Values of constants, and of states as they start: real zero."""
-        found = {i: tensor.data for i, tensor in enumerate(self.graph.tensors) if tensor.data is not None}
+        found = {i: tensor.array for i, tensor in enumerate(self.graph.tensors) if tensor.array is not None}
         for index in self.graph.variables:
             kind = self.graph.tensors[index].type
             zero = 0 if kind.quantization is None else kind.quantization.zero_point

@@ -84,7 +84,8 @@ def stalls(result: RunResult) -> Stalls:
     """The stalls of a run, in order; neighbours of one cause and layer are one."""
     program = result.program
     instructions = decode_all(program.code)
-    costs = [each.cost(program.hardware, program.host_calls) for each in instructions]
+    context = program.context
+    costs = [each.cost(context) for each in instructions]
     seen = activity(program, result.execution, instructions, costs)
     ends = np.cumsum(seen.cycles)
     idle = np.flatnonzero(~np.isin(seen.doing, [int(doing) for doing in COMPUTING]) & (seen.cycles > 0))

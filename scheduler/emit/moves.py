@@ -10,6 +10,7 @@ from math import gcd, inf, prod
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import WORD_BYTES, Region, Space, layout
 from npusim.kernels.lowering.work import Move
@@ -237,7 +238,7 @@ def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Har
     The traffic waits for the first block on its way out, and the last block for the traffic on its way in.
     """
     copy = piece.copy(0, spaces, (0, 0))
-    cost = (replace(copy, fill=1) if fill else copy).cost(hardware)
+    cost = (replace(copy, fill=1) if fill else copy).cost(Context(hardware))
     fetch = WORD_BYTES / hardware.dram_bytes_per_cycle + hardware.front_end.decode_cycles
     traffic = sum([_dram_cycles(region, hardware) for region, _ in cost.dram])
     if cost.dram and not cost.dram[0][1]:

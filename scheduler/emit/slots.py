@@ -8,6 +8,7 @@ from functools import partial
 from math import prod
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.instruction import Instruction, Space
 from npusim.isa.program.program import HostCall
@@ -73,7 +74,7 @@ class SlotBuilder:
         self.residents = residents
         self.graph = residents.graph
         self.layout = layout
-        self._calls = tuple(host_calls.values())
+        self._context = Context(hardware, tuple(host_calls.values()))
         self._call_numbers = {node: number for number, node in enumerate(host_calls)}
         self.hardware = hardware
         self.loads: list[Load] = []
@@ -423,5 +424,5 @@ class SlotBuilder:
 
     def _host_slot(self, index: int, item: Item) -> Slot:
         instruction = Call(index=self._call_numbers[item.node])
-        cycles = instruction.cost(self.hardware, self._calls).cycles
+        cycles = instruction.cost(self._context).cycles
         return Slot(index, item.node, cycles, (), lambda: instruction)

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Region, Space
-from npusim.isa.program.program import HostCall
 from npusim.scheduler.fit.spans import Spans
 
 _RECENT = 128
@@ -116,7 +116,7 @@ def _rows_overlap(a: Region, b: Region) -> bool:
     return distance < a.counts[-1] or distance + b.counts[-1] > pitch
 
 
-def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCall]) -> list[tuple[int, ...]]:
+def synchronise(instructions: Sequence[Instruction], context: Context) -> list[tuple[int, ...]]:
     """The waits of all instructions, to be encoded with them."""
     width = len(PRODUCERS)
     of_unit: list[list[int]] = [[] for _ in range(width)]
@@ -128,7 +128,7 @@ def synchronise(instructions: Sequence[Instruction], host_calls: Sequence[HostCa
     waits_of: list[tuple[int, ...]] = []
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)
-        reads, writes = instruction.regions(host_calls)
+        reads, writes = instruction.regions(context)
         known = list(certain_of_unit[unit])
         certain = [of_unit[u][known[u] - 1] if known[u] else -1 for u in range(width)]
         clashes = {

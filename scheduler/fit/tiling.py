@@ -12,6 +12,7 @@ from math import gcd, inf
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import WORD_BYTES, Instruction, Unit
 from npusim.kernels.lowering.work import Tile, TileAddresses, Work
 from npusim.scheduler.fit.allocate import aligned
@@ -92,7 +93,7 @@ class TileCosts:
         key = (rows, channels)
         found = self._cycles.get(key)
         if found is None:
-            found = self._cycles[key] = self._instruction(rows, channels).cost(self.hardware).cycles
+            found = self._cycles[key] = self._instruction(rows, channels).cost(Context(self.hardware)).cycles
         return found
 
     def _instruction(self, rows: int, channels: int) -> Instruction:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Move, OperandRef, Work
 from npusim.kernels.operator.operator import Alias
@@ -35,6 +34,7 @@ class Storage:
     first_read:  the first work that reads it.
     from_dram:   content is written in DRAM (model inputs, constants, host outputs).
     to_dram:     content is read in DRAM (model outputs, host inputs).
+    constant:    it is one, with data at hand or not.
     from_npu, in_npu: written, written or read, by works on the scratchpad.
     """
 
@@ -46,7 +46,7 @@ class Storage:
     to_dram: bool = False
     from_npu: bool = False
     in_npu: bool = False
-    data: Array | None = None
+    constant: bool = False
     writes: list[int] = field(default_factory=list)
     first_read: int | None = None
 
@@ -108,7 +108,7 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
     forest = Aliases()
     free: set[int] = set()
     fixed = frozenset(graph.inputs) | frozenset(
-        index for index, tensor in enumerate(graph.tensors) if tensor.data is not None
+        index for index, tensor in enumerate(graph.tensors) if tensor.constant
     )
     for node, parts in aliases.items():
         triples = [
@@ -134,7 +134,7 @@ def share_in_place(
     """
     shared: list[int] = []
     fixed = {*graph.inputs, *graph.outputs, *graph.variables}
-    fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
+    fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.constant}
     last_read: dict[int, int] = {}
     for index, item in enumerate(items):
         reads, writes = operands(graph, item)
@@ -199,8 +199,8 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
         root, _ = forest.root(tensor)
         if root not in storages:
             each = graph.tensors[root]
-            storages[root] = Storage(each.name, each.type.size_bytes, end, -1, data=each.data)
-            if each.data is not None:
+            storages[root] = Storage(each.name, each.type.size_bytes, end, -1, constant=each.constant)
+            if each.constant:
                 storages[root].first = -1
                 storages[root].from_dram = True
         return storages[root]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
+from npusim.isa.base.errors import SimulationError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import WORD_BYTES
 from npusim.isa.program.program import Image, Piece, Placement
@@ -47,7 +49,7 @@ class DramLayout:
         wanted = [
             (root, each)
             for root, each in storages.items()
-            if each.data is None
+            if not each.constant
             and root not in states
             and (root not in resident or each.from_dram or each.to_dram)
         ]
@@ -72,8 +74,10 @@ class DramLayout:
     def _content(self, root: int) -> Piece:
         """The bytes of a constant, or those with which a state tensor starts: real zero."""
         each = self._graph.tensors[root]
-        if each.data is not None:
-            return Piece(each.type.size_bytes, each.data.tobytes)
+        if each.array is not None:
+            return Piece(each.type.size_bytes, each.array.tobytes)
+        if each.constant:
+            return Piece(each.type.size_bytes, partial(no_data, each.name))
         if root not in self._graph.variables:
             raise ValueError(f'tensor "{each.name}" has no place in DRAM')
         zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
@@ -98,6 +102,13 @@ class DramLayout:
         """The constants, the size of the whole image, and the address of the code."""
         code_address = aligned(self.constants_address + self._constant_bytes, self._alignment)
         return Image(self._constants), code_address + instructions * WORD_BYTES, code_address
+
+
+def no_data(name: str) -> bytes:
+    """For a constant known by its size only. Raises SimulationError: bytes that nobody has cannot be read."""
+    raise SimulationError(
+        f'constant "{name}" is known by its size only: it can be timed, not computed or written'
+    )
 
 
 def host_placements(layout: DramLayout, tensors: Sequence[int | None]) -> tuple[Placement | None, ...]:

@@ -180,7 +180,7 @@ def test_a_loaded_program_in_a_fresh_process_computes_the_same(tmp_path: Path) -
     api.save_program(program, tmp_path / "p.npu")
     script = (
         "import sys, numpy as np\n"
-        "from npusim.isa import container, interpreter\n"
+        "from npusim.isa.program import container, interpreter\n"
         "value = np.arange(16, dtype=np.int8).reshape(2, 8)\n"
         "sys.stdout.write(interpreter.interpret(container.load(sys.argv[1]), [value])[0].tobytes().hex())\n"
     )

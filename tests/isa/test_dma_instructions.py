@@ -11,6 +11,7 @@ import pytest
 from npusim.isa.base.errors import ProgramError, SimulationError
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy, Unpack
 from npusim.isa.instructions.instruction import Cost, Instruction, Region, Space, dense
 from npusim.isa.instructions.memory import Memory, commit
@@ -78,11 +79,11 @@ def test_regions_merge_what_is_contiguous() -> None:
     copy = Copy(
         source=8, target=64, count0=0, count2=1, size=3, source_stride2=3, target_stride2=5, target_space=1
     )
-    assert copy.regions() == (
+    assert copy.regions(Context(CHIP)) == (
         (dense(Space.SCRATCHPAD, 8, 6),),
         (Region(Space.DRAM, 64, (2, 3), (5,)),),
     )
-    assert replace(copy, fill=1).regions()[0] == ()
+    assert replace(copy, fill=1).regions(Context(CHIP))[0] == ()
 
 
 # Occupancy: 20 cycles of setup, then beats of 8 bytes.
@@ -117,10 +118,10 @@ ROWS = {"count2": 2, "size": 9}
     ],
 )
 def test_occupancy_of_copies(copy: Copy, cycles: int, actions: dict[str, int]) -> None:
-    cost = copy.cost(CHIP)
+    cost = copy.cost(Context(CHIP))
     assert (cost.cycles, cost.setup_cycles) == (cycles, 20)
     assert dict(cost.actions) == actions
-    reads, writes = copy.regions()
+    reads, writes = copy.regions(Context(CHIP))
     streams = [(each, False) for each in reads] + [(each, True) for each in writes]
     assert cost.dram == tuple(each for each in streams if each[0].space is Space.DRAM)
 
@@ -155,15 +156,15 @@ NHWC = {"count2": 63, "size": 1, "source_stride2": 1, "target_stride2": 3}
     ],
 )  # fmt: skip
 def test_occupancy_of_blocks(copy: Copy, beats: int) -> None:
-    size = copy.regions()[1][0].size_bytes
-    cost = copy.cost(BLOCKS)
+    size = copy.regions(Context(CHIP))[1][0].size_bytes
+    cost = copy.cost(Context(BLOCKS))
     assert cost.cycles == 20 + beats
     buffered = {"burst_buffer_byte": size} if copy.block else {}
     assert dict(cost.actions) == {READ: size, WRITE: size} | buffered
     # Between the memories the same beats; the machine adds what the DRAM makes them wait.
     for spaces in ({"source_space": 1}, {"target_space": 1}):
-        assert replace(copy, **spaces).cost(BLOCKS).cycles == 20 + beats  # type: ignore[arg-type]
-    assert replace(copy, source_space=1, target_space=1).cost(BLOCKS).cycles == 20
+        assert replace(copy, **spaces).cost(Context(BLOCKS)).cycles == 20 + beats  # type: ignore[arg-type]
+    assert replace(copy, source_space=1, target_space=1).cost(Context(BLOCKS)).cycles == 20
 
 
 def test_each_side_of_a_block_is_passed_in_its_own_order() -> None:
@@ -171,14 +172,14 @@ def test_each_side_of_a_block_is_passed_in_its_own_order() -> None:
         block=2, count0=3, source_stride0=64, target_stride0=192, count1=2, source_stride1=5000,
         target_stride1=1, source_space=1, target_space=1, **NHWC,
     )  # fmt: skip
-    assert copy.cost(BLOCKS).dram == (
+    assert copy.cost(Context(BLOCKS)).dram == (
         # of each plane 64 bytes, four times
         (Region(Space.DRAM, 0, (4, 3, 64), (64, 5000)), False),
         # 768 bytes in a row
         (dense(Space.DRAM, 0, 768), True),
     )
     # Straight through both go byte by byte.
-    assert replace(copy, block=0).cost(BLOCKS).dram[1] == (
+    assert replace(copy, block=0).cost(Context(BLOCKS)).dram[1] == (
         Region(Space.DRAM, 0, (4, 3, 64, 1), (192, 1, 3)),
         True,
     )
@@ -196,17 +197,17 @@ def test_blocks_change_no_byte(block: int) -> None:
 
 def test_a_block_fits_into_half_of_the_buffer() -> None:
     half = Copy(block=1, count2=255, size=2, source_stride2=2, target_stride2=4)
-    assert half.misfits(BLOCKS) == []
+    assert half.misfits(Context(BLOCKS)) == []
     more = replace(half, count2=256)
     said = "a block has 514 bytes; half of the burst buffer of tiny holds 512, dma.burst_buffer_kib is 1"
-    assert more.misfits(BLOCKS) == [said]
+    assert more.misfits(Context(BLOCKS)) == [said]
     with pytest.raises(ProgramError, match=f"^dma.copy: {said}$"):
-        more.cost(BLOCKS)
+        more.cost(Context(BLOCKS))
     none = change(BLOCKS, {"dma.burst_buffer_kib": 0})
-    assert half.misfits(none) == [
+    assert half.misfits(Context(none)) == [
         "a block has 512 bytes; half of the burst buffer of tiny holds 0, dma.burst_buffer_kib is 0"
     ]
-    assert replace(more, block=0).misfits(none) == []
+    assert replace(more, block=0).misfits(Context(none)) == []
 
 
 def test_a_fill_has_no_blocks() -> None:
@@ -261,7 +262,7 @@ def test_a_block_that_does_not_hold_its_weights_is_refused() -> None:
     ],
 )
 def test_occupancy_of_unpack(fields: dict[str, Any], cycles: int) -> None:
-    cost = Unpack(**fields, packed=30, source=50).cost(CHIP)
+    cost = Unpack(**fields, packed=30, source=50).cost(Context(CHIP))
     plain, weights = fields["plain"], fields["weights"]
     actions = {NOC: plain + 30, WRITE: plain + weights, "weight_unpack": weights}
     assert cost == Cost(cycles, actions, 20, ((dense(Space.DRAM, 50, plain + 30), False),))
@@ -269,7 +270,7 @@ def test_occupancy_of_unpack(fields: dict[str, Any], cycles: int) -> None:
 
 def test_a_decoder_faster_than_the_port_waits_for_it() -> None:
     fast = change(CHIP, {"dma.decoder_bytes_per_cycle": 64})
-    assert Unpack(weights=65, packed=30).cost(fast).cycles == 20 + 9
+    assert Unpack(weights=65, packed=30).cost(Context(fast)).cycles == 20 + 9
 
 
 def test_a_machine_without_decoder_cannot_say_what_unpack_costs() -> None:
@@ -277,4 +278,4 @@ def test_a_machine_without_decoder_cannot_say_what_unpack_costs() -> None:
     with pytest.raises(
         ProgramError, match=r"^dma\.unpack: tiny has no decoder; dma\.decoder_bytes_per_cycle is 0$"
     ):
-        Unpack(weights=8, packed=30).cost(plain)
+        Unpack(weights=8, packed=30).cost(Context(plain))

@@ -14,6 +14,7 @@ import pytest
 
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Instruction, Region, Space, Unit, dense
 from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.table import INSTRUCTIONS
@@ -23,6 +24,7 @@ from .samples import CALLS, executions, legal_instructions, memory_of, program_o
 
 rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
 SAMPLES = 25
+CONTEXT = Context(tiny_hardware(), CALLS)
 
 Masks = dict[Space, np.ndarray]
 
@@ -68,17 +70,17 @@ def test_the_elementwise_functions_are_those_of_the_field() -> None:
 def test_every_row_is_costed(row: type[Instruction]) -> None:
     known = {action.name for action in ACTIONS}
     for instruction in legal_instructions(row, SAMPLES):
-        cost = instruction.cost(tiny_hardware(), CALLS)
+        cost = instruction.cost(CONTEXT)
         assert type(cost.cycles) is int
         assert cost.cycles >= cost.setup_cycles >= 0
         assert cost.cycles >= cost.array_cycles >= 0
         assert cost.cycles > 0 or instruction.unit is Unit.FRONT_END
         assert set(cost.actions) <= known
         assert all(type(count) is int and count >= 0 for count in cost.actions.values())
-        reads, writes = instruction.regions(CALLS)
+        reads, writes = instruction.regions(CONTEXT)
         streamed = {(region, False) for region in reads} | {(region, True) for region in writes}
         assert set(cost.dram) <= streamed
-        assert cost == instruction.cost(tiny_hardware(), CALLS)
+        assert cost == instruction.cost(CONTEXT)
 
 
 def values_of(instruction: Instruction, memory: Memory) -> list[np.ndarray] | str:
@@ -106,7 +108,7 @@ def test_execute_writes_what_regions_say(row: type[Instruction]) -> None:
         for target, _ in writes:
             assert target.dtype.itemsize == 1
             target[...] = np.array(255, np.uint8).astype(target.dtype)
-        declared = touched(instruction.regions(CALLS)[1], memory)
+        declared = touched(instruction.regions(CONTEXT)[1], memory)
         for space, content in memory.spaces.items():
             assert np.array_equal(content == 255, declared[space]), instruction
 
@@ -114,7 +116,7 @@ def test_execute_writes_what_regions_say(row: type[Instruction]) -> None:
 @rows
 def test_execute_reads_nothing_but_what_regions_say(row: type[Instruction]) -> None:
     for instruction, memory in executions(row, SAMPLES):
-        declared = touched(instruction.regions(CALLS)[0], memory)
+        declared = touched(instruction.regions(CONTEXT)[0], memory)
         other = memory_of(program_of([instruction]), seed=1234)
         for space, content in memory.spaces.items():
             other.spaces[space][declared[space]] = content[declared[space]]
@@ -127,7 +129,7 @@ def test_what_is_read_matters(row: type[Instruction]) -> None:
     regions, matters = 0, set()
     # More of them than elsewhere: the parameters of a convolution are random bytes, and most shifts saturate it.
     for instruction, memory in executions(row, 4 * SAMPLES):
-        reads = instruction.regions(CALLS)[0]
+        reads = instruction.regions(CONTEXT)[0]
         regions = max(regions, len(reads))
         results = values_of(instruction, memory)
         for position, region in enumerate(reads):

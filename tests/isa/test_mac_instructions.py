@@ -10,6 +10,7 @@ import pytest
 
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .samples import codes, read, run, tiny_hardware
@@ -169,7 +170,7 @@ PLAIN = change(CHIP, {"mac_array.shadow_weights": False})
 def cost_of(chip: Hardware, pixels: int, inner: int, channels: int, **fields: Any) -> tuple[int, int]:
     """(all cycles, cycles of the array) of a 1 x 1 convolution."""
     instruction = Convolve(**window((1, pixels, inner), (1, pixels, channels), (1, 1), **fields))
-    cost = instruction.cost(chip)
+    cost = instruction.cost(Context(chip))
     return cost.cycles, cost.array_cycles
 
 
@@ -266,7 +267,7 @@ def test_actions_of_a_convolution() -> None:
     The array is busy for 4 + 4 * 10 + 6 = 50 cycles. The map is read once per column group, 10 * 5 * 2 bytes, the
     25 weights once, and the parameter block of 4 * 5 + 5 bytes; each accumulator is updated once per fold.
     """
-    cost = Convolve(**window((1, 10, 5), (1, 10, 5), (1, 1))).cost(CHIP)
+    cost = Convolve(**window((1, 10, 5), (1, 10, 5), (1, 1))).cost(Context(CHIP))
     assert dict(cost.actions) == {
         "mac_int8": 250,
         "pe_register": 250,
@@ -276,9 +277,9 @@ def test_actions_of_a_convolution() -> None:
         "scratchpad_read_byte": 100 + 25 + 25,
         "scratchpad_write_byte": 50,
     }
-    per_channel = Convolve(**window((1, 10, 5), (1, 10, 5), (1, 1), per_channel=1)).cost(CHIP)
+    per_channel = Convolve(**window((1, 10, 5), (1, 10, 5), (1, 1), per_channel=1)).cost(Context(CHIP))
     assert per_channel.actions["scratchpad_read_byte"] == 100 + 25 + 9 * 5
-    stationary = Convolve(**window((1, 10, 5), (1, 10, 5), (1, 1), output_stationary=1)).cost(CHIP)
+    stationary = Convolve(**window((1, 10, 5), (1, 10, 5), (1, 1), output_stationary=1)).cost(Context(CHIP))
     assert stationary.actions["accumulator_update"] == 50
 
 
@@ -303,14 +304,14 @@ DEPTHWISE = Depthwise(**window((4, 12, 4), (2, 10, 4), (3, 3)))
 )
 def test_depthwise(fields: dict[str, Any], port: int, total: int) -> None:
     chip = change(CHIP, {"mac_array.ifm_bytes_per_cycle": port})
-    assert replace(DEPTHWISE, **fields).cost(chip).cycles == total
+    assert replace(DEPTHWISE, **fields).cost(Context(chip)).cycles == total
 
 
 def test_actions_of_a_depthwise_convolution() -> None:
     """2 * 10 pixels of 4 channels of 9 taps; 2 whole windows, 5 new taps for the other 18 pixels (in the folds of 4,
     4 and 1 taps: 2, 2 and 1), weights once, parameters 4 * 4 + 5.
     """
-    cost = DEPTHWISE.cost(CHIP)
+    cost = DEPTHWISE.cost(Context(CHIP))
     macs, array = 80 * 9, cost.array_cycles
     assert dict(cost.actions) == {
         "mac_int8": macs,

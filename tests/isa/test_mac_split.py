@@ -14,6 +14,7 @@ from npusim.isa.engines.systolic import (
     weight_stationary,
     weight_stationary_split,
 )
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .samples import legal_instructions, tiny_hardware
@@ -100,7 +101,7 @@ def test_instructions_split_their_own_cost(row: type[Convolve] | type[Depthwise]
     hardware = tiny_hardware()
     for instruction in legal_instructions(row, 20):
         assert isinstance(instruction, Convolve | Depthwise)
-        cost = instruction.cost(hardware)
-        split = instruction.split(hardware)
+        cost = instruction.cost(Context(hardware))
+        split = instruction.split(Context(hardware))
         assert sum(split) == cost.cycles
         assert split.useful == -(-cost.actions["mac_int8"] // hardware.macs_per_cycle)

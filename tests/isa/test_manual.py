@@ -8,6 +8,7 @@ import pytest
 
 from npusim.isa.hardware.file import parameters
 from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import UNIT_NAMES, Instruction
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS
@@ -50,7 +51,7 @@ def test_the_actions_of_an_instruction_are_all_it_counts(row: type[Instruction])
     names, uses_dram = counted_actions(row)
     assert all(f"`{name}`" in section(row).split("*Actions.*")[1] for name in names)
     for instruction in legal_instructions(row, 25):
-        cost = instruction.cost(tiny_hardware(), CALLS)
+        cost = instruction.cost(Context(tiny_hardware(), CALLS))
         assert set(cost.actions) <= set(names)
         assert uses_dram or not cost.dram
 

@@ -11,6 +11,7 @@ import pytest
 
 from npusim.isa.arithmetic.integer import softmax_scaling
 from npusim.isa.hardware.file import change
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale, Softmax
 
@@ -293,4 +294,4 @@ PER_ROW = 2 + (11 + 6) + (11 + 7)
     ],
 )
 def test_occupancy(instruction: Instruction, cycles: int, actions: dict[str, int]) -> None:
-    assert instruction.cost(CHIP) == Cost(cycles, actions)
+    assert instruction.cost(Context(CHIP)) == Cost(cycles, actions)

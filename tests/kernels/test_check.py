@@ -64,7 +64,8 @@ FAULTS: list[tuple[Graph, str]] = [
      f'tensor 0 "x": shape [0, 4294967296, 4294967296] spans {1 << 64} bytes, may be {(1 << 63) - 1}'),
     (with_type(0, replace(EIGHT, shape=(1.5, 4))), 'tensor 0 "x": shape [1.5, 4], sizes must be whole numbers'),  # type: ignore[arg-type]
     (with_type(1, replace(EIGHT, dtype="int4")),
-     "tensor 1 \"y\": element type 'int4', may be a numpy name of a number such as int8"),
+     "tensor 1 \"y\": element type 'int4', may be int8, uint8, int16, uint16, int32, uint32, int64, "
+     "uint64, float16, float32, float64, bool, complex64, complex128"),
     (with_type(3, EIGHT, np.zeros(4, np.int8)), 'tensor 3 "k": is int8[1, 4], its data int8[4]'),
     (with_type(3, EIGHT, np.zeros((1, 4), np.uint8)), 'tensor 3 "k": is int8[1, 4], its data uint8[1, 4]'),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.table import OPERATORS
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 from npusim.verification.litert import LiteRTError

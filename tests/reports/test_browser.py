@@ -17,7 +17,7 @@ from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import html, series
 
-from ..npusim.fake_run import LAYERS, execution, program
+from ..npusim.numbers.fake_run import LAYERS, execution, program
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

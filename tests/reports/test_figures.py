@@ -12,7 +12,7 @@ from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import figures, series
 
-from ..npusim.fake_run import STEPS, Step, execution, program
+from ..npusim.numbers.fake_run import STEPS, Step, execution, program
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from npusim.numbers.run import RunResult
 from npusim.reports import REPORTS, report
 from npusim.reports.run import chrome_trace
 
-from ..npusim.fake_run import LAYERS, STEPS, execution, program
+from ..npusim.numbers.fake_run import LAYERS, STEPS, execution, program
 
 Events = list[dict[str, Any]]
 

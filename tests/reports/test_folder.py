@@ -16,7 +16,7 @@ from npusim.numbers.run import RunResult
 from npusim.reports import report
 from npusim.reports.run import folder, tables
 
-from ..npusim.fake_run import execution, program
+from ..npusim.numbers.fake_run import execution, program
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow, the extra parquet, is not installed")
 

@@ -17,7 +17,7 @@ from npusim.reports.page import page
 from npusim.reports.run import html, html_data, series
 from npusim.reports.words import names
 
-from ..npusim.fake_run import BENCH, BUFFERS, LAYERS, execution, program
+from ..npusim.numbers.fake_run import BENCH, BUFFERS, LAYERS, execution, program
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}\u2028\u202e"

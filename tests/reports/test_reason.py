@@ -13,7 +13,7 @@ from npusim.reports.run import html, terminal
 from npusim.reports.words.reason import BOUND_LEVERS, CAUSE_LEVERS, Ending, ending, idlest
 
 from ..graphs import Sketch
-from ..npusim.fake_run import execution, program
+from ..npusim.numbers.fake_run import execution, program
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from npusim.isa.hardware import file as hardware_file
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study import data as study_data
 
-from ..explore.spaces import digits, sampling, space_file
+from ..npusim.explore.spaces import digits, sampling, space_file
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=2>"

@@ -14,7 +14,7 @@ from npusim.numbers.run import RunResult, WallTimes
 from npusim.reports.run import terminal
 from npusim.reports.words import quantities
 
-from ..npusim.fake_run import CONVOLUTION, LAYERS, SORT, STEPS, execution, program
+from ..npusim.numbers.fake_run import CONVOLUTION, LAYERS, SORT, STEPS, execution, program
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction, Space
 from npusim.isa.instructions.memory import Memory, commit
-from npusim.isa.instructions.table import decode_all, encode_all
+from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Layer, Program
-from npusim.machine.core import _Machine
+from npusim.machine.core import load
+from npusim.machine.system import System
 
 from .system_referee import Timeline
 
@@ -55,12 +56,13 @@ def timeline(program: Program, scratchpad: Image, dram: Image) -> Timeline:
     """The machine's times for every instruction of a program, and both memories after it."""
     memory = Memory(program, {})
     memory.spaces = {Space.SCRATCHPAD: scratchpad.copy(), Space.DRAM: dram.copy()}
-    machine = _Machine(program, decode_all(program.code), program.hardware, memory, None)
-    machine.run()
+    system = System(program.hardware)
+    launch = system.cores[0].launch(load(program, program.hardware), memory)
+    system.run([launch])
     return Timeline(
-        machine.dispatched.tolist(),
-        machine.started.tolist(),
-        machine.ended.tolist(),
+        launch.dispatched.tolist(),
+        launch.started.tolist(),
+        launch.ended.tolist(),
         memory.spaces[Space.SCRATCHPAD],
         memory.spaces[Space.DRAM],
     )

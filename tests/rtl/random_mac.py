@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.engines.systolic import array_shape
 from npusim.isa.hardware.hardware import Hardware, MacArray
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import CODES, Convolve, Depthwise
 
 from .mac_referee import Shape
@@ -188,7 +189,7 @@ def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
         instruction = Depthwise(**fields)
     else:
         instruction = Convolve(**fields, output_stationary=int(kind == "output_stationary"))
-    faults = instruction.faults() + instruction.misfits(hardware)
+    faults = instruction.faults() + instruction.misfits(Context(hardware))
     if faults:
         raise AssertionError(f"the generator drew an illegal instruction: {faults}")
     scratchpad = rng.integers(0, 256, SCRATCHPAD_BYTES, np.uint8)

@@ -11,7 +11,7 @@ import pytest
 from npusim.isa.hardware.file import change
 from npusim.isa.instructions.instruction import Instruction
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 
 from .conftest import ALL
 from .model import program_of, timeline

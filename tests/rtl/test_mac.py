@@ -7,6 +7,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from npusim.isa.instructions.context import Context
+
 from .conftest import ALL
 from .mac_referee import MacReferee, Shape
 from .model import executed
@@ -34,7 +36,7 @@ referee = lru_cache(MacReferee)
 def differences(case: Case, shape: Shape) -> dict[str, object]:
     """What RTL and model disagree on: (RTL, model) by name; empty when they agree."""
     run = referee(shape).run(case.instruction, case.hardware, case.scratchpad)
-    cost = case.instruction.cost(case.hardware)
+    cost = case.instruction.cost(Context(case.hardware))
     # The published formulas leave out the last cycle of the array.
     array_cycles = run.array_cycles - (not case.hardware.mac_array.shadow_weights)
     read = cost.actions["scratchpad_read_byte"] - case.instruction._parameter_bytes()

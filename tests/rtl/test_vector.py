@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.instructions.context import Context
 
 from .conftest import ALL
 from .model import executed
@@ -24,7 +25,7 @@ referee = lru_cache(VectorReferee)
 def differences(case: Case, lanes: int, hardware: Hardware | None = None) -> dict[str, object]:
     """What RTL and model disagree on: (RTL, model) by name; `hardware` is the model's, if not the same."""
     run = referee(lanes).run(case.instruction, case.hardware, case.scratchpad)
-    cost = case.instruction.cost(hardware or case.hardware)
+    cost = case.instruction.cost(Context(hardware or case.hardware))
     found: dict[str, object] = {
         name: (rtl, model)
         for name, rtl, model in (

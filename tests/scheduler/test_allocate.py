@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.hardware.file import change
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.fit.allocate import Allocator, aligned
 from npusim.scheduler.fit.busy import Busy

@@ -11,7 +11,7 @@ import pytest
 from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Move
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.moves import pieces
 from npusim.session.api import host_functions

@@ -12,7 +12,7 @@ import pytest
 from npusim import load
 from npusim.isa.hardware.file import change, hardware
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 
 TOLERANCE = 0.01

@@ -22,7 +22,7 @@ from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Layer, Placement, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Move
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.moves import plan_move
 

@@ -18,7 +18,7 @@ from npusim.isa.base.errors import CompileError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.file import change, hardware
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 

@@ -15,7 +15,7 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph, prepare, schedule
 from npusim.scheduler.fit.choices import FAST, Band, Choices
 from npusim.scheduler.fit.cuts import SINGLE, Cut

@@ -19,6 +19,7 @@ from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import PRODUCERS, Cost, Instruction, Region, Space, Unit, dense
 from npusim.isa.instructions.memory import Memory, commit
@@ -26,7 +27,7 @@ from npusim.isa.instructions.table import INSTRUCTIONS, decode_all, encode_all
 from npusim.isa.instructions.vector import Lookup
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.synchronise import Accesses, overlap, synchronise
 
@@ -185,7 +186,7 @@ def lookup(source: int, target: int, size: int = 16) -> Lookup:
 def test_waits(instructions: Sequence[Instruction], waits: list[dict[str, int]]) -> None:
     found = [
         {unit.name.lower(): count for unit, count in zip(PRODUCERS, each, strict=True) if count}
-        for each in synchronise(instructions, ())
+        for each in synchronise(instructions, Context(hardware("edge-32")))
     ]
     assert found == waits
 

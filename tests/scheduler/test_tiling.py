@@ -12,7 +12,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Work
 from npusim.kernels.table import call_of, operator
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.fit.cuts import Cut, End, Residency, band_bytes, cuts
 from npusim.scheduler.fit.tiling import TileSearch

@@ -8,7 +8,7 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Unit
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.scheduler import prepare, schedule
 from npusim.scheduler.fit.choices import FAST, Choices
 

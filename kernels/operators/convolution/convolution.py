@@ -129,7 +129,7 @@ def reference(
 
 def border(call: Call) -> int:
     """Outside the image a convolution reads its zero point."""
-    return quantization(input_type(call)).zero_point if input_type(call).quantized else 0
+    return quantization(input_type(call)).zero_point if input_type(call).quantized8 else 0
 
 
 def window(call: Call) -> SlidingWindow:

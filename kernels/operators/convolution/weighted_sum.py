@@ -74,7 +74,7 @@ def bias_per_channel(call: Call) -> bool:
 
 def quantized_maps(call: Call) -> bool:
     """the NPU computes on 8-bit feature maps"""
-    return input_type(call).quantized and call.outputs[0].quantized
+    return input_type(call).quantized8 and call.outputs[0].quantized8
 
 
 def constant_weights(call: Call) -> bool:

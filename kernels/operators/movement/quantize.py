@@ -26,7 +26,7 @@ from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, quanti
 def _gives_codes(call: Call) -> bool:
     """the output is int8 or uint8 with one scale and zero point"""
     ofm = call.outputs[0]
-    return ofm.quantized and rules.per_tensor(call)
+    return ofm.quantized8 and rules.per_tensor(call)
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:

@@ -28,6 +28,8 @@ from npusim.frontends.tflite.records import (
     inside_the_file,
 )
 from npusim.isa.base import user_file
+from npusim.isa.base.elements import element
+from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.check import quoted
@@ -35,15 +37,9 @@ from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import infer
 
-_DTYPES = {
-    kind.upper(): kind
-    for kind in (
-        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64", "bool", "complex64", "complex128"),
-    )
-}
-_QUANTIZABLE = ("int8", "uint8", "int16", "uint16", "int32", "int64")
-_CODES = ("int8", "uint8", "int16", "uint16")
+_DTYPES = {name.upper(): name for name in element_names()}
+_MOST_CODE_BITS = 16
+"""Wider whole numbers with a scale are biases and operands: some converters write scale 0 into them."""
 _LARGEST_TENSOR_BYTES = 2**31 - 1
 
 
@@ -116,9 +112,10 @@ def _constant(type_: TensorType, data: Data | None, where: str) -> Array | None:
 def _quantization(record: TensorRecord, dtype: str, where: str) -> Quantization | None:
     """The quantization of a tensor; None without scales and for types that hold no codes."""
     scales = record.scales.tolist()
-    if not scales or dtype not in _QUANTIZABLE:
+    row = element(dtype)
+    if not scales or not row.codes:
         return None
-    if dtype not in _CODES and not all(scales):
+    if row.bits > _MOST_CODE_BITS and not all(scales):
         return None  # some converters write scale 0 into shapes, axes and the biases of dead channels
     for scale in scales:
         if not 0 < scale < inf:
@@ -126,10 +123,10 @@ def _quantization(record: TensorRecord, dtype: str, where: str) -> Quantization 
     points = record.zero_points.tolist() or [0]
     if len(points) not in (1, len(scales)):
         raise FormatError(f"{where}: {len(points)} zero points for {len(scales)} scales, may be as many or 1")
-    limits = np.iinfo(dtype)
+    least, most = row.limits
     for point in (min(points), max(points)):
-        if not limits.min <= point <= limits.max:
-            raise FormatError(f"{where}: zero point {point}, {dtype} may have {limits.min}..{limits.max}")
+        if not least <= point <= most:
+            raise FormatError(f"{where}: zero point {point}, {dtype} may have {least}..{most}")
     if len(scales) == 1:
         return Quantization((scales[0],), (points[0],))
     if len(points) == 1:
@@ -284,7 +281,7 @@ def _layer(
         where=where,
         inputs=tuple(None if operand is None else operand.type for operand in operands),
         outputs=tuple(tensors[output].type for output in record.outputs),
-        constants=tuple(None if operand is None else operand.data for operand in operands),
+        constants=tuple(None if operand is None else operand.array for operand in operands),
         intermediates=tuple(tensors[operand].type for operand in record.intermediates),
         options=_options(where, record, row, options_class),
         custom_options=record.custom_options,

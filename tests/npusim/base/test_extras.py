@@ -47,7 +47,7 @@ def test_no_text_sends_anybody_to_a_registry_that_has_no_npusim() -> None:
         *SOURCES,
         ROOT / "README.md",
         *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "reports" / "templates").iterdir(),
+        *(ROOT / "reports" / "page" / "templates").iterdir(),
     ]
     sent = [file.name for file in texts if file.is_file() and "install 'npusim[" in file.read_text("utf-8")]
     assert sent == []

@@ -87,7 +87,7 @@ def test_what_a_killed_process_left_goes_even_if_it_had_our_number(tmp_path: Pat
 
 def test_a_file_that_another_process_writes_stays(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from npusim import files\n"
+        "import sys, time; from pathlib import Path; from npusim.base import files\n"
         "def slow(file):\n file.write(b'late'); file.flush(); print('writing', flush=True); sys.stdin.read()\n"
         "files.write(Path(sys.argv[1]), slow)"
     )

@@ -25,7 +25,7 @@ from npusim.numbers.area import area
 from npusim.reports.words import quantities
 from npusim.session import api
 
-from ..yardstick import process_cost
+from ...yardstick import process_cost
 
 
 class Answer(NamedTuple):
@@ -430,7 +430,8 @@ def test_other_faults(fault: BaseException, status: int, words: str, monkeypatch
 
 ENDLESS = """
 import signal
-from npusim import api, cli
+from npusim.cli import app
+from npusim.session import api
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may have it ignored
 simulate = api.simulate
@@ -441,7 +442,7 @@ def endless(*given):
         simulate(*given)
 
 api.simulate = endless
-cli.main()
+app.main()
 """
 
 

@@ -34,7 +34,7 @@ from npusim.isa.text import assembly
 from npusim.models.writer import ModelWriter
 from npusim.session import api
 
-from ..test_rooms import modules
+from ...test_rooms import modules
 
 LONGEST_MESSAGE = 2000
 SECONDS = 20
@@ -476,7 +476,7 @@ ALLOWED = {
 }  # fmt: skip
 """Who may call what reads, writes and shows past the functions of this test, and nobody else."""
 
-PRINT_METHODS = "npusim.cli.app", "npusim.reports"
+PRINT_METHODS = "npusim.cli", "npusim.reports"
 
 
 def test_nobody_reads_writes_or_shows_past_them() -> None:

@@ -24,8 +24,8 @@ from npusim.reports.comparison import csv as comparison_csv
 from npusim.reports.comparison import terminal
 from npusim.reports.comparison.cells import delta, percent, value
 
-from .fake_run import execution, program
-from .test_cli import npusim as command
+from ..cli.test_cli import npusim as command
+from ..numbers.fake_run import execution, program
 
 Values = dict[str, Any]
 EVIL = "<script>alert(1)</script>"

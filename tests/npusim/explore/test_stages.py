@@ -16,7 +16,7 @@ from npusim.explore.stages import Stage, paths_up_to, stage
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware, Section
 from npusim.isa.program.interpreter import interpret
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.session.api import host_functions
 from npusim.session.inputs import draw
 

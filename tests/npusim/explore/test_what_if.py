@@ -18,7 +18,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.reports.run import html
 from npusim.reports.run import what_if as table
 
-from .test_cli import npusim as command
+from ..cli.test_cli import npusim as command
 
 
 @pytest.fixture(scope="module")

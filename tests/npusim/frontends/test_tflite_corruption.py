@@ -17,7 +17,7 @@ from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.kernels.graph.check import check
 
-from ..damage import DAMAGES, Damage
+from ...damage import DAMAGES, Damage
 from .tflite_builder import Builder, int32, small_model
 
 LONGEST_SECONDS = 5.0  # a thousand times what the small ones take, for machines with other work to do

@@ -17,7 +17,7 @@ from npusim.isa.instructions.instruction import PRODUCERS, WORD_BYTES, Instructi
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.vector import Lookup
 from npusim.isa.program.program import HostCall, Layer, Placement, Program
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 
 CODE = 64 * 1024

@@ -22,10 +22,10 @@ from npusim.isa.instructions.instruction import Instruction, Region, Space
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.table import decode_all
 from npusim.machine.banks import banks_of, banks_used
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.machine.trace import Trace
 
-from ..examples import examples
+from ...examples import examples
 from .handmade import Row, barrier, bench, bytes_at, host_call, load, lookup, rows, run, traffic, waits
 from .test_machine import copies, lookups, scrambled
 
@@ -258,7 +258,7 @@ def test_random_programs_keep_the_rules(
     hardware = bench(scratchpad__banks=banks, scratchpad__bank_ports=ports, dma__setup_cycles=setup)
     made = scrambled([replace(each) for each in instructions], hardware)
     result = execute(made, data=False)
-    used = [banks_used(each, (), 64 * 1024 // banks) for each in decode_all(made.code)]
+    used = [banks_used(each, made.context, 64 * 1024 // banks) for each in decode_all(made.code)]
     check_grants(result.trace, used, ports)
 
 

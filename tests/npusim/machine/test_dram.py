@@ -19,7 +19,7 @@ from npusim.isa.instructions.instruction import Region, Space
 from npusim.machine.port import Grants, MemoryPort, cut
 from npusim.machine.trace import INSTRUCTION_FETCH
 
-from ..examples import examples
+from ...examples import examples
 
 TIMING = PortTiming(
     burst_bytes=32, row_bytes=1024, grant_bytes=256, burst_cycles=4.0, miss_cycles=10, latency_cycles=20

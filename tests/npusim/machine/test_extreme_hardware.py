@@ -14,7 +14,7 @@ from npusim.isa.base.errors import HardwareError
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 
-from ..test_rooms import ROOT
+from ...test_rooms import ROOT
 
 
 def _fields(

@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 
 from npusim.isa.base.errors import ProgramError, SimulationError
 from npusim.isa.base.tensor import Array
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Instruction, Space, Unit
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 from npusim.scheduler.emit.synchronise import synchronise
 
-from ..examples import examples
+from ...examples import examples
 from .handmade import barrier, bench, bytes_at, host_call, load, lookup, program, rows, run, store, waits
 
 BYTES = np.arange(256, dtype=np.uint8)
@@ -309,7 +310,10 @@ hardwares = st.builds(
 def scrambled(instructions: list[Instruction], hardware: Any) -> Program:
     """A program over two areas of memory that end up as its outputs."""
     ends = [load(AREA, 0, AREA), *instructions, store(0, AREA, AREA, channel=1)]
-    ends = [replace(each, waits=waits) for each, waits in zip(ends, synchronise(ends, ()), strict=True)]
+    ends = [
+        replace(each, waits=waits)
+        for each, waits in zip(ends, synchronise(ends, Context(hardware)), strict=True)
+    ]
     areas = [bytes_at("dram", 0, AREA), bytes_at("scratchpad", AREA, AREA)]
     return program(ends, hardware, inputs=areas, outputs=areas)
 

@@ -23,7 +23,7 @@ def test_array_by_hand() -> None:
 
 def test_every_assumption_is_called_one() -> None:
     for table in ("area.toml", "energy.toml"):
-        assert "from memory" not in (files("npusim") / table).read_text("utf-8").lower()
+        assert "from memory" not in (files("npusim.numbers") / table).read_text("utf-8").lower()
 
 
 GROWS = {

@@ -10,6 +10,7 @@ import pytest
 
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Vector
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Instruction, Space, Unit
 from npusim.isa.instructions.table import INSTRUCTIONS
@@ -17,8 +18,8 @@ from npusim.isa.instructions.vector import Binary, Lookup
 from npusim.isa.program.program import Layer
 from npusim.numbers.bounds import VECTOR_CYCLES, LowerBound, compulsory_bytes, dram_cycles, vector_work
 
-from ..isa.samples import legal_instructions, tiny_hardware
-from .handmade import bench, bytes_at, load, program, store
+from ...isa.samples import legal_instructions, tiny_hardware
+from ..machine.handmade import bench, bytes_at, load, program, store
 
 # DRAM of the cases: an input at 0..100, an output at 100..200, constants at 1000..2000, feature maps elsewhere.
 INPUT, OUTPUT, WEIGHTS, MAP = 0, 100, 1000, 4000
@@ -65,7 +66,7 @@ def test_compulsory_bytes(
         layers=(layer, layer),
         layer_of=np.array([layer for layer, _ in instructions], np.uint32),
     )
-    costs = [each.cost(image.hardware) for _, each in instructions]
+    costs = [each.cost(Context(image.hardware)) for _, each in instructions]
     assert compulsory_bytes(image, costs).tolist() == expected
 
 
@@ -76,7 +77,7 @@ VECTOR_ROWS = [row for row in INSTRUCTIONS if row.home is Unit.VECTOR]
 def test_vector_work_is_part_of_the_cost(row: type[Instruction]) -> None:
     hardware = tiny_hardware()
     for instruction in legal_instructions(row, 20):
-        cost = instruction.cost(hardware)
+        cost = instruction.cost(Context(hardware))
         counted = {name for name in cost.actions if not name.startswith("scratchpad_")}
         assert counted <= set(VECTOR_CYCLES)
         work = vector_work(cost, hardware)
@@ -91,7 +92,7 @@ def test_vector_work_is_part_of_the_cost(row: type[Instruction]) -> None:
 def test_vector_work_by_hand(instruction: Instruction, work: int) -> None:
     hardware = bench()
     assert hardware.vector.add_cycles == 2
-    assert vector_work(instruction.cost(hardware), hardware) == work
+    assert vector_work(instruction.cost(Context(hardware)), hardware) == work
 
 
 def test_every_parameter_of_vector_work_exists() -> None:

@@ -16,7 +16,7 @@ from npusim.kernels.table import OPERATORS
 from npusim.numbers.run import RunResult, sizes_text
 from npusim.reports.run import layers_csv
 
-from ..graphs import Sketch
+from ...graphs import Sketch
 
 FIRST = [
     "name", "op", "unit", "input_shapes", "output_shapes", "kernel", "stride", "tile", "dataflow", "cycles", "time_us",

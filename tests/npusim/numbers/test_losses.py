@@ -22,7 +22,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction, Unit
 from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
-from npusim.machine.core import execute
+from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 from npusim.numbers import timeline
 from npusim.numbers.bounds import LowerBound
@@ -30,10 +30,11 @@ from npusim.numbers.losses import CAUSES, Account, Accounts, accounts
 from npusim.scheduler import compile_graph
 from npusim.session.api import hardware, load
 
-from ..yardstick import cost
-from . import fake_run, handmade
+from ...yardstick import cost
+from ..machine import handmade
+from ..machine.handmade import barrier, bench, lookup, waits
+from . import fake_run
 from .fake_run import CONVOLUTION, CROP, RELU, Step
-from .handmade import barrier, bench, lookup, waits
 
 GAINS = {"prefetched", "overlapped"}
 LAYER = Layer("layer", "tanh", "vector", Workload("elementwise"))

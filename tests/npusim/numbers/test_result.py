@@ -19,7 +19,7 @@ from npusim.numbers.energy import dynamic_pj, floor_mw
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult, WallTimes
 
-from ..yardstick import cost
+from ...yardstick import cost
 from .fake_run import BENCH, LAYERS, STEPS, execution, program
 
 KEYS = {

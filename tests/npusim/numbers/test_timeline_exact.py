@@ -14,7 +14,7 @@ import pytest
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Instruction, Space, Unit
 
-from .handmade import (
+from ..machine.handmade import (
     Row,
     barrier,
     bench,

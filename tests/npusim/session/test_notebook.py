@@ -17,7 +17,7 @@ from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult, WallTimes
 from npusim.reports import notebook
 
-from .fake_run import LAYERS, execution, program
+from ..numbers.fake_run import LAYERS, execution, program
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 EVIL = "<script>alert('x')</script>\x1b[31m"

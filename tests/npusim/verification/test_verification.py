@@ -22,8 +22,8 @@ from npusim.kernels.operator.operator import Call, Operator
 from npusim.verification import litert as litert_reference
 from npusim.verification import verification
 
-from ..litert.live import needs_litert
-from ..litert.rows import model
+from ...litert.live import needs_litert
+from ...litert.rows import model
 
 MODEL = "digits_cnn"
 
