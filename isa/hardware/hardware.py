@@ -46,9 +46,7 @@ class FrontEnd(Section):
     queue_depth: Positive = Field(
         default=16, le=1024, description="instructions that wait in front of each unit"
     )
-    fetch_instructions: Positive = Field(
-        default=4, le=256, description="instructions fetched by one request"
-    )
+    fetch_instructions: Positive = Field(default=4, le=256, description="instructions fetched by one request")
     decode_cycles: Cycles = Field(
         default=1, le=1024, description="cycles to decode and dispatch one instruction"
     )
@@ -225,6 +223,10 @@ class Hardware(Section):
         return space == Space.DRAM or (
             space >= FIRST_FURTHER and not self.memory[space - FIRST_FURTHER].on_chip
         )
+
+    def is_writable(self, space: Space) -> bool:
+        """Whether a memory can be written while a program runs."""
+        return space < FIRST_FURTHER or self.memory[space - FIRST_FURTHER].writable
 
     def holder(self, content: Content) -> Space:
         """The memory that holds something: the one whose `holds` names it, else the DRAM."""

@@ -22,7 +22,7 @@ from npusim.isa.instructions.memory import Memory, Write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Instruction):
-    """Run one operator of the program's host table; its operands lie in DRAM."""
+    """Run one operator of the program's host table; its operands lie where the table says."""
 
     mnemonic: ClassVar[str] = "host.call"
     opcode: ClassVar[int] = 0x40
@@ -32,12 +32,12 @@ class Call(Instruction):
     index: int = bits(20, "row of the host-operator table")
 
     def regions(self, context: Context) -> Regions:
-        """The operands of the call, in DRAM; states are read and written."""
+        """The operands of the call where they lie; states are read and written."""
         call = context.host_calls[self.index]
         reads = [place for place in call.inputs if place is not None]
         return (
-            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in reads),
-            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.results),
+            tuple(dense(Space(place.space), place.address, place.type.size_bytes) for place in reads),
+            tuple(dense(Space(place.space), place.address, place.type.size_bytes) for place in call.results),
         )
 
     def misfits(self, context: Context) -> list[str]:
@@ -47,7 +47,7 @@ class Call(Instruction):
         return [f"host call {self.index} does not exist; there are {len(context.host_calls)}"]
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Call the host function on the operands in DRAM."""
+        """Call the host function on the operands."""
         return memory.call_host(self.index)
 
     def cost(self, context: Context) -> Cost:

@@ -1,4 +1,4 @@
-"""The state that instructions read and write: scratchpad, DRAM, and the host's functions."""
+"""The state that instructions read and write: the memories, and the host's functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.instructions.instruction import Space
-from npusim.isa.program.program import HostCall, Image, Placement, Program
+from npusim.isa.program.program import HostCall, Image, MemoryImage, Placement, Program
 
 Write = tuple[NDArray[Any], NDArray[Any]]
 """A view of memory and the values that go there when the instruction completes."""
@@ -25,23 +25,27 @@ HostFunction = Callable[
 
 
 class Memory:
-    """Scratchpad and DRAM of one execution of one program."""
+    """The memories of one execution of one program."""
 
     def __init__(self, program: Program, host_functions: Mapping[str, HostFunction]) -> None:
         self.spaces = {
-            Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
-            Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8),
+            space: np.zeros(program.memory_bytes(space), np.uint8) for space in program.hardware.spaces
         }
-        constants = program.constants
-        place = self.bytes_at(Space.DRAM, program.constants_address, len(constants))
-        if isinstance(constants, Image):
-            constants.write_to(place)
-        else:
-            place[:] = np.frombuffer(constants, np.uint8)
+        self._put_images(program.images, program.constants)
         self.host_calls = program.host_calls
         self.host_functions = host_functions
         self.places = program.inputs
         self.states = program.states
+
+    def _put_images(self, images: Sequence[MemoryImage], constants: bytes | Image) -> None:
+        places = [self.bytes_at(Space(image.space), image.address, image.size_bytes) for image in images]
+        if isinstance(constants, Image) and len(places) == 1:
+            constants.write_to(places[0])
+            return
+        begin, content = 0, np.frombuffer(bytes(constants), np.uint8)
+        for place in places:
+            place[:] = content[begin : begin + len(place)]
+            begin += len(place)
 
     def view(
         self, space: Space, address: int, shape: Sequence[int], strides: Sequence[int], dtype: Any
@@ -54,14 +58,14 @@ class Memory:
         return self.spaces[space][address : address + size_bytes]
 
     def load(self, placement: Placement) -> Array:
-        """The tensor stored in DRAM at `placement`, copied."""
-        raw = self.bytes_at(Space.DRAM, placement.address, placement.type.size_bytes)
+        """The tensor stored at `placement`, copied."""
+        raw = self._bytes_of(placement)
         return raw.copy().view(placement.type.numpy_dtype).reshape(placement.type.shape)
 
     def load_each(self, placements: Sequence[Placement]) -> tuple[Array, ...]:
         """The tensors stored at `placements`; those of the same bytes share one copy of them, read-only."""
-        ranges = [(place.address, place.type.size_bytes) for place in placements]
-        copies = {span: self.bytes_at(Space.DRAM, *span).copy() for span in dict.fromkeys(ranges)}
+        ranges = [(Space(place.space), place.address, place.type.size_bytes) for place in placements]
+        copies = {span: self.bytes_at(*span).copy() for span in dict.fromkeys(ranges)}
         if len(copies) < len(ranges):
             times = Counter(ranges)
             for span, copy in copies.items():
@@ -72,12 +76,15 @@ class Memory:
         )
 
     def store(self, placement: Placement, value: Array) -> None:
-        """Put a tensor into DRAM at `placement`."""
+        """Put a tensor at `placement`."""
         raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-        self.bytes_at(Space.DRAM, placement.address, placement.type.size_bytes)[:] = raw
+        self._bytes_of(placement)[:] = raw
+
+    def _bytes_of(self, place: Placement) -> NDArray[np.uint8]:
+        return self.bytes_at(Space(place.space), place.address, place.type.size_bytes)
 
     def store_inputs(self, inputs: Sequence[Array] | None) -> None:
-        """Put the model's inputs into DRAM. Raises SimulationError on a wrong number, dtype or shape."""
+        """Put the model's inputs at their places. Raises SimulationError on a wrong number, dtype or shape."""
         given = () if inputs is None else inputs
         if len(given) != len(self.places):
             names = ", ".join(place.name for place in self.places)
@@ -91,7 +98,7 @@ class Memory:
             self.store(place, value)
 
     def store_states(self, states: Sequence[Array | None]) -> None:
-        """Put values of the program's states into DRAM; those that are None begin as the program has them.
+        """Put values of the program's states at their places; those that are None begin as the program has them.
 
         Raises SimulationError on a wrong number, dtype or shape.
         """
@@ -108,7 +115,7 @@ class Memory:
             self.store(place, value)
 
     def call_host(self, index: int) -> list[Write]:
-        """Run one operator on the host with operands from DRAM."""
+        """Run one operator on the host with its operands."""
         call: HostCall = self.host_calls[index]
         function = self.host_functions.get(call.op)
         if function is None:
@@ -128,7 +135,7 @@ class Memory:
                     f"the program expects {place.type.dtype}{list(place.type.shape)}"
                 )
             raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-            writes.append((self.bytes_at(Space.DRAM, place.address, place.type.size_bytes), raw))
+            writes.append((self._bytes_of(place), raw))
         return writes
 
 

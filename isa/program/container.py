@@ -34,7 +34,7 @@ from npusim.isa.program.validate import validate
 
 MAGIC = b"\x89NPU\r\n\x1a\n"
 """A byte above 127 and line ends of both kinds: what text-mode transfers damage shows at once (as in PNG)."""
-VERSION = 1
+VERSION = 2
 
 LARGEST_METADATA_BYTES = 1 << 28
 """Parsed JSON takes several times its size; no network that fits a machine comes near this."""

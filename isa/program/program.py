@@ -14,22 +14,29 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import WORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A tensor in DRAM."""
+    """A tensor in a memory: the DRAM if no other is named."""
 
     name: str
     type: TensorType
     address: int
+    space: int = 1
+
+    @property
+    def end(self) -> int:
+        """One past its last byte."""
+        return self.address + self.type.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """One operator that the host runs: operands in DRAM, and its amount of work.
+    """One operator that the host runs: its operands, and its amount of work.
 
     updates: positions of inputs that the call replaces by their next values: states.
     """
@@ -147,12 +154,28 @@ def _made(piece: Piece) -> bytes:
     return content
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryImage:
+    """Bytes that a memory, the DRAM if no other is named, holds before a program begins."""
+
+    address: int
+    size_bytes: int
+    space: int = 1
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.address + self.size_bytes
+
+
 @dataclass(frozen=True)
 class Program:
     """An executable image.
 
-    code:          uint8 [instructions, WORD_BYTES], in program order; also fetched from DRAM at `code_address`.
-    constants:     weights and parameters, at `constants_address` in DRAM.
+    code:          uint8 [instructions, WORD_BYTES], in program order; fetched from the memory `code_space` at
+                   `code_address`.
+    constants:     weights and parameters: the bytes of `images`, one image after the other.
+    images:        where `constants` lie before the program begins.
     layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
     states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
@@ -170,8 +193,9 @@ class Program:
     layer_of: NDArray[np.uint32]
     host_calls: tuple[HostCall, ...] = ()
     buffers: tuple[Buffer, ...] = field(default=())
-    constants_address: int = 0
+    images: tuple[MemoryImage, ...] = ()
     states: tuple[Placement, ...] = ()
+    code_space: int = 1
 
     @property
     def context(self) -> Context:
@@ -182,6 +206,26 @@ class Program:
     def instructions(self) -> int:
         """Number of instructions."""
         return len(self.code)
+
+    def memory_bytes(self, space: Space) -> int:
+        """Bytes that the program may touch of a memory of its machine: what it uses of the DRAM, all of the others."""
+        return self.dram_size_bytes if space == Space.DRAM else self.hardware.memory_bytes(space)
+
+    def constants_at(self, space: int, address: int, size_bytes: int) -> bytes:
+        """Bytes that a memory holds before the program begins. Raises ValueError where no image has them all."""
+        begin = 0
+        for image in self.images:
+            start = address - image.address
+            if image.space == space and 0 <= start <= image.size_bytes - size_bytes:
+                return bytes(self.constants)[begin + start : begin + start + size_bytes]
+            begin += image.size_bytes
+        raise ValueError(
+            f"no image holds bytes {address}..{address + size_bytes - 1} of {Space(space).name.lower()}"
+        )
+
+    def is_constant(self, space: int, address: int) -> bool:
+        """Whether a byte is one of `constants`."""
+        return any(image.space == space and image.address <= address < image.end for image in self.images)
 
     @property
     def unknown_operators(self) -> dict[str, int]:

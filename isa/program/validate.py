@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_values import printable
+from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
 from npusim.isa.program.program import Placement, Program
@@ -70,18 +71,23 @@ def _instruction_faults(
                 )
     reads, writes = each.regions(context)
     for region in (*reads, *writes):
-        size = program.dram_size_bytes if region.space else program.hardware.scratchpad_bytes
+        if region.space >= len(program.hardware.spaces):
+            yield _no_memory(program, region.space)
+            return
+        size = program.memory_bytes(region.space)
         end = region.end
         if end > size:
             yield (
                 f"bytes {region.address}..{end - 1} lie outside the "
-                f"{region.space.name.lower()} of {size} bytes"
+                f"{program.hardware.memory_name(region.space)} of {size} bytes"
             )
     for region in writes:
+        if not program.hardware.is_writable(region.space):
+            yield f"writes {program.hardware.memory_name(region.space)}, which can only be read"
         if region.strides and region.overlaps_itself:
             yield (
-                f"the {region.space.name.lower()} bytes from {region.address} on are written more than once: "
-                f"counts {list(region.counts)} with strides {list(region.strides)} overlap"
+                f"the {program.hardware.memory_name(region.space)} bytes from {region.address} on are written "
+                f"more than once: counts {list(region.counts)} with strides {list(region.strides)} overlap"
             )
 
 
@@ -111,20 +117,49 @@ def _table_faults(program: Program) -> Iterator[str]:
 
 
 def _memory_faults(program: Program) -> Iterator[str]:
-    """What of a program does not fit into DRAM."""
+    """What of a program does not fit into the memories."""
     size, capacity = program.dram_size_bytes, program.hardware.dram_bytes
     if size > capacity:
         yield f"needs {size} bytes of DRAM, the hardware has {capacity}"
-    if program.constants_address + len(program.constants) > size:
-        yield f"{len(program.constants)} bytes of constants in {size} bytes of DRAM"
-    if program.code_address + program.code_size_bytes > size:
-        yield f"the code ends outside the {size} bytes of DRAM"
+    yield from image_faults(program, len(program.constants))
+    fault = _outside(program, program.code_space, program.code_address, program.code_size_bytes)
+    if program.code_space == Space.SCRATCHPAD:
+        fault = "lies in the scratchpad; instructions are fetched through the port of another memory"
+    if fault is not None:
+        yield f"the code {fault}"
     places: list[Placement | None] = [*program.inputs, *program.outputs, *program.states]
     for call in program.host_calls:
         places += [*call.inputs, *call.outputs]
     for place in places:
-        if place is not None and not 0 <= place.address <= size - place.type.size_bytes:
-            yield (
-                f'tensor "{printable(place.name)}" at {place.address} with {place.type.size_bytes} bytes '
-                f"lies outside the {size} bytes of DRAM"
-            )
+        if place is None:
+            continue
+        fault = _outside(program, place.space, place.address, place.type.size_bytes)
+        if fault is not None:
+            yield f'tensor "{printable(place.name)}" {fault}'
+
+
+def image_faults(program: Program, constant_bytes: int) -> Iterator[str]:
+    """What is wrong with the images of so many bytes: they lie in their memories and have as many."""
+    for image in program.images:
+        fault = _outside(program, image.space, image.address, image.size_bytes)
+        if fault is not None:
+            yield f"the image {fault}"
+    size = sum(image.size_bytes for image in program.images)
+    if size != constant_bytes:
+        yield f"{constant_bytes} bytes of constants for images of {size} bytes"
+
+
+def _outside(program: Program, space: int, address: int, size_bytes: int) -> str | None:
+    """What is wrong with a place; None if it lies in its memory."""
+    if not 0 <= space < len(program.hardware.spaces):
+        return f"lies in memory {space}: {_no_memory(program, space)}"
+    room = min(program.memory_bytes(Space(space)), program.hardware.memory_bytes(Space(space)))
+    if 0 <= address <= room - size_bytes:
+        return None
+    name = program.hardware.memory_name(Space(space))
+    return f"at {address} with {size_bytes} bytes lies outside the {room} bytes of {name}"
+
+
+def _no_memory(program: Program, space: int) -> str:
+    names = [f"{number} {program.hardware.memory_name(number)}" for number in program.hardware.spaces]
+    return f"memory {space} does not exist; {program.hardware.name} has {', '.join(names)}"

@@ -1,14 +1,14 @@
 """A core: a front end, units that each run their own instructions in order, and the scratchpad's banks.
 
 All waiting happens here; what an instruction does and occupies is its row's business (`execute`, `cost`).
-One loop serves every unit. Time is counted in whole cycles of the NPU clock. The environment and the DRAM port
-belong to the system (`npusim.machine.system`), which also says what a core runs, and when.
+One loop serves every unit. Time is counted in whole cycles of the NPU clock. The environment and the ports of
+the memories belong to the system (`npusim.machine.system`), which also says what a core runs, and when.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ import simpy
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import (
     PRODUCERS,
@@ -34,8 +35,8 @@ from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
 from npusim.machine.pacing import pace
-from npusim.machine.port import UNPACED, DramPort, Pace
-from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace
+from npusim.machine.port import UNPACED, MemoryPort, Pace
+from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace, Transfer
 
 Progress = Callable[[int, int], None]
 _PROGRESS_STEP = 64
@@ -64,9 +65,11 @@ class Core:
     number: its place in the system, from 0.
     """
 
-    def __init__(self, env: simpy.Environment, port: DramPort, hardware: Hardware, number: int = 0) -> None:
+    def __init__(
+        self, env: simpy.Environment, ports: Mapping[Space, MemoryPort], hardware: Hardware, number: int = 0
+    ) -> None:
         self.env = env
-        self.port = port
+        self.ports = ports
         self.hardware = hardware
         self.number = number
 
@@ -83,7 +86,7 @@ class Launch:
 
     def __init__(self, core: Core, loaded: Loaded, memory: Memory | None, progress: Progress | None) -> None:
         self.core = core
-        self.env, self.port, self.hardware = core.env, core.port, core.hardware
+        self.env, self.ports, self.hardware = core.env, core.ports, core.hardware
         self.program, context, self.instructions, self.costs = loaded
         self.memory = memory
         self.progress = progress
@@ -126,15 +129,17 @@ class Launch:
     def _fetch(self) -> Generator[simpy.Event, Any, None]:
         group = self.hardware.front_end.fetch_instructions
         total = len(self.instructions)
+        space = Space(self.program.code_space)
+        port = self.ports[space]
         for first in range(0, total, group):
             while len(self.fetched) >= 2:
                 self.fetch_room = self.env.event()
                 yield self.fetch_room
             last = min(first + group, total)
             address = self.program.code_address + first * WORD_BYTES
-            region = dense(Space.DRAM, address, (last - first) * WORD_BYTES)
-            yield self.port.access(INSTRUCTION_FETCH, region, False, self.accounts[-1])
-            yield self.env.timeout(self.port.timing.latency_cycles)
+            region = dense(space, address, (last - first) * WORD_BYTES)
+            yield port.access(INSTRUCTION_FETCH, region, False, self.accounts[-1])
+            yield self.env.timeout(port.timing.latency_cycles)
             self.fetched.append(last)
             if not self.fetch_done.triggered:
                 self.fetch_done.succeed()
@@ -219,30 +224,31 @@ class Launch:
                 self.blocked_by[index] = producer
 
     def _stream(self, unit: Unit, cost: Cost, account: dict[str, int]) -> Generator[simpy.Event, Any, None]:
-        """Set up, pass the DRAM port, and end no sooner than the scratchpad side does.
+        """Set up, pass the ports of the memories, and end no sooner than the scratchpad side does.
 
-        Data is cut through, burst by burst: reads reach their destination one DRAM latency after their last grant
-        if the scratchpad side keeps up (`npusim.machine.pacing`); a copy from DRAM to DRAM reads everything
-        before it writes.
+        Data is cut through, burst by burst: reads reach their destination one latency of the memory after their last
+        grant if the scratchpad side keeps up (`npusim.machine.pacing`); a copy with a port on both sides reads
+        everything before it writes.
         """
         env = self.env
         begin = int(env.now)
         yield env.timeout(cost.setup_cycles)
         for region, write in cost.dram:
-            landed = yield self.port.access(
+            port = self.ports[region.space]
+            landed = yield port.access(
                 UNIT_NAMES[unit], region, write, account, self._pace(cost, region, write, begin)
             )
             if not write:
-                yield env.timeout(max(self.port.timing.latency_cycles, landed - int(env.now)))
+                yield env.timeout(max(port.timing.latency_cycles, landed - int(env.now)))
         rest = 0 if cost.beats else begin + cost.cycles - int(env.now)
         if rest > 0:
             yield env.timeout(rest)
 
     def _pace(self, cost: Cost, region: Region, write: bool, begin: int) -> Pace:
-        """What the scratchpad side of a transfer that began in cycle `begin` asks of the DRAM side."""
+        """What the scratchpad side of a transfer that began in cycle `begin` asks of the other side."""
         if cost.beats is None:
             return UNPACED
-        asked = pace(region, write, cost.beats, cost.setup_cycles, self.port.timing)
+        asked = pace(region, write, cost.beats, cost.setup_cycles, self.ports[region.space].timing)
         if asked.not_before is None:
             return asked
         return Pace(not_before=[begin + cycles for cycles in asked.not_before])
@@ -306,22 +312,32 @@ class Launch:
             self.ended,
             self.blocked_by,
             np.minimum([cost.cycles for cost in self.costs], self.ended - self.started),
-            tuple(self.port.transfers),
+            self._transfers(),
         )
-        data = self.accounts[:-1]
+        data, (fetch,) = self.accounts[:-1], self.accounts[-1:]
+        off_chip = [
+            port_actions(self.hardware, space)
+            for space in self.hardware.outer_spaces
+            if self.hardware.off_chip(space)
+        ]
         return Execution(
             outputs,
             int(self.ended.max(initial=0)),
             trace,
             self._layer_actions(),
-            sum(account.get("dram_read_byte", 0) for account in data),
-            sum(account.get("dram_write_byte", 0) for account in data),
-            self.accounts[-1].get("dram_read_byte", 0),
+            sum(account.get(at.read, 0) for account in data for at in off_chip),
+            sum(account.get(at.write, 0) for account in data for at in off_chip),
+            sum(fetch.get(at.read, 0) for at in off_chip),
             states,
         )
 
+    def _transfers(self) -> tuple[Transfer, ...]:
+        """The traffic at all ports, by the cycle in which it began."""
+        found = [transfer for port in self.ports.values() for transfer in port.transfers]
+        return tuple(sorted(found, key=lambda transfer: transfer.start_cycle))
+
     def _layer_actions(self) -> tuple[dict[str, int], ...]:
-        """Counts per layer: the DRAM's, booked by the port, and those of the instructions."""
+        """Counts per layer: those of the memories, booked by their ports, and those of the instructions."""
         counts = self.accounts
         for layer, cost in zip(self.program.layer_of.tolist(), self.costs, strict=True):
             target = counts[layer]

@@ -1,8 +1,8 @@
 """The order of what happens within one cycle.
 
 First everything ends that ends in the cycle, is counted, dispatched and starts, in any order. Then the ports of the
-scratchpad's banks are granted, and what is granted starts as well; last the ports of the memories decide whom they serve next. So
-each decision is made once all who ask in its cycle have asked, and depends on nothing but who they are.
+scratchpad's banks are granted, and what is granted starts as well; last the ports of the memories decide whom they
+serve next. So each decision is made once all who ask in its cycle have asked, and depends on nothing but who they are.
 """
 
 from __future__ import annotations

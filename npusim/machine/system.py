@@ -1,4 +1,4 @@
-"""The system: environment, DRAM port and cores, and what runs on them.
+"""The system: environment, ports of the memories and cores, and what runs on them.
 
 `execute` runs one program once, on a system of one core.
 """
@@ -15,7 +15,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.memory import HostFunction, Memory
 from npusim.isa.program.program import Program
 from npusim.machine.core import Core, Launch, Progress, load
-from npusim.machine.port import DramPort
+from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
 
 
@@ -56,12 +56,12 @@ def execute(
 
 
 class System:
-    """An environment, the DRAM port, and the cores that share it."""
+    """An environment, a port for each memory but the scratchpad, and the cores that share them."""
 
     def __init__(self, hardware: Hardware) -> None:
         self.env = simpy.Environment()
-        self.port = DramPort(self.env, hardware)
-        self.cores = (Core(self.env, self.port, hardware),)
+        self.ports = {space: MemoryPort(self.env, hardware, space) for space in hardware.outer_spaces}
+        self.cores = (Core(self.env, self.ports, hardware),)
 
     def run(self, launches: Sequence[Launch]) -> None:
         """Run until nothing happens any more. Raises SimulationError if one of the launches is not done then."""

@@ -59,7 +59,8 @@ class Execution:
     outputs: one array per model output, or None when no data was executed.
     cycles:  total, from the first fetch to the last completion.
     layer_actions: action counts per layer of the program; the last entry is the front end's own work.
-    dram_read_bytes, dram_write_bytes: data traffic in whole bursts; instruction_bytes: fetched code.
+    dram_read_bytes, dram_write_bytes: data traffic of the memories off the chip in whole bursts.
+    instruction_bytes: code fetched from there.
     states: what the program's states hold afterwards, one array per state; none when no data was executed.
     """
 

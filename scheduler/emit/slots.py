@@ -14,26 +14,27 @@ from npusim.isa.instructions.instruction import Instruction, Space
 from npusim.isa.program.program import HostCall
 from npusim.kernels.lowering.work import Move, OperandRef, Rows, Tile, TileAddresses, Work
 from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
-from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, dram_copy
+from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strided_copy
 from npusim.scheduler.fit.allocate import Allocator
 from npusim.scheduler.fit.cuts import output_bytes
 from npusim.scheduler.fit.packed import block
 from npusim.scheduler.network.storage import Item, Storage, operand_tensor
 from npusim.scheduler.place.chains import Chain
-from npusim.scheduler.place.layout import DramLayout
+from npusim.scheduler.place.layout import MemoryLayout
 from npusim.scheduler.place.residency import Part, Residents
 from npusim.scheduler.place.weaves import Weave
-
-_TO_DRAM = (Space.SCRATCHPAD, Space.DRAM)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operand's bytes are: in a buffer, or at a DRAM address."""
+    """Where an operand's bytes are: in a buffer of the scratchpad, at an address of another memory, or in both.
+
+    outside: that memory, and the address there; None if they are in the scratchpad only.
+    """
 
     buffer: Buffer | None
     offset_bytes: int
-    dram_address: int
+    outside: tuple[Space, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,9 @@ class _Plan:
 
 def _address(place: Place, space: Space) -> int:
     """Where an operand begins in a memory that holds it."""
-    if space is Space.DRAM:
-        return place.dram_address
+    if space != Space.SCRATCHPAD:
+        assert place.outside is not None
+        return place.outside[1]
     assert place.buffer is not None
     return place.buffer.address + place.offset_bytes
 
@@ -65,7 +67,7 @@ class SlotBuilder:
     def __init__(
         self,
         residents: Residents,
-        layout: DramLayout,
+        layout: MemoryLayout,
         host_calls: dict[int, HostCall],
         chains: dict[int, Chain],
         weaves: dict[int, Weave],
@@ -153,8 +155,14 @@ class SlotBuilder:
         ]
 
     def _place_residents(self) -> None:
-        """Give the resident storages addresses, largest first; they keep them from first to last slot."""
+        """Give the resident storages addresses, largest first; they keep them from first to last slot. Pinned ones
+        have theirs.
+        """
         storages, plans = self.residents.storages, self._plans
+        for root in self.residents.roots:
+            if storages[root].pinned:
+                size_bytes = storages[root].size_bytes
+                self.memory.take(self.layout.address(root), size_bytes, 0, plans[-1].last)
         for root in sorted(self.residents.roots, key=lambda r: (-storages[r].size_bytes, r)):
             each = storages[root]
             first = plans[max(each.first, 0)].first
@@ -164,7 +172,9 @@ class SlotBuilder:
                     reader = max(each.first, 0)
                 first = max(self._written(each, reader), plans[reader].first - self._lead_slots)
             last = plans[min(each.last, len(plans) - 1)].last
-            address = self.memory.place(each.size_bytes, first, max(last, first))
+            address = None if each.pinned else self.memory.place(each.size_bytes, first, max(last, first))
+            if each.pinned:
+                address = self.layout.address(root)
             buffer = Buffer(each.name, each.size_bytes, first, max(last, first), address or 0, True)
             if address is None:
                 raise DoesNotFit(self.item_of_slot[first])
@@ -183,8 +193,9 @@ class SlotBuilder:
         root, offset = part
         buffer = self._resident_buffers.get(root)
         storage = self.residents.storages[root]
-        in_dram = buffer is None or storage.from_dram or storage.to_dram
-        return Place(buffer, offset, self.layout.address(root) + offset if in_dram else -1)
+        if buffer is not None and not (storage.from_dram or storage.to_dram):
+            return Place(buffer, offset, None)
+        return Place(buffer, offset, (self.layout.space(root), self.layout.address(root) + offset))
 
     def _new_buffer(self, name: str, size_bytes: int, first: int, last: int) -> Buffer:
         buffer = Buffer(name, size_bytes, first, last)
@@ -210,7 +221,7 @@ class SlotBuilder:
         ]
         root, _ = self.residents.output(index)
         linked = root in self._links
-        output = Place(None, 0, -1) if linked else self._part(self.residents.output(index))
+        output = Place(None, 0, None) if linked else self._part(self.residents.output(index))
         search = self.residents.search(index)
         made = []
         for number, (tile, slot) in enumerate(zip(plan.tiles, plan.slots, strict=True)):
@@ -229,7 +240,7 @@ class SlotBuilder:
                 used.append(constant)
             emit = partial(self._emit, work, tile, chosen, constant, target, output)
             after = None
-            if output.dram_address >= 0:
+            if output.outside is not None:
                 after = partial(self._store, work, tile, target, output)
             made.append(
                 Slot(
@@ -275,7 +286,8 @@ class SlotBuilder:
             blocks[*key, pack] = (constants, *block(constants, packs))
         constants, content, packed_bytes = blocks[*key, pack]
         address = self.layout.chunk(key, content)
-        load = Load(buffer, slot, 0, item.node, address, 0, content.size_bytes)
+        space = self.hardware.holder("constants")
+        load = Load(buffer, slot, 0, item.node, space, address, 0, content.size_bytes)
         if packed_bytes and constants.weights is not None:
             load.packed_bytes, load.weights = packed_bytes, constants.weights.size
             load.zero_point = constants.zero_point
@@ -314,8 +326,10 @@ class SlotBuilder:
                 size = (last - first) * rows.row_bytes
                 size = size // work.channels * tile.channels if sliced else size
                 buffer = self._new_buffer(name, size, slot, slot)
-                address = place.dram_address + rows.offset_bytes + first * rows.row_bytes + begin
-                load = Load(buffer, slot, earliest, item.node, address, 0, size)
+                assert place.outside is not None
+                space, start = place.outside
+                address = start + rows.offset_bytes + first * rows.row_bytes + begin
+                load = Load(buffer, slot, earliest, item.node, space, address, 0, size)
                 if sliced:
                     load.run_bytes, load.stride_bytes = tile.channels, work.channels
                 self.loads.append(load)
@@ -339,9 +353,10 @@ class SlotBuilder:
         if storage.from_dram:
             have, want = self._loaded.get(root, 0), start + last * rows.row_bytes
             if want > have:
-                address = self.layout.address(root) + have
+                space, address = self.layout.space(root), self.layout.address(root) + have
+                earliest = place.buffer.first_slot
                 self.loads.append(
-                    Load(place.buffer, slot, place.buffer.first_slot, item.node, address, have, want - have)
+                    Load(place.buffer, slot, earliest, item.node, space, address, have, want - have)
                 )
                 self._loaded[root] = want
         return start + max(first, 0) * rows.row_bytes
@@ -370,19 +385,22 @@ class SlotBuilder:
         return target.address + start, rows.row_bytes, work.channels
 
     def _store(self, work: Work, tile: Tile, target: Buffer, output: Place) -> list[Instruction]:
-        """The copies that take a tile's output to DRAM."""
+        """The copies that take a tile's output to the memory that it belongs in."""
+        assert output.outside is not None
         rows = work.output
         address, row_stride, pixel_stride = self._target(work, tile, target, output)
-        dram = output.dram_address + rows.offset_bytes + tile.first_row * rows.row_bytes + tile.first_channel
+        space, start = output.outside
+        start += rows.offset_bytes + tile.first_row * rows.row_bytes + tile.first_channel
+        spaces, ends = (Space.SCRATCHPAD, space), (address, start)
         if tile.channels == work.channels:
             size = tile.rows * rows.row_bytes
-            return [dram_copy(self._store_channel, True, address, dram, (size,), (), ())]
+            return [strided_copy(self._store_channel, spaces, ends, (size,), ((), ()))]
         counts = tile.rows, rows.row_bytes // work.channels, tile.channels
         strides = (row_stride, pixel_stride), (rows.row_bytes, work.channels)
         pieces: tuple[Piece, ...] = (Piece((0, 0), counts, strides),)
         if tile.channels < self.hardware.dma.port_bytes_per_cycle:  # a beat takes more than one of these runs
-            pieces = plan_copy(counts, strides, _TO_DRAM, self.hardware).pieces
-        return [each.copy(self._store_channel, _TO_DRAM, (address, dram)) for each in pieces]
+            pieces = plan_copy(counts, strides, spaces, self.hardware).pieces
+        return [each.copy(self._store_channel, spaces, ends) for each in pieces]
 
     # Moves and host calls.
 
@@ -391,8 +409,8 @@ class SlotBuilder:
         source = None if move.source is None else self._place(item, move.source)
         used = tuple(p.buffer for p in (target, source) if p is not None and p.buffer is not None)
         ends = [] if target.buffer is None else [Space.SCRATCHPAD]
-        if target.dram_address >= 0:
-            ends.append(Space.DRAM)
+        if target.outside is not None:
+            ends.append(target.outside[0])
         origin = self._origin(item, move, source)
         plans = [(end, plan_move(move, (origin, end), self.hardware)) for end in ends]
         copies = (
@@ -400,18 +418,21 @@ class SlotBuilder:
             for end, found in plans
             for piece in found.pieces
         )
-        # Its time at the DRAM port hides no loads: they pass the same port.
+        # Its time at a memory's port hides no loads: they pass the same port.
         dma = self.hardware.dma
         cycles = dma.setup_cycles + prod(move.counts) // dma.port_bytes_per_cycle
         return Slot(index, item.node, cycles, used, lambda: next(copies), lambda: list(copies))
 
     def _origin(self, item: Item, move: Move, source: Place | None) -> Space:
-        """The memory that a move reads. What came from DRAM is whole there; in the scratchpad it may not be yet."""
+        """The memory that a move reads. What came from another memory is whole there; in the scratchpad it may not be
+        yet.
+        """
         if source is None or move.source is None:
             return Space.SCRATCHPAD
         root = self.residents.forest.root(operand_tensor(self.graph, item.node, move.source))[0]
-        from_dram = source.buffer is None or self.residents.storages[root].from_dram
-        return Space.DRAM if from_dram else Space.SCRATCHPAD
+        if source.outside is not None and (source.buffer is None or self.residents.storages[root].from_dram):
+            return source.outside[0]
+        return Space.SCRATCHPAD
 
     def _emit_move(
         self, move: Move, source: Place | None, target: Place, spaces: tuple[Space, Space], piece: Piece

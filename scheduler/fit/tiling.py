@@ -105,7 +105,7 @@ class TileCosts:
         return work.emit(Tile(0, rows, 0, channels), address)
 
     def constant_traffic(self, pack: bool) -> float:
-        """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder and it is wanted."""
+        """Bytes that all constants take where they lie: weights packed if the hardware can and it is wanted."""
         if pack not in self._traffic:
             self._traffic[pack] = self._find_constant_traffic(pack)
         return self._traffic[pack]
@@ -260,37 +260,43 @@ class TileSearch:
 
     @property
     def constant_cycles(self) -> float:
-        """The time in which all constants pass the DRAM port."""
-        return self._transfers.dram_cycles(self._constant_traffic)
+        """The time in which all constants pass the port of their memory."""
+        return self._transfers.cycles(self._transfers.constants, self._constant_traffic)
 
     def transfer_cycles(self, cut: Cut) -> float:
-        """The time of all transfers between DRAM and scratchpad, instructions included."""
+        """The time of all transfers between the scratchpad and other memories, instructions included."""
         work, residency = self.work, self.residency
         spans, channel_tiles, _, _ = self._costs.channels(cut)
         row_tiles = -(-work.rows // cut.row_step)
         tiles = row_tiles * channel_tiles
         reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
-        traffic = self._constant_traffic * reload
-        loads = channel_tiles * reload if self._constant_traffic else 0
+        transfers = self._transfers
+        maps = transfers.maps
+        traffic = transfers.no_bytes()
+        traffic[transfers.constants] += self._constant_traffic * reload
+        constant_loads = channel_tiles * reload if self._constant_traffic else 0
+        loads = 0
         for position, resident in enumerate(residency.inputs):
             if slices(work, cut):
                 pixels = self._costs.bands(position, cut.row_step)[1] // work.channels
-                traffic += sum(
+                traffic[maps] += sum(
                     [count * pixels * self._touched(size, cut.channel_step) for size, count in spans]
                 )
                 loads += tiles
             elif not resident:
                 passes = channel_tiles if cut.channels_outside and row_tiles > 1 else 1
-                traffic += self._costs.bands(position, cut.row_step)[1] * passes
+                traffic[maps] += self._costs.bands(position, cut.row_step)[1] * passes
                 loads += row_tiles * passes
             elif residency.loaded[position]:
-                traffic += band_bytes(work, position, 0, work.rows)
+                traffic[maps] += band_bytes(work, position, 0, work.rows)
                 loads += row_tiles
         if not residency.output:
-            traffic += sum([count * self._stored(size, cut.channel_step) for size, count in spans])
-        traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
+            traffic[maps] += sum([count * self._stored(size, cut.channel_step) for size, count in spans])
+        words = tiles + constant_loads + loads + (0 if residency.output else tiles)
+        traffic[transfers.code] += words * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
-        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
+        gaps = constant_loads * transfers.gap_cycles[transfers.constants] + loads * transfers.gap_cycles[maps]
+        return transfers.together_cycles(traffic) + gaps
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
         """What hides behind nothing: transfers of the first tile or computation of the last one.
@@ -314,29 +320,31 @@ class TileSearch:
 
     def _first_cycles(self, cut: Cut) -> float:
         """The time of the transfers that the first tile needs."""
-        traffic, loads = 0.0, 0
+        transfers = self._transfers
+        traffic, gaps = transfers.no_bytes(), 0
         if self._constant_traffic:
             whole = cut.keep_constants and not cut.channels_outside
             step = self.work.channels if whole else min(cut.channel_step, self.work.channels)
-            traffic, loads = traffic + self._constant_traffic * step / self.work.channels, 1
+            traffic[transfers.constants] += self._constant_traffic * step / self.work.channels
+            gaps += transfers.gap_cycles[transfers.constants]
         for position, resident in enumerate(self.residency.inputs):
             if not resident or self.residency.loaded[position]:
                 rows = min(cut.row_step, self.work.rows)
-                traffic += band_bytes(self.work, position, 0, rows)
-                loads += 1
-        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
+                traffic[transfers.maps] += band_bytes(self.work, position, 0, rows)
+                gaps += transfers.gap_cycles[transfers.maps]
+        return transfers.together_cycles(traffic) + gaps
 
     def _stored(self, channels: int, step: int) -> float:
-        """DRAM bytes of storing some channels of all pixels."""
+        """Bytes at the port of storing some channels of all pixels."""
         return output_bytes(self.work, self.work.rows, 1) * self._touched(channels, step)
 
     def _touched(self, channels: int, step: int) -> int:
-        """DRAM bytes of some channels of a pixel: whole bursts, shared only by pixels side by side.
+        """Bytes at the port of some channels of a pixel: whole bursts, shared only by pixels side by side.
 
         Runs of `channels` bytes begin at multiples of g = gcd(pixel, step, burst) in their bursts, evenly, and
         so touch (channels + burst - g) / burst of them.
         """
-        work, burst = self.work, self.hardware.dram.burst_bytes
+        work, burst = self.work, self.hardware.port(self._transfers.maps).burst_bytes
         if channels == work.channels:
             return channels
         grid = gcd(work.channels, step, burst)
