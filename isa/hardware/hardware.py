@@ -23,6 +23,7 @@ from npusim.isa.hardware.fields import (
     Time,
 )
 from npusim.isa.hardware.memories import (
+    CONTENTS,
     FIRST_FURTHER,
     MOST_FURTHER,
     Content,
@@ -236,6 +237,11 @@ class Hardware(Section):
             if content in memory.holds:
                 return Space(number)
         return Space.DRAM
+
+    @property
+    def has_dram(self) -> bool:
+        """Whether there is a DRAM: one that holds nothing is left out."""
+        return any(self.holder(content) == Space.DRAM for content in CONTENTS)
 
     def port(self, space: Space) -> Port:
         """The port of a memory; the scratchpad has none."""

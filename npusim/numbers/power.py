@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.cpu import host_energy_uj
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.actions import components
 from npusim.isa.instructions.instruction import Unit
 from npusim.isa.instructions.table import decode
 from npusim.isa.program.program import Program
@@ -52,7 +52,6 @@ _CAUSES: Mapping[str, tuple[Unit, ...]] = {
     "dram": timeline.DMA_UNITS,
 }
 _EVERYONE: tuple[Unit, ...] = (*timeline.DMA_UNITS, *timeline.COMPUTE_UNITS)
-_COMPONENT = {action.name: action.component for action in ACTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +166,9 @@ def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts
     by_unit: dict[Sequence[Unit], tuple[Amounts, Amounts]] = {}
     found: dict[str, tuple[Amounts, float]] = {}
     front_end = _priced(execution.layer_actions[-1:], program)
+    memories = {memory.name for memory in program.hardware.memory}
     for component, amounts in _priced(execution.layer_actions[:-1], program).items():
-        cause = _CAUSES.get(component, _EVERYONE)
+        cause = timeline.DMA_UNITS if component in memories else _CAUSES.get(component, _EVERYONE)
         if cause not in by_unit:
             causes = np.array([unit in cause for unit in Unit])
             weights = np.where(causes[trace.unit], duration, 0.0)
@@ -214,9 +214,10 @@ def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts
 
 def _priced(counts: Sequence[Mapping[str, int]], program: Program) -> dict[str, Amounts]:
     """Energy of action counts in pJ by component, float64 [len(counts)] each."""
-    price, found = prices(program.hardware), dict[str, Amounts]()
+    price, component = prices(program.hardware), components(program.hardware)
+    found: dict[str, Amounts] = {}
     for at, actions in enumerate(counts):
         for name, number in actions.items():
-            row = found.setdefault(_COMPONENT[name], np.zeros(len(counts)))
+            row = found.setdefault(component[name], np.zeros(len(counts)))
             row[at] += number * price[name]
     return found
