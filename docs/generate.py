@@ -1,4 +1,4 @@
-"""Keeps documents true: writes docs/hardware.md and refreshes the output that README.md and docs/explore.md show.
+"""Keeps documents true: docs/hardware.md, the table of rooms, outputs that documents show, drawings.
 
     python docs/generate.py
 
@@ -6,8 +6,8 @@ Code blocks say what they are in their first line: ```toml NAME is a file that l
 ```console holds commands ("$ ...") each followed by what it prints, ```python is executed, and a ```text block
 right behind it is what it prints. An output that ends with a line "..." is shown up to there. All blocks run in
 order, in one folder, which holds docs/spaces and nothing else, and one Python namespace. tests/test_docs.py does the
-same and compares. A block with a path (```python kernels/gelu.py) shows an addition to the sources; the test makes it
-in a copy.
+same and compares. A block with a path (```python kernels/.../gelu.py) shows an addition to the sources; the test
+makes it in a copy.
 """
 
 from __future__ import annotations
@@ -31,9 +31,16 @@ from npusim.isa.hardware.file import Parameter, hardware, list_presets, paramete
 from npusim.isa.hardware.hardware import Hardware, Section
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT), str(ROOT / "docs")]  # the table of rooms in tests, and the drawings
 README = ROOT / "README.md"
-WITH_OUTPUT = (README, ROOT / "docs" / "explore.md")
+WITH_OUTPUT = (
+    README,
+    *(ROOT / "docs" / f"{name}.md" for name in ("run", "python", "convolution", "explore")),
+)
 """Documents whose code blocks are run."""
+
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+"""The document with additions to the sources, and with the table of rooms."""
 
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
 
@@ -133,7 +140,37 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
     yield ""
 
 
-# README.md
+# CONTRIBUTING.md
+
+_ROOMS_BEGIN, _ROOMS_END = "<!-- rooms: written by docs/generate.py -->\n", "<!-- end of rooms -->"
+
+
+def with_rooms(text: str) -> str:
+    """A document with its table of rooms written anew, from their docstrings and the table of tests/test_rooms.py."""
+    begin, end = text.index(_ROOMS_BEGIN) + len(_ROOMS_BEGIN), text.index(_ROOMS_END)
+    return text[:begin] + "\n".join(_rooms()) + text[end:]
+
+
+def _rooms() -> Iterator[str]:
+    from drawings import purpose
+
+    from tests.test_rooms import MAY_IMPORT
+
+    short = [(room, room.removeprefix("npusim."), below) for room, below in MAY_IMPORT.items()]
+    yield from _table(
+        ("room", "holds", "may import"),
+        [
+            (
+                f"`{name}`",
+                purpose(room),
+                ", ".join(each.removeprefix("npusim.") for each in below) or "nothing of ours",
+            )
+            for room, name, below in short
+        ],
+    )
+
+
+# Documents with output
 
 
 @dataclass(frozen=True)
@@ -246,6 +283,11 @@ def _without_seconds(text: str) -> str:
 
 
 if __name__ == "__main__":
+    import drawings
+
     HARDWARE_PAGE.write_text(hardware_page(), "utf-8")
+    CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
         document.write_text(refreshed(document.read_text("utf-8")), "utf-8")
+    for file, drawing in drawings.drawings().items():
+        file.write_text(drawing, "utf-8")

@@ -23,7 +23,6 @@ from npusim.scheduler.emit.slots import SlotBuilder
 from npusim.scheduler.emit.synchronise import synchronise
 from npusim.scheduler.fit.choices import Choices
 from npusim.scheduler.network.network import Network, prepare
-from npusim.scheduler.network.states import updated, updates
 from npusim.scheduler.network.storage import HostStep
 from npusim.scheduler.place.chains import Chain, plan_chains
 from npusim.scheduler.place.layout import MemoryLayout, host_placements
@@ -110,7 +109,7 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
         ),
         images=memory.images,
         code_space=memory.code_space,
-        states=tuple(layout.placement(tensor) for tensor in updated(graph, uses)),
+        states=tuple(layout.placement(tensor) for tensor, _ in graph.states),
     )
     return Schedule(program, choices, residents, placed.chains, placed.weaves)
 
@@ -176,7 +175,6 @@ def _host_calls(
                 tuple(outputs),
                 each.workload(call),
                 item.body.reason,
-                updates(graph, node, each),
             )
     return found
 

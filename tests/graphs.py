@@ -331,7 +331,7 @@ def _lists(pairs: Sequence[Pair]) -> list[list[int]]:
 def with_all_outputs(graph: Graph) -> Graph:
     """The same graph with every computed tensor as an output."""
     computed = tuple(each for node in graph.nodes for each in node.outputs)
-    return Graph(graph.name, graph.tensors, graph.nodes, graph.inputs, computed, graph.variables)
+    return Graph(graph.name, graph.tensors, graph.nodes, graph.inputs, computed, graph.states)
 
 
 def with_leading_transpose(graph: Graph) -> Graph:
@@ -365,7 +365,7 @@ def evaluate(graph: Graph, inputs: Sequence[Array]) -> dict[int, Array]:
     """Every tensor of a graph, node by node with the operators' numpy references."""
     values = {index: each.array for index, each in enumerate(graph.tensors) if each.array is not None}
     values |= dict(zip(graph.inputs, inputs, strict=True))
-    for index in graph.variables:
+    for index, _ in graph.states:
         kind = graph.tensors[index].type
         values[index] = np.zeros(kind.shape, kind.numpy_dtype)
     for node in graph.nodes:

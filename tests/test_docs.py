@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
 
 
@@ -30,7 +30,7 @@ def _generator() -> ModuleType:
 
 
 generate = _generator()
-readme = (ROOT / "README.md").read_text("utf-8")
+contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
 def test_the_reference_of_hardware_files_is_current() -> None:
@@ -38,17 +38,21 @@ def test_the_reference_of_hardware_files_is_current() -> None:
     assert written == generate.hardware_page(), "run: python docs/generate.py"
 
 
-def test_the_readme_shows_what_its_commands_and_examples_print() -> None:
-    shown = generate.outputs(readme)
-    assert len(shown) >= 8
+@pytest.mark.parametrize("document", generate.WITH_OUTPUT, ids=lambda path: path.name)
+def test_documents_show_what_their_commands_and_examples_print(document: Path) -> None:
+    shown = generate.outputs(document.read_text("utf-8"))
+    assert shown
     for each in shown:
         assert each.current, f"{each.source} prints\n{each.now}run: python docs/generate.py"
 
 
-def test_the_page_of_searches_shows_what_its_search_prints() -> None:
-    (shown,) = generate.outputs((ROOT / "docs" / "explore.md").read_text("utf-8"))
-    assert "What matters" in shown.shown
-    assert shown.current, f"{shown.source} prints\n{shown.now}run: python docs/generate.py"
+def test_the_table_of_rooms_is_current() -> None:
+    assert contributing == generate.with_rooms(contributing), "run: python docs/generate.py"
+
+
+def test_the_drawings_are_current() -> None:
+    for file, drawing in importlib.import_module("drawings").drawings().items():
+        assert file.read_text("utf-8") == drawing, "run: python docs/generate.py"
 
 
 def test_an_output_that_is_no_longer_true_is_replaced() -> None:
@@ -75,7 +79,7 @@ def test_links_lead_to_files(document: Path) -> None:
 def test_paths_that_documents_name_exist() -> None:
     folders = ("isa", "kernels", "scheduler", "npusim", "reports", "tests", "docs", "benchmarks")
     path = re.compile(rf"`((?:{'|'.join(folders)})/[\w./]*)`")
-    added = {block.name for block in generate.blocks(readme)}
+    added = {block.name for block in generate.blocks(contributing)}
     for document in DOCUMENTS:
         for name in path.findall(document.read_text("utf-8")):
             assert name in added or (ROOT / name).exists(), f"{document.name}: {name}"
@@ -83,11 +87,11 @@ def test_paths_that_documents_name_exist() -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources with everything that the README shows how to add."""
+    """A copy of the sources with everything that CONTRIBUTING.md shows how to add."""
     folder = tmp_path_factory.mktemp("checkout")
     for room in ("npusim", "isa", "kernels", "scheduler", "reports"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for block in generate.blocks(readme):
+    for block in generate.blocks(contributing):
         if block.name == "isa/instructions/vector.py":
             _insert(
                 folder / block.name,
@@ -103,11 +107,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_an_operator_is_added_as_the_readme_says(copy: Path) -> None:
+def test_an_operator_is_added_as_contributors_are_told(copy: Path) -> None:
     assert re.search(r"^gelu +GELU +\S", _python(copy, "-m", "npusim", "ops"), re.MULTILINE)
 
 
-def test_an_instruction_is_added_as_the_readme_says(copy: Path) -> None:
+def test_an_instruction_is_added_as_contributors_are_told(copy: Path) -> None:
     (copy / "docs").mkdir(exist_ok=True)
     _python(copy, "-m", "npusim.isa.text.manual")
     assert "### vec.reverse" in (copy / "docs" / "isa.md").read_text("utf-8")
@@ -118,7 +122,7 @@ def test_an_instruction_is_added_as_the_readme_says(copy: Path) -> None:
     assert _python(copy, "-c", encode) == "True\n"
 
 
-def test_a_preset_is_added_as_the_readme_says(copy: Path) -> None:
+def test_a_preset_is_added_as_contributors_are_told(copy: Path) -> None:
     assert "edge-192            192   500 MHz" in _python(copy, "-m", "npusim", "hw", "list")
 
 

@@ -32,12 +32,12 @@ class Call(Instruction):
     index: int = bits(20, "row of the host-operator table")
 
     def regions(self, context: Context) -> Regions:
-        """The operands of the call where they lie; states are read and written."""
+        """The operands of the call where they lie."""
         call = context.host_calls[self.index]
         reads = [place for place in call.inputs if place is not None]
         return (
             tuple(dense(Space(place.space), place.address, place.type.size_bytes) for place in reads),
-            tuple(dense(Space(place.space), place.address, place.type.size_bytes) for place in call.results),
+            tuple(dense(Space(place.space), place.address, place.type.size_bytes) for place in call.outputs),
         )
 
     def misfits(self, context: Context) -> list[str]:

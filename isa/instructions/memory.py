@@ -127,8 +127,7 @@ class Memory:
         types = [None if place is None else place.type for place in call.inputs]
         results = function(call.attributes, types, [place.type for place in call.outputs], values)
         writes: list[Write] = []
-        # A function also gives the states of a call that updates none.
-        for place, value in zip(call.results, results[: len(call.results)], strict=True):
+        for place, value in zip(call.outputs, results, strict=True):
             if value.shape != place.type.shape or value.dtype != place.type.numpy_dtype:
                 raise SimulationError(
                     f'host call "{call.name}": {call.op} gave {value.dtype}{list(value.shape)}, '

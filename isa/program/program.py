@@ -38,7 +38,7 @@ class Placement:
 class HostCall:
     """One operator that the host runs: its operands, and its amount of work.
 
-    updates: positions of inputs that the call replaces by their next values: states.
+    An output may lie where an input does: the next value of a state.
     """
 
     name: str
@@ -48,13 +48,6 @@ class HostCall:
     outputs: tuple[Placement, ...]
     workload: Workload
     reason: str = ""
-    updates: tuple[int, ...] = ()
-
-    @property
-    def results(self) -> tuple[Placement, ...]:
-        """What the call writes: its outputs, then the states that it updates."""
-        states = (self.inputs[position] for position in self.updates)
-        return (*self.outputs, *(place for place in states if place is not None))
 
 
 UNKNOWN = "unknown "

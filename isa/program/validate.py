@@ -99,10 +99,6 @@ def _table_faults(program: Program) -> Iterator[str]:
     if count and int(program.layer_of.max()) >= layers:
         yield f"layer {int(program.layer_of.max())} does not exist; there are {layers}"
     yield from _memory_faults(program)
-    for call in program.host_calls:
-        for position in call.updates:
-            if not 0 <= position < len(call.inputs) or call.inputs[position] is None:
-                yield f'host call "{printable(call.name)}" updates input {position}, which it does not have'
     for buffer in program.buffers:
         if buffer.address + buffer.size_bytes > program.hardware.scratchpad_bytes:
             yield (

@@ -64,18 +64,38 @@ def _check_dtype(kind: TensorType, where: str) -> None:
 
 
 def _check_ends(graph: Graph) -> None:
-    for what, numbers in (("inputs", graph.inputs), ("outputs", graph.outputs), ("states", graph.variables)):
+    befores = tuple(state.before for state in graph.states)
+    afters = tuple(state.after for state in graph.states)
+    ends = (("inputs", graph.inputs), ("outputs", graph.outputs), ("states", befores + afters))
+    for what, numbers in ends:
         _check_numbers(graph, numbers, f"model {what}")
     if not graph.outputs:
         raise GraphError("the model has no output")
-    if len(set(graph.inputs)) != len(graph.inputs):
-        raise GraphError(f"model inputs {list(graph.inputs)}: a tensor is named twice")
-    for what, numbers in (("input", graph.inputs), ("state", graph.variables)):
+    for what, numbers in (("inputs", graph.inputs), ("states", befores)):
+        if len(set(numbers)) != len(numbers):
+            raise GraphError(f"model {what} {list(numbers)}: a tensor is named twice")
+    for what, numbers in (("input", graph.inputs), ("state", befores)):
         for number in numbers:
             if graph.tensors[number].constant:
                 raise GraphError(f"model {what} {quoted(graph.tensors[number].name)} is a constant")
-    for number in set(graph.inputs) & set(graph.variables):
+    for number in set(graph.inputs) & set(befores):
         raise GraphError(f"model input {quoted(graph.tensors[number].name)} is a state too")
+    for before, after in graph.states:
+        _check_state(graph.tensors[before], graph.tensors[after])
+
+
+def _check_state(before: Tensor, after: Tensor) -> None:
+    if before is after:
+        raise GraphError(f"model state {quoted(before.name)} is its own next value; make it a constant")
+    if before.type != after.type:
+        raise GraphError(
+            f"model state {quoted(before.name)} is {_shown(before.type)}, its next value {_shown(after.type)}"
+        )
+
+
+def _shown(kind: TensorType) -> str:
+    scaled = "" if kind.quantization is None else " with scales"
+    return f"{kind.dtype}{list(kind.shape)}{scaled}"
 
 
 def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> None:
@@ -87,7 +107,7 @@ def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> N
 
 def _check_order(graph: Graph) -> None:
     constants = (number for number, tensor in enumerate(graph.tensors) if tensor.constant)
-    ready = {*graph.inputs, *graph.variables, *constants}
+    ready = {*graph.inputs, *(state.before for state in graph.states), *constants}
     for node in graph.nodes:
         where = f"layer {quoted(node.name)} ({node.op})"
         _check_numbers(graph, (*node.inputs, *node.outputs), where)
@@ -101,9 +121,11 @@ def _check_order(graph: Graph) -> None:
                 what = f"tensor {output} {quoted(graph.tensors[output].name)}"
                 raise GraphError(f"{where}: writes {what}, which is an input, has data or is written already")
             ready.add(output)
-    for number in graph.outputs:
-        if number not in ready:
-            raise GraphError(f"model output {quoted(graph.tensors[number].name)}: no operator writes it")
+    ends = (("output", graph.outputs), ("next value of state", [state.after for state in graph.states]))
+    for what, numbers in ends:
+        for number in numbers:
+            if number not in ready:
+                raise GraphError(f"model {what} {quoted(graph.tensors[number].name)}: no operator writes it")
 
 
 def _unready(graph: Graph, tensor: int, reader: Node) -> str:

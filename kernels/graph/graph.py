@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,16 +56,26 @@ class Node:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
+class State(NamedTuple):
+    """A tensor whose value lasts from one run to the next, by number: what it is before a run, and after it.
+
+    Before the first run it is real zero.
+    """
+
+    before: int
+    after: int
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A network: nodes in an order in which they can run. `variables` are state tensors, zero at start."""
+    """A network: nodes in an order in which they can run."""
 
     name: str
     tensors: tuple[Tensor, ...]
     nodes: tuple[Node, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    variables: tuple[int, ...] = ()
+    states: tuple[State, ...] = ()
 
     def origin(self, number: int) -> Origin:
         """Where the value of a tensor comes from."""
@@ -74,4 +84,4 @@ class Graph:
             return Origin.SIZED if data is SIZE_ONLY else Origin.CONSTANT
         if number in self.inputs:
             return Origin.INPUT
-        return Origin.STATE if number in self.variables else Origin.VALUE
+        return Origin.STATE if any(number == state.before for state in self.states) else Origin.VALUE

@@ -67,8 +67,7 @@ class Operator:
     unit:      which unit of the NPU that is: "mac", "vector" or "dma".
     alias:     for operators that move nothing when their operands share memory.
     border:    for windows over images: the code that they read outside the first input.
-    states:    positions of inputs that keep a state from one inference to the next.
-    advance:   for operators with states: (call, values) -> outputs, then the next values of the states.
+    states:    positions of inputs that may be states. A call with as many outputs more gives their next values there.
     window:    for windows over images: their size and stride.
     defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
     """
@@ -84,6 +83,5 @@ class Operator:
     border: Callable[[Call], int] | None = None
     infer: Callable[[Call], Shapes] | None = None
     states: tuple[int, ...] = ()
-    advance: Callable[[Call, Sequence[Array | None]], list[Array]] | None = None
     window: Callable[[Call], SlidingWindow] | None = None
     defined: Callable[[Sequence[Array]], list[Array]] | None = None

@@ -63,7 +63,7 @@ class Workload:
         """SHA-256 of what the compiler sees of the model."""
         text = sha256()
         graph = self.graph
-        text.update(repr((graph.name, graph.nodes, graph.inputs, graph.outputs, graph.variables)).encode())
+        text.update(repr((graph.name, graph.nodes, graph.inputs, graph.outputs, graph.states)).encode())
         for tensor in graph.tensors:
             data = tensor.array
             plain = tensor if data is None else replace(tensor, data=None)

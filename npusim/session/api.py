@@ -363,11 +363,6 @@ def _check_host_call(program: Program, call: HostCall) -> None:
     from npusim.kernels.table import operator
 
     entry = operator(call.op)
-    if call.updates and call.updates != entry.states:
-        raise ProgramError(
-            f'{program.name}: host call "{call.name}" ({call.op}) updates inputs {list(call.updates)}, '
-            f"may update {list(entry.states) or 'none'}"
-        )
     inputs = tuple(None if place is None else place.type for place in call.inputs)
     use = Call(call.attributes, inputs, tuple(place.type for place in call.outputs), {})
     where = f'{program.name}: host call "{call.name}" ({call.op})'
@@ -390,8 +385,8 @@ def _host_function(entry: Any) -> HostFunction:
         values: Sequence[Array | None],
     ) -> Sequence[Array]:
         known = {i: value for i, value in enumerate(values) if value is not None}
-        compute = entry.advance or entry.reference
-        results: Sequence[Array] = compute(Call(attributes, tuple(inputs), tuple(outputs), known), values)
+        use = Call(attributes, tuple(inputs), tuple(outputs), known)
+        results: Sequence[Array] = entry.reference(use, values)
         return results
 
     return call

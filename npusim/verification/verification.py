@@ -235,6 +235,9 @@ class _Walk:
     def compare(self, sample: int, inputs: Sequence[Array], litert: Values) -> None:
         """Compare layers with LiteRT and the machine with the layers."""
         ours = self._constants() | dict(zip(self.graph.inputs, inputs, strict=True))
+        # LiteRT keeps one tensor per state; after a run it holds the next value.
+        after = {state.after: litert[state.before] for state in self.graph.states if state.before in litert}
+        litert = {**litert, **after}
         for node in self.graph.nodes:
             ours |= _results(self.graph, node, ours)
             self._judge(sample, node, ours, litert)
@@ -243,7 +246,7 @@ class _Walk:
     def _constants(self) -> dict[int, Array]:
         """Values of constants, and of states as they start: real zero."""
         found = {i: tensor.array for i, tensor in enumerate(self.graph.tensors) if tensor.array is not None}
-        for index in self.graph.variables:
+        for index, _ in self.graph.states:
             kind = self.graph.tensors[index].type
             zero = 0 if kind.quantization is None else kind.quantization.zero_point
             found[index] = np.full(kind.shape, zero, kind.numpy_dtype)
@@ -334,15 +337,10 @@ class _Walk:
 
 
 def _results(graph: Graph, node: Node, known: Values) -> dict[int, Array]:
-    """What a layer computes, by tensor: its outputs, and the states that it updates."""
-    each, call = operator(node.op), call_of(graph, node)
+    """What a layer computes, by tensor."""
+    call = call_of(graph, node)
     operands = [None if index is None else known[index] for index in node.inputs]
-    if each.advance is None:
-        return dict(zip(node.outputs, each.reference(call, operands), strict=True))
-    found = each.advance(call, operands)
-    states = [node.inputs[position] for position in each.states]
-    pairs = zip((*node.outputs, *states), found, strict=True)
-    return {index: value for index, value in pairs if index is not None}
+    return dict(zip(node.outputs, operator(node.op).reference(call, operands), strict=True))
 
 
 def _same(a: Array, b: Array) -> bool:

@@ -62,7 +62,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     require_known(graph)
     graph = simplify(graph)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
-    check_states(graph, uses)
+    check_states(graph, lambda node: host_reason(*uses[node]) is not None)
     aliases, free = join_aliases(graph, _aliases(uses))
     items = tuple(
         Item(node, body)

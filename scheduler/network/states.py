@@ -1,49 +1,42 @@
-"""State tensors: which layers update them, and that nobody else reads what they update."""
+"""State tensors: that the memory which keeps one may take its next value, and nobody reads the old one too late."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from npusim.isa.base.errors import GraphError
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.operator.operator import Call, Operator
-
-Uses = Sequence[tuple[Operator, Call]]
+from npusim.kernels.graph.graph import Graph, State
 
 
-def updates(graph: Graph, node: Node, each: Operator) -> tuple[int, ...]:
-    """The positions of a node's inputs whose values it replaces: its operator's states, if they are states here."""
-    tensors = [node.inputs[position] for position in each.states if position < len(node.inputs)]
-    return each.states if tensors and set(tensors) <= set(graph.variables) else ()
+def check_states(graph: Graph, on_host: Callable[[int], bool]) -> None:
+    """Raise GraphError for a state whose next value cannot lie where the state is.
 
-
-def updated(graph: Graph, uses: Uses) -> tuple[int, ...]:
-    """The state tensors that some layer updates, in the order of the graph."""
-    found = {
-        node.inputs[position]
-        for node, (each, _) in zip(graph.nodes, uses, strict=True)
-        for position in updates(graph, node, each)
-    }
-    return tuple(tensor for tensor in dict.fromkeys(graph.variables) if tensor in found)
-
-
-def check_states(graph: Graph, uses: Uses) -> None:
-    """Raise GraphError for a state that others than the layer that updates it read.
-
-    Before or after the update would be a question of order, which only operands decide.
+    The layer that gives the next value runs on the host, which reads all operands before it writes one, and is the
+    only reader of the state: with others it would be a question of order, which only operands decide.
     """
-    states = set(updated(graph, uses))
-    if not states:
-        return
-    readers: dict[int, list[str]] = {tensor: [] for tensor in states}
-    for node in graph.nodes:
-        for tensor in node.inputs:
-            if tensor in readers:
-                readers[tensor].append(node.name)
-    for tensor, names in readers.items():
-        where = f'{graph.name}: state tensor "{graph.tensors[tensor].name}"'
-        if len(names) > 1:
-            several = ", ".join(f'"{name}"' for name in names[:3]) + (", ..." if len(names) > 3 else "")
+    for state in graph.states:
+        where = f'{graph.name}: state tensor "{graph.tensors[state.before].name}"'
+        writers = [index for index, node in enumerate(graph.nodes) if state.after in node.outputs]
+        if [other.after for other in graph.states].count(state.after) > 1 or not writers:
             raise GraphError(
-                f"{where} is read {len(names)} times, by {several}; it may be read once, by the layer that updates it"
+                f"{where} shares its next value; it must be one of a layer, and of this state only"
             )
+        if not on_host(writers[0]):
+            name = graph.nodes[writers[0]].name
+            raise GraphError(
+                f'{where}: its next value is that of "{name}", a layer on the NPU; may be on the host'
+            )
+        _check_readers(graph, state, writers[0], where)
+
+
+def _check_readers(graph: Graph, state: State, writer: int, where: str) -> None:
+    if state.before in graph.outputs:
+        raise GraphError(f"{where} is an output of the model; its next value may be one")
+    readers = [node.name for node in graph.nodes for tensor in node.inputs if tensor == state.before]
+    if len(readers) > 1:
+        several = ", ".join(f'"{name}"' for name in readers[:3]) + (", ..." if len(readers) > 3 else "")
+        raise GraphError(
+            f"{where} is read {len(readers)} times, by {several}; it may be read once, by the layer that updates it"
+        )
+    if readers != [graph.nodes[writer].name]:
+        raise GraphError(f'{where} must be read by "{graph.nodes[writer].name}", the layer that updates it')

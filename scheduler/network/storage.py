@@ -109,8 +109,13 @@ def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
 
 
 def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tuple[Aliases, set[int]]:
-    """Let operators that move nothing share memory; returns the forest and the nodes that became free."""
+    """Let operators that move nothing share memory; returns the forest and the nodes that became free.
+
+    The next value of a state lies where the state does.
+    """
     forest = Aliases()
+    befores = {state.before for state in graph.states}
+    forest.parent.update((state.after, (state.before, 0)) for state in graph.states)
     free: set[int] = set()
     fixed = frozenset(graph.inputs) | frozenset(
         index for index, tensor in enumerate(graph.tensors) if tensor.constant
@@ -124,7 +129,7 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
             )
             for part in parts
         ]
-        if forest.join(triples, fixed | frozenset(graph.variables)):
+        if forest.join(triples, fixed | befores):
             free.add(node)
     return forest, free
 
@@ -138,7 +143,7 @@ def share_in_place(
     that are to stay `apart` do not.
     """
     shared: list[int] = []
-    fixed = {*graph.inputs, *graph.outputs, *graph.variables}
+    fixed = {*graph.inputs, *graph.outputs, *(state.before for state in graph.states)}
     fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.constant}
     last_read: dict[int, int] = {}
     for index, item in enumerate(items):
@@ -210,7 +215,8 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
                 storages[root].from_dram = True
         return storages[root]
 
-    for tensor in (*graph.inputs, *graph.variables):
+    befores = [state.before for state in graph.states]
+    for tensor in (*graph.inputs, *befores):
         storage(tensor).first = -1
         storage(tensor).from_dram = True
     for index, item in enumerate(items):
@@ -236,7 +242,7 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
     for tensor in graph.outputs:
         storage(tensor).to_dram = True
         storage(tensor).last = end
-    for tensor in graph.variables:
+    for tensor in befores:
         storage(tensor).to_dram = True
         storage(tensor).last = end
     return storages

@@ -83,11 +83,11 @@ class MemoryLayout:
         self._addresses: dict[int, int] = {}
         self._chunks: dict[object, int] = {}
         ends_of_graph = {*graph.inputs, *graph.outputs}
-        self._ends = {forest.root(tensor)[0] for tensor in ends_of_graph}
+        states = {state.before for state in graph.states}
+        self._ends = {forest.root(tensor)[0] for tensor in ends_of_graph} - states
         self._maps = {space: _Map(_alignment(hardware, space)) for space in hardware.spaces}
         begins = {item: items[0] for items in together for item in items}
         ends = {item: items[-1] for items in together for item in items}
-        states = set(graph.variables)
         final = max((each.last for each in storages.values()), default=0)
         wanted = [
             (root, each)
@@ -126,7 +126,7 @@ class MemoryLayout:
             return Piece(each.type.size_bytes, each.array.tobytes)
         if each.constant:
             return Piece(each.type.size_bytes, partial(no_data, each.name))
-        if root not in self._graph.variables:
+        if all(root != state.before for state in self._graph.states):
             raise ValueError(f'tensor "{each.name}" has no place in a memory')
         zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
         start = np.full(each.type.shape, zero, each.type.numpy_dtype)
@@ -178,7 +178,7 @@ class MemoryLayout:
 
 
 def home(graph: Graph, ends: set[int], root: int, hardware: Hardware) -> Space:
-    """The memory that a storage, by its root tensor, lives in; `ends` are those of the graph's inputs and outputs."""
+    """The memory that a storage, by its root tensor, lives in; `ends` are those of inputs and outputs but states."""
     if graph.tensors[root].constant:
         return hardware.holder("constants")
     return hardware.holder("io" if root in ends else "activations")

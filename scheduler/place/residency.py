@@ -347,10 +347,11 @@ def fit(network: Network, choices: Choices) -> Residents:
 
 def _pin(network: Network, forest: Aliases, storages: Mapping[int, Storage]) -> None:
     """Keep the network's inputs and outputs in the scratchpad: nothing brings them there or takes them away."""
+    states = {state.before for state in network.graph.states}
     for tensor in (*network.graph.inputs, *network.graph.outputs):
         root, _ = forest.root(tensor)
         storage = storages[root]
-        if not network.graph.tensors[root].constant and root not in network.graph.variables:
+        if not network.graph.tensors[root].constant and root not in states:
             storage.pinned, storage.from_dram, storage.to_dram = True, False, False
             storage.first, storage.last = -1, len(network.items)
 

@@ -360,16 +360,6 @@ PLACE = Placement("t", tensor("int8", 10), 8182)
             'tensor "t" at 8183 with 10 bytes lies outside the 8192 bytes of DRAM',
         ),
         (
-            {"host_calls": (replace(CALLS[1], updates=(0, 2)),)},
-            {"host_calls": (replace(CALLS[1], updates=(0, 1)),)},
-            'host call "concatenate" updates input 1, which it does not have',
-        ),
-        (
-            {"host_calls": (replace(CALLS[1], updates=(2,)),)},
-            {"host_calls": (replace(CALLS[1], updates=(3,)),)},
-            'host call "concatenate" updates input 3, which it does not have',
-        ),
-        (
             {"buffers": (Buffer("b", 8000, 192, 0, 0),)},
             {"buffers": (Buffer("b", 8000, 193, 0, 0),)},
             'buffer "b" at 8000 with 193 bytes lies outside the 8192 bytes of scratchpad',

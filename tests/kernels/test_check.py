@@ -13,7 +13,7 @@ import npusim
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.check import check
-from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 
 EIGHT = TensorType("int8", (1, 4), Quantization((0.5,), (0,)))
 
@@ -53,8 +53,14 @@ FAULTS: list[tuple[Graph, str]] = [
     (graph(inputs=(0, 0)), "model inputs [0, 0]: a tensor is named twice"),
     (graph(inputs=(4,)), "model inputs: tensor 4, the model has 4"),
     (graph(inputs=(3,)), 'model input "k" is a constant'),
-    (graph(variables=(3,)), 'model state "k" is a constant'),
-    (graph(variables=(0,)), 'model input "x" is a state too'),
+    (graph(states=(State(3, 2),)), 'model state "k" is a constant'),
+    (graph(states=(State(0, 2),)), 'model input "x" is a state too'),
+    (graph(states=(State(1, 2), State(1, 0)), nodes=(SECOND,)), "model states [1, 1]: a tensor is named twice"),
+    (graph(states=(State(1, 1),), nodes=(SECOND,)), 'model state "y" is its own next value; make it a constant'),
+    (graph(states=(State(2, 1),), nodes=()), 'model next value of state "y": no operator writes it'),
+    (replace(graph(states=(State(1, 4),), nodes=(SECOND,)),
+             tensors=(*graph().tensors, Tensor("next", replace(EIGHT, shape=(4,))))),
+     'model state "y" is int8[1, 4] with scales, its next value int8[4] with scales'),
     (graph(outputs=()), "the model has no output"),
     (graph(outputs=(-2,)), "model outputs: tensor -2, the model has 4"),
     (with_type(0, replace(EIGHT, shape=(-1, 4))),
@@ -80,7 +86,8 @@ def test_compile_refuses_what_is_not_well_formed(made: Graph, text: str, effort:
 
 
 @pytest.mark.parametrize(
-    "made", [graph, lambda: graph(outputs=(2, 2, 1, 0, 3)), lambda: graph(variables=(1,), nodes=(SECOND,))]
+    "made",
+    [graph, lambda: graph(outputs=(2, 2, 1, 0, 3)), lambda: graph(states=(State(1, 2),), nodes=(SECOND,))],
 )
 def test_what_is_well_formed_passes_as_it_is(made: Callable[[], Graph]) -> None:
     given = made()

@@ -41,13 +41,9 @@ _OPERATIONS_PER_CELL = 9  # three logistic functions, two tanh, three products, 
 
 
 def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    return _advance(call, values)[:1]
-
-
-def _advance(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    if input_type(call).dtype == "float32":
-        return lstm_float.reference(call, values)
-    return lstm_integer.reference(call, values)
+    """The output, then the next values of the states if the call asks for them."""
+    compute = lstm_float.reference if input_type(call).dtype == "float32" else lstm_integer.reference
+    return compute(call, values)[: len(call.outputs)]
 
 
 def _workload(call: Call) -> Workload:
@@ -58,7 +54,9 @@ def _workload(call: Call) -> Workload:
         macs += sizes.cells * sizes.outputs
     steps = sizes.batch * sizes.steps
     work = elementwise(call, steps * sizes.cells * _OPERATIONS_PER_CELL)
-    return replace(work, kind="gemm", macs=steps * macs, inner_k=inner_k)
+    # The states stay in the caches from step to step.
+    written = call.outputs[0].size_bytes
+    return replace(work, kind="gemm", macs=steps * macs, inner_k=inner_k, output_bytes=written)
 
 
 # Rules
@@ -70,8 +68,8 @@ def _given(call: Call, positions: Sequence[int]) -> list[TensorType]:
 
 
 def _operand_count(call: Call) -> bool:
-    """takes 20 or 24 operands and gives 1 output"""
-    return len(call.inputs) in (20, 24) and len(call.outputs) == 1
+    """takes 20 or 24 operands and gives 1 output, or the next values of both states beside it"""
+    return len(call.inputs) in (20, 24) and len(call.outputs) in (1, 1 + len(_STATES))
 
 
 def _needed_operands(call: Call) -> bool:
@@ -116,7 +114,8 @@ def _types(call: Call) -> bool:
         for kind, group in zip(kinds, groups, strict=True)
         for tensor in _given(call, group)
     )
-    return alike and call.outputs[0].dtype == kinds[0]
+    after = zip(call.outputs[1:], _given(call, _STATES), strict=False)
+    return alike and call.outputs[0].dtype == kinds[0] and all(state == before for state, before in after)
 
 
 def _attributes(call: Call) -> bool:
@@ -134,7 +133,8 @@ def _ranks(call: Call) -> bool:
 
 
 def _infer(call: Call) -> Shapes:
-    return ((*input_type(call).shape[:2], sizes_of(call).outputs),)
+    shape = (*input_type(call).shape[:2], sizes_of(call).outputs)
+    return (shape, *(state.shape for state in _given(call, _STATES)))[: len(call.outputs)]
 
 
 def _shapes(call: Call) -> bool:
@@ -155,7 +155,7 @@ def _shapes(call: Call) -> bool:
         projection == [(outputs, cells), (outputs,)][: len(projection)]
         and (len(projection) > 0 or outputs == cells)
         and states == [batch * outputs, batch * cells]
-        and _infer(call) == (call.outputs[0].shape,)
+        and _infer(call) == tuple(output.shape for output in call.outputs)
     )
 
 
@@ -213,6 +213,5 @@ OPERATOR = Operator(
     npu_rules=(rules.host_only("the NPU has no 16-bit gates and cell states"),),
     reference=_reference,
     workload=_workload,
-    states=(int(Operand.OUTPUT_STATE), int(Operand.CELL_STATE)),
-    advance=_advance,
+    states=tuple(map(int, _STATES)),
 )

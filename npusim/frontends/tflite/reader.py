@@ -7,7 +7,7 @@ constants are read-only views of the file's bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from mmap import mmap
@@ -33,9 +33,9 @@ from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.check import quoted
-from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.table import infer
+from npusim.kernels.table import infer, known, operator
 
 _DTYPES = {name.upper(): name for name in element_names()}
 _MOST_CODE_BITS = 16
@@ -60,9 +60,11 @@ def parse(data: bytes | mmap, name: str) -> Graph:
     _fill_empty(model, tensors)
     inputs = _numbers(model.inputs, tensors, "model inputs")
     outputs = _numbers(model.outputs, tensors, "model outputs")
-    variables = tuple(number for number, record in enumerate(model.tensors) if record.variable)
-    nodes = _nodes(model, tensors)
-    return Graph(name, tuple(tensors), nodes, inputs, outputs, variables)
+    now: dict[int, int] = {}
+    nodes = _nodes(model, tensors, now)
+    states = tuple([State(number, after) for number, after in sorted(now.items())])
+    outputs = tuple([now.get(number, number) for number in outputs])
+    return Graph(name, tuple(_constant_states(model, tensors, now)), nodes, inputs, outputs, states)
 
 
 # Tensors
@@ -83,6 +85,15 @@ def _tensor(model: ModelRecord, number: int) -> Tensor:
     _check_size(type_, where)
     data = model.buffers[record.buffer] if record.buffer < len(model.buffers) else None
     return Tensor(name, type_, None if record.variable else _constant(type_, data, where))
+
+
+def _constant_states(model: ModelRecord, tensors: list[Tensor], now: Mapping[int, int]) -> Iterator[Tensor]:
+    """The tensors; variables that no operator updates keep the real zero with which they begin."""
+    for number, tensor in enumerate(tensors):
+        forever = _is_variable(model, number) and number not in now
+        kind = tensor.type
+        zero = 0 if kind.quantization is None else kind.quantization.zero_point
+        yield replace(tensor, data=np.full(kind.shape, zero, kind.numpy_dtype)) if forever else tensor
 
 
 def _fill_empty(model: ModelRecord, tensors: list[Tensor]) -> None:
@@ -155,8 +166,11 @@ def _numbers(numbers: Sequence[int], tensors: Sequence[Any], where: str) -> tupl
     return tuple(numbers)
 
 
-def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
+def _nodes(model: ModelRecord, tensors: list[Tensor], now: dict[int, int]) -> tuple[Node, ...]:
     """The operators as nodes; gives those results their shapes for which the file says none.
+
+    Variables are updated in place; in a graph every value is a tensor of its own. `now` becomes what each variable
+    that is updated is after the last operator.
 
     Converters leave shapes of results out, as scalars or with sizes of -1: LiteRT works all of them out anew. So
     does this reader, operator by operator in the file's order.
@@ -180,7 +194,7 @@ def _nodes(model: ModelRecord, tensors: list[Tensor]) -> tuple[Node, ...]:
             continue
         layer = _layer(where, record, tensors, options_class)
         node = _node(name, record, layer, tensors)
-        nodes.append(node)
+        nodes.append(_updating(model, node, tensors, now))
         for output, shape in zip(outputs, _shapes(record, layer, node, tensors), strict=True):
             tensors[output] = _shaped(tensors[output], shape, where)
     return tuple(nodes)
@@ -295,6 +309,23 @@ def _node(name: str, record: OperatorRecord, layer: Layer, tensors: list[Tensor]
     if row.keeps is not None:
         inputs = tuple(inputs[i] if i < len(inputs) else None for i in row.keeps)
     return Node(name, row.op, inputs, record.outputs, row.attributes(layer))
+
+
+def _updating(model: ModelRecord, node: Node, tensors: list[Tensor], now: dict[int, int]) -> Node:
+    """The node with variables as they are now; one that updates them gives their next values, too."""
+    positions = operator(node.op).states if known(node.op) else ()
+    states = [node.inputs[position] for position in positions if position < len(node.inputs)]
+    inputs = tuple([None if number is None else now.get(number, number) for number in node.inputs])
+    variables = [number for number in states if number is not None and _is_variable(model, number)]
+    if not states or len(set(variables)) != len(states):
+        return replace(node, inputs=inputs)
+    for number in variables:
+        now[number] = _another(tensors, number, tensors[number].type)
+    return replace(node, inputs=inputs, outputs=(*node.outputs, *(now[number] for number in variables)))
+
+
+def _is_variable(model: ModelRecord, number: int) -> bool:
+    return number < len(model.tensors) and model.tensors[number].variable
 
 
 def _another(tensors: list[Tensor], number: int | None, type_: TensorType) -> int:

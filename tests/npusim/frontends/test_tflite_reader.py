@@ -53,7 +53,7 @@ def test_small_model() -> None:
         ("scores", "fully_connected", (4, 7, None), (6,), {"activation": "none", "keep_num_dims": False}),
         ("probabilities", "softmax", (6,), (8,), {"beta": 1.0}),
     ]
-    assert (graph.name, graph.inputs, graph.outputs, graph.variables) == ("small", (0,), (8,), ())
+    assert (graph.name, graph.inputs, graph.outputs, graph.states) == ("small", (0,), (8,), ())
     assert graph.tensors[0].type == TensorType("int8", (1, 9, 9, 2), Quantization((0.5,), (-3,)))
     filters = tuple(float(np.float32(scale)) for scale in (0.1, 0.2, 0.3, 0.4))
     assert graph.tensors[1].type.quantization == Quantization(filters, (0, 0, 0, 0), axis=0)
@@ -110,7 +110,7 @@ def test_biases_that_name_the_axis_of_their_weights(shared: Path) -> None:
 def test_lstm_state_and_intermediates(shared: Path) -> None:
     graph = formats.read(shared / "models" / "tflm_mnist_lstm_int8.tflite")
     lstm = graph.nodes[0]
-    assert graph.variables == (16, 17)
+    assert [state.before for state in graph.states] == [16, 17]
     assert lstm.inputs == (
         0,
         *range(15, 7, -1),
