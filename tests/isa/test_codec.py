@@ -109,10 +109,10 @@ def test_each_field_has_its_own_bits(row: type[Instruction]) -> None:
 
 
 def test_a_word_written_out() -> None:
-    """channel 1 (bits 148..149), value 5 (151..158), size 3 (285..314), wait mac>=2 (88..107)."""
+    """channel 1 (bits 148..149), value 5 (151..158), size 3 (291..320), wait mac>=2 (88..107)."""
     waits = tuple(2 if unit is Unit.MAC else 0 for unit in PRODUCERS)
     word = Copy(waits=waits, channel=1, value=5, size=3).encode()
-    assert word == (0x10 | 2 << 88 | 1 << 148 | 5 << 151 | 3 << 285).to_bytes(72, "little")
+    assert word == (0x10 | 2 << 88 | 1 << 148 | 5 << 151 | 3 << 291).to_bytes(72, "little")
 
 
 @pytest.mark.parametrize(

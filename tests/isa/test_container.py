@@ -22,6 +22,7 @@ from npusim.isa.base.errors import NpusimError, ProgramError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import to_dict
+from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.program import container
@@ -38,7 +39,7 @@ INSTRUCTIONS = [
     Call(index=0),
     Barrier(waits=(2, 0, 0, 0, 0, 0, 1)),
 ]
-PROGRAM = program_of(INSTRUCTIONS)
+PROGRAM = program_of(INSTRUCTIONS, code_space=Space.MEMORY2)
 DATA = container.dumps(PROGRAM)
 NAMES = ("code", "layer_of", "constants", "metadata")
 
@@ -47,7 +48,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
     """The sections, read as docs/npu_file.md says."""
     assert data[:8] == bytes.fromhex("89 4E 50 55 0D 0A 1A 0A")
     version, count, checksum = struct.unpack_from("<III", data, 8)
-    assert (version, count) == (1, 4)
+    assert (version, count) == (2, 4)
     assert zlib.crc32(data[20:164]) == checksum
     sections, end = {}, 164
     for row in range(count):
@@ -60,7 +61,9 @@ def unpacked(data: bytes) -> dict[str, bytes]:
     return sections
 
 
-def packed(sections: dict[str, bytes], version: int = 1, order: tuple[str, ...] = NAMES) -> bytes:
+def packed(
+    sections: dict[str, bytes], version: int = container.VERSION, order: tuple[str, ...] = NAMES
+) -> bytes:
     """A file with any sections, its checksums right."""
     rows, offset = b"", 164
     for name in order:
@@ -138,10 +141,8 @@ def test_metadata_is_canonical_and_leaves_defaults_out() -> None:
         "workload": {"kind": "elementwise", "elements": 3},
     }
     assert [call.get("reason") for call in plain["host_calls"]] == [None, "the NPU has no concatenate"]
-    bare = replace(PROGRAM, buffers=(), constants_address=0, states=())
-    assert {"buffers", "constants_address", "states"}.isdisjoint(
-        json.loads(unpacked(container.dumps(bare))["metadata"])
-    )
+    bare = replace(PROGRAM, buffers=(), images=(), states=())
+    assert {"buffers", "images", "states"}.isdisjoint(json.loads(unpacked(container.dumps(bare))["metadata"]))
 
 
 def test_a_program_comes_back_equal_and_gives_the_same_bytes() -> None:
@@ -169,7 +170,7 @@ def test_scales_come_back_to_the_last_bit() -> None:
 
 
 def test_an_empty_program_is_a_program() -> None:
-    empty = replace(program_of([]), constants=b"", inputs=(), outputs=(), layers=(), host_calls=())
+    empty = replace(program_of([]), constants=b"", images=(), inputs=(), outputs=(), layers=(), host_calls=())
     require_equal(container.loads(container.dumps(empty)), empty)
 
 
@@ -291,12 +292,12 @@ SECTIONS = unpacked(DATA)
             "must begin with 89 4e 50 55 0d 0a 1a 0a",
         ),
         (
-            packed(SECTIONS, version=2),
-            "file version 2; this npusim reads version 1: update npusim, or compile the model again",
+            packed(SECTIONS, version=3),
+            "file version 3; this npusim reads version 2: update npusim, or compile the model again",
         ),
         (
-            packed(SECTIONS, version=0),
-            "file version 0; this npusim reads version 1: compile the model again",
+            packed(SECTIONS, version=1),
+            "file version 1; this npusim reads version 2: compile the model again",
         ),
         (DATA + b"\0", "1 bytes stand behind the last section"),
         (
@@ -330,7 +331,7 @@ def test_a_table_that_claims_the_impossible_is_refused_without_reading_it(tmp_pa
     rows = b"".join(
         struct.pack("<16sQQI", name.encode(), 164 + (k << 50), 1 << 50, 0) for k, name in enumerate(NAMES)
     )
-    data = DATA[:8] + struct.pack("<III", 1, 4, zlib.crc32(rows)) + rows
+    data = DATA[:8] + struct.pack("<III", container.VERSION, 4, zlib.crc32(rows)) + rows
     end = 164 + (4 << 50)
     assert refusal(data) == f"truncated: the sections end at byte {end}, the file has 164"
     file = tmp_path / "p.npu"
@@ -377,7 +378,10 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
         (setting("code_address", value=10**600), f"code_address: a very large number {WHOLE}"),
         (setting("buffers", 0, "size_bytes", value=-64), f"buffers[0].size_bytes: -64 {WHOLE}"),
         (setting("inputs", value=None), "inputs: null is not a list"),
-        (setting("inputs", 0, value=[]), "inputs[0]: a list of 0 is not a table of name, type, address"),
+        (
+            setting("inputs", 0, value=[]),
+            "inputs[0]: a list of 0 is not a table of name, type, address, space",
+        ),
         (setting("layers", 0, "name", value=7), "layers[0].name: 7 is not text"),
         (
             setting("layers", 0, "unit", value="gpu"),
@@ -460,7 +464,7 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
         ),
         (
             setting("inputs", 0, "address", value=8180),
-            'sample: tensor "in" at 8180 with 16 bytes lies outside the 8192 bytes of DRAM',
+            'sample: tensor "in" at 8180 with 16 bytes lies outside the 8192 bytes of dram',
         ),
     ],
 )
@@ -555,7 +559,7 @@ def test_hostile_values_are_refused_or_harmless(changes: list[tuple[tuple[Any, .
         (lambda file: file.write_bytes(DATA + b"xyz"), "3 bytes stand behind the last section"),
         (
             lambda file: file.write_bytes(packed(SECTIONS, version=9)),
-            "file version 9; this npusim reads version 1: ",
+            "file version 9; this npusim reads version 2: ",
         ),
     ],
 )

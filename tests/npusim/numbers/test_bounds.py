@@ -15,7 +15,7 @@ from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Instruction, Space, Unit
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import Binary, Lookup
-from npusim.isa.program.program import Layer
+from npusim.isa.program.program import Layer, MemoryImage
 from npusim.numbers.bounds import VECTOR_CYCLES, LowerBound, compulsory_bytes, dram_cycles, vector_work
 
 from ...isa.samples import legal_instructions, tiny_hardware
@@ -62,7 +62,7 @@ def test_compulsory_bytes(
             outputs=[bytes_at("out", OUTPUT, 100)],
         ),
         constants=bytes(1000),
-        constants_address=WEIGHTS,
+        images=(MemoryImage(WEIGHTS, 1000),),
         layers=(layer, layer),
         layer_of=np.array([layer for layer, _ in instructions], np.uint32),
     )
