@@ -1,4 +1,4 @@
-"""The operators of npusim: one file each, listed here, and how a graph calls them."""
+"""The operators of npusim: one file each, listed here."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from difflib import get_close_matches
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.program.program import UNKNOWN
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.graph.rewrite import fold_padding
-from npusim.kernels.graph.unknown import missing, on_host, refusal, unknown_operator
 from npusim.kernels.operator.operator import Call, Operator, Shapes
-from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d, fully_connected
+from npusim.kernels.operator.unknown import unknown_operator
+from npusim.kernels.operators.convolution import batch_matmul, conv_2d, depthwise_conv_2d, fully_connected
 from npusim.kernels.operators.detection import detection_post_process
 from npusim.kernels.operators.elementwise import add, maximum, minimum, mul, sub
 from npusim.kernels.operators.movement import (
@@ -36,6 +34,7 @@ OPERATORS: tuple[Operator, ...] = (
     conv_2d.OPERATOR,
     depthwise_conv_2d.OPERATOR,
     fully_connected.OPERATOR,
+    batch_matmul.OPERATOR,
     # elementwise
     add.OPERATOR,
     sub.OPERATOR,
@@ -93,47 +92,16 @@ def known(name: str) -> bool:
     return name in _BY_NAME or name.startswith(UNKNOWN)
 
 
-def unknown_on_host(graph: Graph) -> Graph:
-    """The graph with the operators that npusim does not have as host layers, timed by their bytes, without results."""
-    return on_host(graph, known)
-
-
-def call_of(graph: Graph, node: Node) -> Call:
-    """One use of an operator as its rules and reference see it: types and constants instead of indices."""
-    operands = [None if index is None else graph.tensors[index] for index in node.inputs]
-    return Call(
-        attributes=node.attributes,
-        inputs=tuple(None if tensor is None else tensor.type for tensor in operands),
-        outputs=tuple(graph.tensors[index].type for index in node.outputs),
-        constants={
-            position: tensor.data
-            for position, tensor in enumerate(operands)
-            if tensor is not None and tensor.data is not None
-        },
-    )
-
-
 def infer(call: Call, op: str) -> Shapes | None:
-    """The shapes of the outputs of an operator, from its attributes and inputs alone.
+    """The shapes of the outputs of an operator, from its parameters and inputs alone.
 
-    None for an operator that npusim does not have, whose outputs alone say their shapes, or whose operands break the
-    rules: when it is compiled, the rule says so.
+    None for an operator that npusim does not have, and one whose parameters or operands break the rules: when it is
+    compiled, the rule says so.
     """
     entry = _BY_NAME.get(op)
-    if entry is None or entry.infer is None:
+    if entry is None or type(call.parameters) is not entry.parameters:
         return None
     try:
         return entry.infer(call)
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
-
-
-def require_known(graph: Graph) -> None:
-    """Raises GraphError that names every operator of a graph that npusim does not have, with its count."""
-    if found := missing(graph, known):
-        raise refusal(graph, found)
-
-
-def simplify(graph: Graph) -> Graph:
-    """The graph without operators that others can do on the way; same outputs, byte for byte."""
-    return fold_padding(graph, operator, call_of, pad.pad_value)

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from npusim.isa.base.errors import CompileError
+from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Unit
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Buffer as BufferRecord
-from npusim.isa.program.program import HostCall, Layer, Program
+from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.operator.operator import Call, Operator
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Timeline, arrange
 from npusim.scheduler.emit.slots import SlotBuilder
-from npusim.scheduler.emit.synchronise import synchronise
+from npusim.scheduler.emit.synchronise import ordered
 from npusim.scheduler.fit.choices import Choices
 from npusim.scheduler.network.network import Network, prepare
 from npusim.scheduler.network.storage import HostStep
@@ -31,7 +32,6 @@ from npusim.scheduler.place.residency import Residents, fit
 from npusim.scheduler.place.weaves import Weave, plan_weaves
 
 _ATTEMPTS = 200
-_UNIT_OF_LAYER = {Unit.MAC: "mac", Unit.VECTOR: "vector", Unit.HOST: "host"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +83,37 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
     residents = fit(network, choices)
     placed = _arranged(network, residents)
     layout, host_calls, timeline = placed.layout, placed.host_calls, placed.timeline
-    waits = synchronise(timeline.instructions, Context(network.hardware, host_calls))
+    order = ordered(timeline, Context(network.hardware, host_calls))
     inputs, outputs = (
         tuple(layout.placement(tensor) for tensor in ends) for ends in (graph.inputs, graph.outputs)
     )
-    memory = layout.finish(len(timeline.instructions))
+    memory = layout.finish(len(order.instructions))
     program = Program(
         name=graph.name,
         hardware=network.hardware,
-        code=encode_all(timeline.instructions, waits),
+        code=encode_all(order.instructions, order.waits),
         constants=memory.constants,
         dram_size_bytes=memory.dram_size_bytes,
         code_address=memory.code_address,
         inputs=inputs,
         outputs=outputs,
         layers=_layers(graph, uses, timeline),
-        layer_of=np.array(timeline.layers, np.uint32),
+        layer_of=np.array(order.layers, np.uint32),
         host_calls=host_calls,
         buffers=tuple(
             BufferRecord(
-                each.name, each.address, each.size_bytes, each.instructions[0], each.instructions[-1]
+                each.name,
+                each.address,
+                each.size_bytes,
+                order.position(each.instructions[0]),
+                order.position(each.instructions[-1]),
             )
             for each in placed.buffers
             if each.instructions
         ),
         images=memory.images,
         code_space=memory.code_space,
+        areas=memory.areas,
         states=tuple(layout.placement(tensor) for tensor, _ in graph.states),
     )
     return Schedule(program, choices, residents, placed.chains, placed.weaves)
@@ -170,7 +175,7 @@ def _host_calls(
             found[item.node] = HostCall(
                 node.name,
                 each.name,
-                node.attributes,
+                node.parameters.plain(),
                 host_placements(layout, node.inputs),
                 tuple(outputs),
                 each.workload(call),
@@ -186,8 +191,8 @@ def _layers(graph: Graph, uses: Sequence[tuple[Operator, Call]], timeline: Timel
         units[layer].add(instruction.unit)
     layers = []
     for node, (each, call), used in zip(graph.nodes, uses, units, strict=True):
-        named = [name for unit, name in _UNIT_OF_LAYER.items() if unit in used]
-        unit = named[0] if named else ("dma" if used else "none")
+        working = sorted(used, key=lambda each: (not each.kind.advances, each))
+        unit = working[0].kind.name if working else "none"
         tensors = tuple(graph.tensors[index].name for index in node.outputs)
         window = each.window(call) if each.window else None
         layers.append(

@@ -11,7 +11,9 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import Graph, Node, Tensor
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.operators.movement import transpose
+from npusim.kernels.table import known, operator
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -94,12 +96,13 @@ class Sketch:
         op: str,
         inputs: Sequence[int | None],
         output: TensorType | Sequence[TensorType],
-        **attributes: Any,
+        **parameters: Any,
     ) -> int:
         """A node with outputs of the given types; returns the first of them."""
         types = [output] if isinstance(output, TensorType) else list(output)
         results = tuple(self.add_tensor(each) for each in types)
-        self.nodes.append(Node(f"n{len(self.nodes)}", op, tuple(inputs), results, attributes))
+        kind = operator(op).parameters if known(op) else Parameters
+        self.nodes.append(Node(f"n{len(self.nodes)}", op, tuple(inputs), results, kind(**parameters)))
         return results[0]
 
     def _like(self, tensor: int, shape: Sequence[int]) -> TensorType:
@@ -124,7 +127,7 @@ class Sketch:
         shape: Sequence[int],
         terms: int,
         bias: bool,
-        **attributes: Any,
+        **parameters: Any,
     ) -> int:
         """A node of weighted sums of `terms` products, with output codes that spread."""
         ifm, scaling = self.type_of(source), self.type_of(weights).quantization
@@ -139,7 +142,7 @@ class Sketch:
             codes = (self.rng.standard_normal(size) * deviation / 4).astype(np.int32)
             values = self.add_tensor(TensorType("int32", (size,)), codes)
         output = TensorType(ifm.dtype, tuple(shape), self.quantization(ofm_scale, ifm.dtype))
-        return self.node(op, (source, weights, values), output, **attributes)
+        return self.node(op, (source, weights, values), output, **parameters)
 
     def conv(
         self,
@@ -293,7 +296,7 @@ class Sketch:
         """split into pieces of the given sizes."""
         shape = self.shape(source)
         types = [self._like(source, (*shape[:axis], size, *shape[axis + 1 :])) for size in sizes]
-        first = self.node("split", (source,), types, axis=axis)
+        first = self.node("split", (source,), types, axis=axis, sizes=sizes)
         return tuple(range(first, first + len(sizes)))
 
     def pad(self, source: int, paddings: Sequence[Pair]) -> int:
@@ -308,13 +311,13 @@ class Sketch:
 
     def reshape(self, source: int, *shape: int) -> int:
         """reshape."""
-        return self.node("reshape", (source,), self._like(source, shape))
+        return self.node("reshape", (source,), self._like(source, shape), shape=shape)
 
     def resize(self, source: int, height: int, width: int) -> int:
         """resize_bilinear, which runs on the host."""
         n, _, _, depth = self.shape(source)
         output = self._like(source, (n, height, width, depth))
-        return self.node("resize_bilinear", (source,), output, align_corners=False, half_pixel_centers=False)
+        return self.node("resize_bilinear", (source,), output, size=(height, width))
 
     def graph(self, outputs: Sequence[int] | None = None) -> Graph:
         """The graph; without `outputs` every tensor that nobody reads is one."""
@@ -341,7 +344,7 @@ def with_leading_transpose(graph: Graph) -> Graph:
     n, height, width, depth = kind.shape
     image = Tensor("nchw", replace(kind, shape=(n, depth, height, width)))
     source = len(graph.tensors)
-    turn = Node("to_nhwc", "transpose", (source,), (first,), {"perm": [0, 2, 3, 1]})
+    turn = Node("to_nhwc", "transpose", (source,), (first,), transpose.Parameters(perm=(0, 2, 3, 1)))
     return replace(
         graph, tensors=(*graph.tensors, image), nodes=(turn, *graph.nodes), inputs=(source, *others)
     )
@@ -358,18 +361,4 @@ def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
         else:
             limits = np.iinfo(kind.dtype)
             values.append(rng.integers(limits.min, limits.max + 1, kind.shape).astype(kind.dtype))
-    return values
-
-
-def evaluate(graph: Graph, inputs: Sequence[Array]) -> dict[int, Array]:
-    """Every tensor of a graph, node by node with the operators' numpy references."""
-    values = {index: each.array for index, each in enumerate(graph.tensors) if each.array is not None}
-    values |= dict(zip(graph.inputs, inputs, strict=True))
-    for index, _ in graph.states:
-        kind = graph.tensors[index].type
-        values[index] = np.zeros(kind.shape, kind.numpy_dtype)
-    for node in graph.nodes:
-        operands = [None if index is None else values[index] for index in node.inputs]
-        results = operator(node.op).reference(call_of(graph, node), operands)
-        values.update(zip(node.outputs, results, strict=True))
     return values

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Region, Space
+from npusim.isa.hardware.units import PRODUCERS
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 
@@ -33,7 +35,9 @@ def certain_completions(instructions: Sequence[Instruction]) -> NDArray[np.int64
     of_unit: list[list[int]] = [[] for _ in range(UNITS)]
     for index, each in enumerate(instructions):
         mine = of_unit[each.unit]
-        known = np.array(each.waits, np.int64)
+        known = np.zeros(UNITS, np.int64)
+        for unit, count in each.waits:
+            known[unit] = count
         if mine:
             known = np.maximum(known, certain[mine[-1]])
         known[each.unit] = len(mine)

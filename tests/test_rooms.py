@@ -21,10 +21,33 @@ TOP = {
 }
 """Import names of the top-level folders."""
 
+ISA = tuple(
+    f"npusim.isa.{room}" for room in ("base", "arithmetic", "hardware", "engines", "instructions", "program")
+)
+KERNELS = tuple(f"npusim.kernels.{room}" for room in ("operator", "lowering", "operators", "table"))
+SCHEDULER = tuple(f"npusim.scheduler.{room}" for room in ("fit", "network", "place", "emit"))
+COMPILED = ("npusim.isa", "npusim.kernels")
+
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "npusim.isa": (),
-    "npusim.kernels": ("npusim.isa",),
-    "npusim.scheduler": ("npusim.isa", "npusim.kernels"),
+    "npusim.isa.base": (),
+    "npusim.isa.arithmetic": ISA[:1],
+    "npusim.isa.hardware": ISA[:2],
+    "npusim.isa.engines": ISA[:3],
+    "npusim.isa.instructions": ISA[:4],
+    "npusim.isa.program": ISA[:5],
+    "npusim.isa.text": ISA,
+    "npusim.kernels": ("npusim.isa", *KERNELS),
+    "npusim.kernels.operator": ("npusim.isa",),
+    "npusim.kernels.lowering": ("npusim.isa", *KERNELS[:1]),
+    "npusim.kernels.operators": ("npusim.isa", *KERNELS[:2]),
+    "npusim.kernels.graph": ("npusim.isa", *KERNELS),
+    "npusim.scheduler": (*COMPILED, *SCHEDULER),
+    "npusim.scheduler.fit": COMPILED,
+    "npusim.scheduler.network": (*COMPILED, *SCHEDULER[:1]),
+    "npusim.scheduler.place": (*COMPILED, *SCHEDULER[:2]),
+    "npusim.scheduler.emit": (*COMPILED, *SCHEDULER[:3]),
+    "npusim.scheduler.search": (*COMPILED, *SCHEDULER, "npusim.scheduler.compile"),
     "npusim.frontends": ("npusim.isa", "npusim.kernels"),
     "npusim.models": ("npusim.isa", "npusim.kernels", "npusim.base"),
     "npusim.machine": ("npusim.isa",),

@@ -132,6 +132,19 @@ def read_number(value: Any) -> float:
     return value
 
 
+def write_either_number(value: Any) -> int | float:
+    """A number of Python or numpy; a whole one stays whole."""
+    return write_integer(value) if isinstance(value, Integral) else write_number(value)
+
+
+def read_either_number(value: Any) -> int | float:
+    """A whole number of 64 bits, which an element of a tensor may have all, or a finite real one."""
+    if type(value) is int:
+        _require_plain(value, 0)
+        return value
+    return read_number(value)
+
+
 def read_text(value: Any) -> str:
     """Text that can be encoded."""
     if type(value) is not str:

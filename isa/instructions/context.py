@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.isa.hardware.hardware import Hardware
 
 if TYPE_CHECKING:
-    from npusim.isa.program.program import HostCall
+    from npusim.isa.base.placement import HostCall
 
 
 class Context(NamedTuple):

@@ -6,18 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from npusim.isa.hardware.cpu import host_cycles
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Regions, Space, dense
+from npusim.isa.instructions.word import FieldSpec, bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

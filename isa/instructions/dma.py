@@ -11,23 +11,18 @@ import numpy as np
 from npusim.isa.arithmetic.packing import HEADER_BYTES, unpack
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.hardware.memories import SPACE_BITS
+from npusim.isa.hardware.units import Unit, units_of
 from npusim.isa.instructions.beats import Beats, straight, walk
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Region,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Region, Regions, Space, dense
+from npusim.isa.instructions.word import FieldSpec, bits
 
 SPACES = tuple(space.name.lower() for space in Space)
 """What the fields for memories may say, for all machines."""
+
+_CHANNELS = units_of(Unit.DMA0.kind)
 
 
 def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[int, ...]) -> Region:
@@ -66,7 +61,7 @@ class _Transfer(Instruction):
     @property
     def unit(self) -> Unit:
         """The channel's unit."""
-        return Unit(Unit.DMA0 + self.channel)
+        return _CHANNELS[self.channel]
 
     def misfits(self, context: Context) -> list[str]:
         """The channel must exist."""

@@ -7,24 +7,21 @@ here: the caller goes back to one instruction at a time, which says what is wron
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import (
-    OPCODE_BITS,
-    PRODUCERS,
-    WAIT_BITS,
-    WORD_BYTES,
-    FieldSpec,
-    Instruction,
-    used_bits,
-)
+from npusim.isa.hardware.units import PRODUCERS
+from npusim.isa.instructions.instruction import Instruction, used_bits
+from npusim.isa.instructions.word import WAIT_SPECS, WAITS, WORD_BYTES, Waits
 
 LANE_BITS = 64
 LANES = WORD_BYTES * 8 // LANE_BITS
-_WAITS = len(PRODUCERS)
+_NUMBERS = len(WAIT_SPECS)
+"""Columns of the waits, in front of those of the fields: unit, count, unit, count, ..."""
+_UNUSED = [(0,) * (_NUMBERS - 2 * used) for used in range(WAITS + 1)]
 Words = NDArray[np.uint64]
 """Instruction words as little-endian 64-bit lanes, [n, LANES]."""
 
@@ -38,7 +35,7 @@ class _Layout(NamedTuple):
     signs:         the sign bit of a signed column, else 0.
     """
 
-    values: Callable[[Instruction, tuple[int, ...]], tuple[int, ...]]
+    values: Callable[[Instruction, Waits], tuple[int, ...]]
     names: tuple[str, ...]
     lanes: NDArray[np.int64]
     shifts: NDArray[np.uint64]
@@ -60,15 +57,15 @@ def _layout_of(cls: type[Instruction]) -> _Layout:
 
 
 def _layout(cls: type[Instruction]) -> _Layout:
-    waits = [FieldSpec("", WAIT_BITS, OPCODE_BITS + WAIT_BITS * i, False, (), "") for i in range(_WAITS)]
-    columns = (*waits, *cls.specs)
+    columns = (*WAIT_SPECS, *cls.specs)
     offsets = np.array([each.offset for each in columns])
     widths = np.array([each.width for each in columns])
     lanes, shifts = np.divmod(offsets, LANE_BITS)
     names = tuple(each.name for each in cls.specs)
 
-    def values(instruction: Instruction, waits: tuple[int, ...]) -> tuple[int, ...]:
-        return (*waits, *[getattr(instruction, name) for name in names])
+    def values(instruction: Instruction, waits: Waits) -> tuple[int, ...]:
+        fields = [getattr(instruction, name) for name in names]
+        return (*chain.from_iterable(waits), *_UNUSED[len(waits)], *fields)
 
     return _Layout(
         values,
@@ -85,15 +82,18 @@ def _layout(cls: type[Instruction]) -> _Layout:
 
 
 def encode_rows(
-    cls: type[Instruction], instructions: Sequence[Instruction], waits: Sequence[tuple[int, ...]]
+    cls: type[Instruction], instructions: Sequence[Instruction], waits: Sequence[Waits]
 ) -> Words | None:
     """The words of instructions of `cls` with these waits; None if some value does not fit its field."""
     of = _layout_of(cls)
     try:
         values = np.array([of.values(*each) for each in zip(instructions, waits, strict=True)], np.int64)
-    except OverflowError:  # a value that does not even fit numpy's 64 bits
+    except (OverflowError, IndexError):  # a value that does not even fit numpy's 64 bits; too many waits
         return None
     if (values < of.low).any() or (values > of.high).any():
+        return None
+    used = _waits_used(values)
+    if used is None or used != [len(each) for each in waits]:
         return None
     plain = values.astype(np.uint64) & of.masks
     words = np.zeros((len(instructions), LANES), "<u8")
@@ -112,9 +112,24 @@ def decode_rows(cls: type[Instruction], words: Words) -> list[Instruction] | Non
     plain = words[:, of.lanes] >> of.shifts
     plain[:, of.split] |= words[:, of.lanes[of.split] + 1] << (np.uint64(LANE_BITS) - of.shifts[of.split])
     values = ((plain & of.masks).astype(np.int64) ^ of.signs) - of.signs
-    if (values > of.high).any():
+    waits = _waits_used(values)
+    if waits is None or (values > of.high).any():
         return None
     return [
-        cls(waits=tuple(row[:_WAITS]), **dict(zip(of.names, row[_WAITS:], strict=True)))
-        for row in values.tolist()
+        cls(
+            waits=tuple(zip(row[0 : 2 * used : 2], row[1 : 2 * used : 2], strict=True)),
+            **dict(zip(of.names, row[_NUMBERS:], strict=True)),
+        )
+        for row, used in zip(values.tolist(), waits, strict=True)
     ]
+
+
+def _waits_used(values: NDArray[np.int64]) -> list[int] | None:
+    """How many waits each row of columns has; None if some cannot stand in a word (`wait_fault`)."""
+    units, counts = values[:, 0:_NUMBERS:2], values[:, 1:_NUMBERS:2]
+    used = counts > 0
+    rising = (units[:, 1:] > units[:, :-1]) & used[:, :-1]
+    if (units >= len(PRODUCERS)).any() or (units[~used] != 0).any() or (used[:, 1:] & ~rising).any():
+        return None
+    numbers: list[int] = used.sum(1).tolist()
+    return numbers

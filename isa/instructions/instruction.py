@@ -8,91 +8,21 @@ derived from the declarations (here, in `assembly`, `validate` and `manual`) and
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from npusim.isa.base.cause import Cause
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.hardware.memories import Space as Space
+from npusim.isa.hardware.units import Unit, cycles_of
 from npusim.isa.instructions.beats import Beats
+from npusim.isa.instructions.region import Region, Regions
+from npusim.isa.instructions.word import FIELDS_OFFSET, WAIT_SPECS, WORD_BYTES, FieldSpec, Waits, wait_fault
 
 if TYPE_CHECKING:
     from npusim.isa.instructions.context import Context
     from npusim.isa.instructions.memory import Memory, Write
-
-WORD_BYTES = 72
-"""Bytes of one encoded instruction."""
-
-OPCODE_BITS = 8
-WAIT_BITS = 20
-
-
-class Unit(IntEnum):
-    """The units that execute instructions; each runs its own in program order."""
-
-    DMA0 = 0
-    DMA1 = 1
-    DMA2 = 2
-    DMA3 = 3
-    MAC = 4
-    VECTOR = 5
-    HOST = 6
-    FRONT_END = 7
-
-
-PRODUCERS = tuple(unit for unit in Unit if unit is not Unit.FRONT_END)
-"""Units whose completed instructions can be waited for, in the order of the wait fields."""
-
-NO_WAITS: tuple[int, ...] = (0,) * len(PRODUCERS)
-UNIT_NAMES = {unit: unit.name.lower() for unit in Unit}
-
-
-class Region(NamedTuple):
-    """Bytes that an instruction touches: `counts[-1]` contiguous bytes, repeated along the outer counts.
-
-    `strides` are byte distances of the outer dimensions, so `len(strides) == len(counts) - 1`.
-    """
-
-    space: Space
-    address: int
-    counts: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def end(self) -> int:
-        """One past the last byte touched."""
-        span = self.counts[-1]
-        for count, stride in zip(self.counts, self.strides, strict=False):
-            span += (count - 1) * stride
-        return self.address + span
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes touched, repeated ones counted again."""
-        size = 1
-        for count in self.counts:
-            size *= count
-        return size
-
-    @property
-    def overlaps_itself(self) -> bool:
-        """True unless every byte is surely touched once: each stride, in order of size, passes what lies below."""
-        span = self.counts[-1]
-        for stride, count in sorted(zip(self.strides, self.counts, strict=False)):
-            if count > 1 and stride < span:
-                return True
-            span += (count - 1) * stride
-        return False
-
-
-Regions = tuple[tuple[Region, ...], tuple[Region, ...]]
-"""Memory that an instruction reads, and memory that it writes."""
-
-
-def dense(space: Space, address: int, size_bytes: int) -> Region:
-    """The region of `size_bytes` contiguous bytes."""
-    return Region(space, address, (size_bytes,), ())
 
 
 class Cost(NamedTuple):
@@ -100,8 +30,8 @@ class Cost(NamedTuple):
 
     cycles:   cycles that the unit is busy when no memory outside it holds it up.
     actions:  counts of `npusim.isa.instructions.actions` events.
-    setup_cycles: cycles before the first DRAM request (part of `cycles`).
-    dram:     DRAM regions that the instruction streams, with True for writes.
+    setup_cycles: cycles before the first request at a memory's port (part of `cycles`).
+    dram:     regions of memories behind ports that the instruction streams, with True for writes.
     array_cycles: for the MAC array, the cycles in which the array itself is occupied.
     beats: for a copy between the memories, how its bytes pass the scratchpad's port; None if there is no such side.
     """
@@ -114,46 +44,18 @@ class Cost(NamedTuple):
     beats: Beats | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSpec:
-    """One field of an instruction word: `width` bits from `offset`, and what it means."""
-
-    name: str
-    width: int
-    offset: int
-    signed: bool
-    choices: tuple[str, ...]
-    doc: str
-
-    @property
-    def low(self) -> int:
-        """Smallest value."""
-        return -(1 << (self.width - 1)) if self.signed else 0
-
-    @property
-    def high(self) -> int:
-        """Largest value."""
-        if self.choices:
-            return len(self.choices) - 1
-        return (1 << (self.width - self.signed)) - 1
-
-
-def bits(width: int, doc: str, *, signed: bool = False, choices: Sequence[str] = ()) -> Any:
-    """Declare a field of `width` bits; `choices` names its values from 0 up."""
-    metadata = {"width": width, "doc": doc, "signed": signed, "choices": tuple(choices)}
-    return field(default=0, metadata=metadata)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """Base of all instructions. `waits[u]`: start only when unit u has completed that many instructions."""
+    """Base of all instructions. `waits`: start only when each unit has completed so many instructions."""
 
     mnemonic: ClassVar[str] = ""
     opcode: ClassVar[int] = 0
     home: ClassVar[Unit] = Unit.FRONT_END
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
+    causes: ClassVar[tuple[Cause, ...]] = ()
+    """What its cycles beyond those that its demand needs can be lost to; the first takes what rounding leaves."""
 
-    waits: tuple[int, ...] = NO_WAITS
+    waits: Waits = ()
 
     @property
     def unit(self) -> Unit:
@@ -190,17 +92,30 @@ class Instruction:
         """Cycles and actions, from the fields and the hardware alone."""
         raise NotImplementedError
 
+    def demand(self, context: Context) -> int:
+        """Work that it asks of the resource of its unit (`npusim.isa.hardware.units.Resource`).
+
+        That of a row which says nothing else are all of its cycles. Transfers and barriers ask for none: what passes
+        the DRAM is counted at its port.
+        """
+        return self.cost(context).cycles if self.home.kind.advances else 0
+
+    def split(self, context: Context) -> Mapping[str, int]:
+        """Its cycles beyond those of its demand, by cause (`causes`): with these they add up to those of `cost`."""
+        resource = self.home.kind.resource
+        if resource is None or not self.causes:
+            return {}
+        needed = cycles_of(self.demand(context), resource.per_cycle(context.hardware))
+        return {self.causes[0].name: self.cost(context).cycles - needed}
+
     def encode(self) -> bytes:
         """The instruction word. Raises ProgramError when a value does not fit its field."""
+        fault = wait_fault(self.waits)
+        if fault:
+            raise ProgramError(f"{self.mnemonic}: {fault}")
         word = self.opcode
-        offset = OPCODE_BITS
-        for count in self.waits:
-            if not 0 <= count < 1 << WAIT_BITS:
-                raise ProgramError(
-                    f"{self.mnemonic}: wait count {count} is outside 0..{(1 << WAIT_BITS) - 1}"
-                )
-            word |= count << offset
-            offset += WAIT_BITS
+        for spec, number in zip(WAIT_SPECS, chain.from_iterable(self.waits), strict=False):
+            word |= number << spec.offset
         for spec in self.specs:
             value = getattr(self, spec.name)
             if not spec.low <= value <= spec.high:
@@ -213,7 +128,7 @@ class Instruction:
 
 def layout(cls: type[Instruction]) -> tuple[FieldSpec, ...]:
     """Place the declared fields of an instruction one after the other behind opcode and waits."""
-    offset = OPCODE_BITS + WAIT_BITS * len(PRODUCERS)
+    offset = FIELDS_OFFSET
     specs = []
     for item in dataclasses.fields(cls):
         if "width" not in item.metadata:
@@ -231,7 +146,7 @@ def layout(cls: type[Instruction]) -> tuple[FieldSpec, ...]:
 def used_bits(cls: type[Instruction]) -> int:
     """Bits of the word that the instruction uses; the others must be zero."""
     if not cls.specs:
-        return OPCODE_BITS + WAIT_BITS * len(PRODUCERS)
+        return FIELDS_OFFSET
     last = cls.specs[-1]
     return last.offset + last.width
 
@@ -240,11 +155,14 @@ def decode_as(cls: type[Instruction], word: int) -> Instruction:
     """Decode a word whose opcode is that of `cls`. Raises ProgramError on values with no meaning."""
     if word >> used_bits(cls):
         raise ProgramError(f"{cls.mnemonic}: unused bits of the instruction word are not zero")
-    mask = (1 << WAIT_BITS) - 1
-    waits = word >> OPCODE_BITS
-    values: dict[str, Any] = {
-        "waits": tuple([(waits >> (WAIT_BITS * k)) & mask for k in range(len(PRODUCERS))])
-    }
+    numbers = [word >> spec.offset & (1 << spec.width) - 1 for spec in WAIT_SPECS]
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    while pairs and pairs[-1] == (0, 0):
+        pairs.pop()
+    fault = wait_fault(tuple(pairs))
+    if fault:
+        raise ProgramError(f"{cls.mnemonic}: {fault}")
+    values: dict[str, Any] = {"waits": tuple(pairs)}
     for spec in cls.specs:
         value = (word >> spec.offset) & ((1 << spec.width) - 1)
         if spec.signed and value >> (spec.width - 1):

@@ -7,6 +7,7 @@ block of a tile holds, for n channels: n int32 biases, then multipliers and shif
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.convolution import convolve, depthwise_convolve
 from npusim.isa.arithmetic.integer import Rounding, requantise
+from npusim.isa.base.cause import Cause
 from npusim.isa.engines.systolic import (
+    CAUSES,
     ArrayShape,
     Occupancy,
     Split,
@@ -29,19 +32,12 @@ from npusim.isa.engines.systolic import (
     weight_stationary,
     weight_stationary_split,
 )
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Region,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Region, Regions, Space, dense
+from npusim.isa.instructions.word import FieldSpec, bits
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")
@@ -64,6 +60,7 @@ class _Window(Instruction):
     """Fields that both convolutions share."""
 
     home: ClassVar[Unit] = Unit.MAC
+    causes: ClassVar[tuple[Cause, ...]] = CAUSES
     _by_channel: ClassVar[bool] = False
 
     ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
@@ -129,19 +126,23 @@ class _Window(Instruction):
 
     def regions(self, context: Context) -> Regions:
         """Feature map, weights and parameters are read; the output is written."""
-        ifm = map_region(
-            self.ifm,
-            (self.ifm_height, self.ifm_width, self.ifm_depth),
-            (self.ifm_row_stride, self.ifm_pixel_stride),
-        )
         ofm = map_region(
             self.ofm,
             (self.ofm_height, self.ofm_width, self.ofm_depth),
             (self.ofm_row_stride, self.ofm_pixel_stride),
         )
-        weights = dense(Space.SCRATCHPAD, self.weights, self._weight_count())
         parameters = dense(Space.SCRATCHPAD, self.parameters, self._parameter_bytes())
-        return (ifm, weights, parameters), (ofm,)
+        return (self._map_region(), self._weight_region(), parameters), (ofm,)
+
+    def _map_region(self) -> Region:
+        return map_region(
+            self.ifm,
+            (self.ifm_height, self.ifm_width, self.ifm_depth),
+            (self.ifm_row_stride, self.ifm_pixel_stride),
+        )
+
+    def _weight_region(self) -> Region:
+        return dense(Space.SCRATCHPAD, self.weights, self._weight_count())
 
     def faults(self) -> list[str]:
         """Sizes and strides are at least 1, operands have 9 bits, windows are addressable, the clamp is not empty."""
@@ -175,11 +176,15 @@ class _Window(Instruction):
             found.append(f"the windows of an output row have {row} elements; they may have {ADDRESSABLE}")
         return found
 
+    @property
+    def _codes(self) -> type[np.int8 | np.uint8]:
+        """The type of feature map and output."""
+        return np.int8 if self.signed else np.uint8
+
     def _feature_map(self, memory: Memory) -> NDArray[Any]:
-        dtype = np.int8 if self.signed else np.uint8
         shape = (self.ifm_height, self.ifm_width, self.ifm_depth)
         strides = (self.ifm_row_stride, self.ifm_pixel_stride, 1)
-        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, dtype)
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, self._codes)
 
     def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
         dtype = np.int8 if self.weights_signed else np.uint8
@@ -193,6 +198,18 @@ class _Window(Instruction):
             "pads": (self.pad_top, self.pad_left),
             "output_shape": (self.ofm_height, self.ofm_width),
         }
+
+    def demand(self, context: Context) -> int:
+        """Its multiply-accumulates."""
+        return self.cost(context).actions["mac_int8"]
+
+    def split(self, context: Context) -> Mapping[str, int]:
+        """What the array loses, one hindrance after the other."""
+        _, *lost = self._split(context)
+        return {cause.name: cycles for cause, cycles in zip(self.causes, lost, strict=True)}
+
+    def _split(self, context: Context) -> Split:
+        raise NotImplementedError
 
     def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
         """The output stage: bias, rescale, zero point, clamp."""
@@ -246,7 +263,10 @@ def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, in
 class Convolve(_Window):
     """Convolution, or a matrix product: a fully connected layer is a 1 x 1 convolution.
 
-    Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth].
+    Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth]; with a `weight_stride`
+    [kernel_height, kernel_width, ifm_depth, ofm_depth] as rows of `ofm_depth`. The second matrix of a product may so be
+    part of an activation, in either order, and the first one with `ifm_transposed`: address generators differ, what
+    passes the ports does not.
     """
 
     mnemonic: ClassVar[str] = "mac.convolve"
@@ -257,6 +277,13 @@ class Convolve(_Window):
     row_halvings: int = _halvings("rows")
     column_halvings: int = _halvings("columns")
     accumulator_halvings: int = _halvings("accumulators")
+    weight_stride: int = bits(
+        20,
+        "bytes from the weights of all channels for one value of the dot product to those for the next; 0: dense",
+    )
+    ifm_transposed: int = bits(
+        1, "rows of one pixel lie side by side, their channels a pixel stride apart", choices=("no", "yes")
+    )
 
     @property
     def dataflow(self) -> str:
@@ -271,8 +298,52 @@ class Convolve(_Window):
             found.append(f"dataflow {chosen}; the array of the hardware supports {supported}")
         return found
 
+    def faults(self) -> list[str]:
+        """Rows of weights do not overlap; a transposed feature map has one column, its rows side by side."""
+        found = _Window.faults(self)
+        if 0 < self.weight_stride < self.ofm_depth:
+            found.append(f"weight_stride is {self.weight_stride}; it may be 0, or {self.ofm_depth} or more")
+        if self.ifm_transposed and (self.ifm_width, self.ifm_row_stride) != (1, 1):
+            found.append(
+                f"a transposed feature map of {self.ifm_width} columns with rows {self.ifm_row_stride} bytes apart; "
+                f"it may have 1 column, and rows 1 byte apart"
+            )
+        return found
+
+    @property
+    def _inner(self) -> int:
+        """Values of a dot product."""
+        return self.kernel_height * self.kernel_width * self.ifm_depth
+
     def _weight_count(self) -> int:
-        return self.ofm_depth * self.kernel_height * self.kernel_width * self.ifm_depth
+        return self.ofm_depth * self._inner
+
+    def _weight_region(self) -> Region:
+        if self.weight_stride in (0, self.ofm_depth):
+            return dense(Space.SCRATCHPAD, self.weights, self._weight_count())
+        counts = (self._inner, self.ofm_depth)
+        return Region(Space.SCRATCHPAD, self.weights, counts, (self.weight_stride,))
+
+    def _map_region(self) -> Region:
+        if not self.ifm_transposed:
+            return _Window._map_region(self)
+        counts = (self.ifm_depth, self.ifm_height)
+        return Region(Space.SCRATCHPAD, self.ifm, counts, (self.ifm_pixel_stride,))
+
+    def _feature_map(self, memory: Memory) -> NDArray[Any]:
+        if not self.ifm_transposed:
+            return _Window._feature_map(self, memory)
+        shape = (self.ifm_height, 1, self.ifm_depth)
+        strides = (1, 1, self.ifm_pixel_stride)
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, self._codes)
+
+    def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
+        if not self.weight_stride:
+            return _Window._weights(self, memory, shape)
+        dtype = np.int8 if self.weights_signed else np.uint8
+        sizes, strides = (self._inner, self.ofm_depth), (self.weight_stride, 1)
+        stored = memory.view(Space.SCRATCHPAD, self.weights, sizes, strides, dtype)
+        return np.ascontiguousarray(stored.T).reshape(shape)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Accumulate (ifm - zero) * (weight - zero) over the window, then the output stage."""
@@ -290,7 +361,7 @@ class Convolve(_Window):
         """`mac_timing.weight_stationary` or `output_stationary` of the tile on its corner of the array."""
         shape = self._corner(context)
         pixels = self.ofm_height * self.ofm_width
-        inner = self.kernel_height * self.kernel_width * self.ifm_depth
+        inner = self._inner
         macs = pixels * inner * self.ofm_depth
         if self.output_stationary:
             work = output_stationary(shape, pixels, inner, self.ofm_depth)
@@ -302,11 +373,10 @@ class Convolve(_Window):
         actions = self._actions(context.hardware.macs_per_cycle, work, macs, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
 
-    def split(self, context: Context) -> Split:
-        """Where the cycles of `cost` go."""
+    def _split(self, context: Context) -> Split:
         shape = self._corner(context)
         pixels = self.ofm_height * self.ofm_width
-        inner = self.kernel_height * self.kernel_width * self.ifm_depth
+        inner = self._inner
         split = output_stationary_split if self.output_stationary else weight_stationary_split
         return split(shape, pixels, inner, self.ofm_depth, context.hardware.macs_per_cycle)
 
@@ -365,8 +435,7 @@ class Depthwise(_Window):
         actions = self._actions(context.hardware.macs_per_cycle, work, outputs * taps, updates, reads)
         return Cost(work.total, actions, array_cycles=work.array)
 
-    def split(self, context: Context) -> Split:
-        """Where the cycles of `cost` go."""
+    def _split(self, context: Context) -> Split:
         shape = self._corner(context)
         return depthwise_split(shape, self._timing_window(), self.ofm_depth, context.hardware.macs_per_cycle)
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.isa.instructions.instruction import Space
-from npusim.isa.program.program import HostCall, Image, MemoryImage, Placement, Program
+from npusim.isa.instructions.region import Space
 
 Write = tuple[NDArray[Any], NDArray[Any]]
 """A view of memory and the values that go there when the instruction completes."""
@@ -24,28 +24,11 @@ HostFunction = Callable[
 """What the host computes: (attributes, input types, output types, input values) -> output values."""
 
 
-class Memory:
-    """The memories of one execution of one program."""
+class Spaces:
+    """Memories by their number, and tensors in them."""
 
-    def __init__(self, program: Program, host_functions: Mapping[str, HostFunction]) -> None:
-        self.spaces = {
-            space: np.zeros(program.memory_bytes(space), np.uint8) for space in program.hardware.spaces
-        }
-        self._put_images(program.images, program.constants)
-        self.host_calls = program.host_calls
-        self.host_functions = host_functions
-        self.places = program.inputs
-        self.states = program.states
-
-    def _put_images(self, images: Sequence[MemoryImage], constants: bytes | Image) -> None:
-        places = [self.bytes_at(Space(image.space), image.address, image.size_bytes) for image in images]
-        if isinstance(constants, Image) and len(places) == 1:
-            constants.write_to(places[0])
-            return
-        begin, content = 0, np.frombuffer(bytes(constants), np.uint8)
-        for place in places:
-            place[:] = content[begin : begin + len(place)]
-            begin += len(place)
+    def __init__(self, spaces: dict[Space, NDArray[np.uint8]]) -> None:
+        self.spaces = spaces
 
     def view(
         self, space: Space, address: int, shape: Sequence[int], strides: Sequence[int], dtype: Any
@@ -57,9 +40,13 @@ class Memory:
         """`size_bytes` contiguous bytes."""
         return self.spaces[space][address : address + size_bytes]
 
+    def bytes_of(self, place: Placement) -> NDArray[np.uint8]:
+        """The bytes of a tensor."""
+        return self.bytes_at(Space(place.space), place.address, place.type.size_bytes)
+
     def load(self, placement: Placement) -> Array:
         """The tensor stored at `placement`, copied."""
-        raw = self._bytes_of(placement)
+        raw = self.bytes_of(placement)
         return raw.copy().view(placement.type.numpy_dtype).reshape(placement.type.shape)
 
     def load_each(self, placements: Sequence[Placement]) -> tuple[Array, ...]:
@@ -78,23 +65,30 @@ class Memory:
     def store(self, placement: Placement, value: Array) -> None:
         """Put a tensor at `placement`."""
         raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-        self._bytes_of(placement)[:] = raw
+        self.bytes_of(placement)[:] = raw
 
-    def _bytes_of(self, place: Placement) -> NDArray[np.uint8]:
-        return self.bytes_at(Space(place.space), place.address, place.type.size_bytes)
+
+class Memory(Spaces):
+    """The memories as a program sees them: its own, or in a system a core's scratchpad and windows of the others."""
+
+    def __init__(
+        self,
+        spaces: dict[Space, NDArray[np.uint8]],
+        *,
+        inputs: Sequence[Placement] = (),
+        states: Sequence[Placement] = (),
+        host_calls: Sequence[HostCall] = (),
+        host_functions: Mapping[str, HostFunction] | None = None,
+    ) -> None:
+        super().__init__(spaces)
+        self.inputs, self.states = inputs, states
+        self.host_calls, self.host_functions = host_calls, host_functions or {}
 
     def store_inputs(self, inputs: Sequence[Array] | None) -> None:
         """Put the model's inputs at their places. Raises SimulationError on a wrong number, dtype or shape."""
         given = () if inputs is None else inputs
-        if len(given) != len(self.places):
-            names = ", ".join(place.name for place in self.places)
-            raise SimulationError(f"{len(given)} inputs given, the program takes {len(self.places)}: {names}")
-        for place, value in zip(self.places, given, strict=True):
-            if value.dtype != place.type.numpy_dtype or value.shape != place.type.shape:
-                raise SimulationError(
-                    f'input "{place.name}": is {value.dtype}{list(value.shape)}, '
-                    f"must be {place.type.dtype}{list(place.type.shape)}"
-                )
+        check_values("input", self.inputs, given)
+        for place, value in zip(self.inputs, given, strict=True):
             self.store(place, value)
 
     def store_states(self, states: Sequence[Array | None]) -> None:
@@ -102,17 +96,10 @@ class Memory:
 
         Raises SimulationError on a wrong number, dtype or shape.
         """
-        if len(states) != len(self.states):
-            raise SimulationError(f"{len(states)} states given, the program has {len(self.states)}")
+        check_values("state", self.states, states)
         for place, value in zip(self.states, states, strict=True):
-            if value is None:
-                continue
-            if value.dtype != place.type.numpy_dtype or value.shape != place.type.shape:
-                raise SimulationError(
-                    f'state "{place.name}": is {value.dtype}{list(value.shape)}, '
-                    f"must be {place.type.dtype}{list(place.type.shape)}"
-                )
-            self.store(place, value)
+            if value is not None:
+                self.store(place, value)
 
     def call_host(self, index: int) -> list[Write]:
         """Run one operator on the host with its operands."""
@@ -134,7 +121,7 @@ class Memory:
                     f"the program expects {place.type.dtype}{list(place.type.shape)}"
                 )
             raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-            writes.append((self._bytes_of(place), raw))
+            writes.append((self.bytes_of(place), raw))
         return writes
 
 
@@ -142,3 +129,20 @@ def commit(writes: Sequence[Write]) -> None:
     """Make the results of an instruction visible."""
     for target, values in writes:
         target[...] = values
+
+
+def check_values(what: str, places: Sequence[Placement], values: Sequence[Array | None]) -> None:
+    """Raises SimulationError on a wrong number, dtype or shape of values for tensors; None stands for no value.
+
+    what: "input" or "state".
+    """
+    if len(values) != len(places):
+        names = f": {', '.join(place.name for place in places)}" if what == "input" else ""
+        verb = "takes" if what == "input" else "has"
+        raise SimulationError(f"{len(values)} {what}s given, the program {verb} {len(places)}{names}")
+    for place, value in zip(places, values, strict=True):
+        if value is not None and (value.dtype != place.type.numpy_dtype or value.shape != place.type.shape):
+            raise SimulationError(
+                f'{what} "{place.name}": is {value.dtype}{list(value.shape)}, '
+                f"must be {place.type.dtype}{list(place.type.shape)}"
+            )

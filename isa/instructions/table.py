@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.instructions import control, dma, mac, vector
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
-from npusim.isa.instructions.instruction import WORD_BYTES, Instruction, decode_as, layout
+from npusim.isa.instructions.instruction import Instruction, decode_as, layout
+from npusim.isa.instructions.word import WORD_BYTES, Waits
 
 INSTRUCTIONS: tuple[type[Instruction], ...] = (
     control.Barrier,
@@ -90,7 +91,7 @@ def _decoded(code: NDArray[np.uint8]) -> list[Instruction]:
 
 
 def encode_all(
-    instructions: Sequence[Instruction], waits: Sequence[tuple[int, ...]] | None = None
+    instructions: Sequence[Instruction], waits: Sequence[Waits] | None = None
 ) -> NDArray[np.uint8]:
     """Encode instructions to uint8 [n, WORD_BYTES], read-only; with `waits`, an entry each, in place of their own.
 

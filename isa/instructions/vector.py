@@ -10,23 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, requantise, softmax_fixed_point
+from npusim.isa.base.cause import Cause
 from npusim.isa.hardware.hardware import Vector
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    Cost,
-    FieldSpec,
-    Instruction,
-    Region,
-    Regions,
-    Space,
-    Unit,
-    bits,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS, map_region
 from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Region, Regions, Space, dense
+from npusim.isa.instructions.word import FieldSpec, bits
 
 Codes = NDArray[Any]
+
+VECTOR_CAUSES = (
+    Cause(
+        "vector_overhead",
+        "vector start-up",
+        "#5bb89f",
+        "inside the vector unit: start-up of instructions, lanes without an element, loading tables",
+        ("vector.startup_cycles",),
+    ),
+)
 
 LARGEST_SUM = 1 << 22
 """Terms of a sum of codes less their zero point, 9 bits, that surely stays inside 32 bits."""
@@ -59,6 +63,7 @@ class Binary(Instruction):
     mnemonic: ClassVar[str] = "vec.binary"
     opcode: ClassVar[int] = 0x30
     home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     function: int = bits(4, "what is computed", choices=("add", "sub", "mul", "max", "min"))
@@ -133,6 +138,10 @@ class Binary(Instruction):
         }
         return Cost(cycles, actions)
 
+    def demand(self, context: Context) -> int:
+        """The function of every element."""
+        return self.rows * self.columns * FUNCTIONS[self.function].cycles(context.hardware.vector)
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -202,6 +211,7 @@ class Pool(Instruction):
     mnemonic: ClassVar[str] = "vec.pool"
     opcode: ClassVar[int] = 0x31
     home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     maximum: int = bits(1, "what is computed", choices=("average", "maximum"))
@@ -326,6 +336,13 @@ class Pool(Instruction):
             actions["vector_divide"] = outputs
         return Cost(v.startup_cycles + groups * per_group, actions)
 
+    def demand(self, context: Context) -> int:
+        """A step for every window element of every output, and for averages a division of each."""
+        v = context.hardware.vector
+        taps = self.kernel_height * self.kernel_width
+        outputs = self.ofm_height * self.ofm_width * self.depth
+        return outputs * (taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles))
+
 
 def _reaching(kernel: int, pad: int, stride: int, outputs: int, inputs: int) -> range:
     """The taps of a window along one axis that can reach the feature map from any output."""
@@ -349,6 +366,7 @@ class Mean(Instruction):
     mnemonic: ClassVar[str] = "vec.mean"
     opcode: ClassVar[int] = 0x32
     home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
@@ -411,12 +429,18 @@ class Mean(Instruction):
         }
         return Cost(cycles, actions)
 
+    def demand(self, context: Context) -> int:
+        """An add of every element, a rescale of every sum."""
+        v = context.hardware.vector
+        return self.outer * self.inner * (self.count * v.reduce_cycles + v.requantise_cycles)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unary(Instruction):
     """Fields of the functions of one dense operand."""
 
     home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
 
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
     output: int = bits(ADDRESS_BITS, "of the output")
@@ -477,6 +501,10 @@ class Rescale(_Unary):
         }  # fmt: skip
         return Cost(cycles, actions)
 
+    def demand(self, context: Context) -> int:
+        """The rescale of every element."""
+        return self.size * context.hardware.vector.requantise_cycles
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup(_Unary):
@@ -510,6 +538,10 @@ class Lookup(_Unary):
         }
         return Cost(cycles, actions)
 
+    def demand(self, context: Context) -> int:
+        """The look-up of every element."""
+        return self.size * context.hardware.vector.lut_cycles
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Softmax(Instruction):
@@ -521,6 +553,7 @@ class Softmax(Instruction):
     mnemonic: ClassVar[str] = "vec.softmax"
     opcode: ClassVar[int] = 0x35
     home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
@@ -570,3 +603,9 @@ class Softmax(Instruction):
             "scratchpad_write_byte": size,
         }
         return Cost(cycles, actions)
+
+    def demand(self, context: Context) -> int:
+        """The three passes over every element, the reciprocal of every row."""
+        v = context.hardware.vector
+        per_element = v.max_cycles + v.exp_cycles + v.reduce_cycles + v.exp_cycles + v.requantise_cycles
+        return self.rows * (self.depth * per_element + v.exp_cycles)

@@ -26,9 +26,9 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_json import from_json, to_json
 from npusim.isa.base.plain_values import shown
-from npusim.isa.instructions.instruction import WORD_BYTES
 from npusim.isa.instructions.table import decode_all
-from npusim.isa.program.program import Program
+from npusim.isa.instructions.word import WORD_BYTES
+from npusim.isa.program.program import Blank, Program
 from npusim.isa.program.record import from_fields, to_fields
 from npusim.isa.program.validate import validate
 
@@ -62,6 +62,8 @@ class Raw(NamedTuple):
     def write(self, program: Program) -> bytes:
         """The bytes of the section."""
         value = getattr(program, self.field)
+        if isinstance(value, Blank):
+            return b""
         return bytes(value) if self.dtype is None else np.ascontiguousarray(value, self.dtype).tobytes()
 
     def read(self, body: memoryview) -> Any:
@@ -79,6 +81,10 @@ RAW = (Raw("code", "<u1", (WORD_BYTES,)), Raw("layer_of", "<u4"), Raw("constants
 METADATA = "metadata"
 SECTIONS = (*(raw.field for raw in RAW), METADATA)
 """Names of the sections in the order of the file."""
+
+BLANK = "constants_by_size"
+"""In the metadata of a program without the bytes of its constants: how many there are, and of what."""
+_BLANK_FIELDS = [field.name for field in dataclasses.fields(Blank)]
 
 PLAIN_FIELDS = [field.name for field in dataclasses.fields(Program) if field.name not in SECTIONS]
 """The fields of `Program` that the metadata holds."""
@@ -103,8 +109,11 @@ def load(path: str | Path) -> Program:
 
 def dumps(program: Program) -> bytes:
     """The bytes of the file. Raises ProgramError for a program that could not be loaded again."""
+    fields: dict[str, Any] = to_fields(program, PLAIN_FIELDS)
+    if isinstance(program.constants, Blank):
+        fields[BLANK] = to_fields(program.constants, _BLANK_FIELDS)
     bodies: dict[str, bytes] = {raw.field: raw.write(program) for raw in RAW}
-    bodies[METADATA] = to_json(to_fields(program, PLAIN_FIELDS)).encode("ascii")
+    bodies[METADATA] = to_json(fields).encode("ascii")
     offset, rows = _TABLE_BYTES, b""
     for name in SECTIONS:
         body = bodies[name]
@@ -120,8 +129,12 @@ def loads(data: bytes) -> Program:
     _check_size(table, len(data))
     bodies = {row.name: _body(row, data) for row in table}
     raw = {each.field: each.read(bodies[each.field]) for each in RAW}
-    fields = from_fields(Program, _metadata(bytes(bodies[METADATA])), PLAIN_FIELDS)
-    program = Program(**raw, **fields)
+    metadata = _metadata(bytes(bodies[METADATA]))
+    if isinstance(metadata, dict) and BLANK in metadata:
+        if raw["constants"]:
+            raise ProgramError(f"section {METADATA}: {BLANK} stands beside constants that are there")
+        raw["constants"] = Blank(**from_fields(Blank, metadata.pop(BLANK), _BLANK_FIELDS))
+    program = Program(**raw, **from_fields(Program, metadata, PLAIN_FIELDS))
     validate(program, decode_all(program.code))
     return program
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from npusim.isa.base.tensor import Array
-from npusim.isa.instructions.memory import HostFunction, Memory, commit
+from npusim.isa.instructions.memory import HostFunction, commit
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
+from npusim.isa.program.start import memory_of
 from npusim.isa.program.validate import validate
 
 
@@ -24,7 +25,7 @@ def interpret(
     """
     instructions = decode_all(program.code)
     validate(program, instructions)
-    memory = Memory(program, host_functions or {})
+    memory = memory_of(program, host_functions)
     memory.store_inputs(inputs)
     if states is not None:
         memory.store_states(states)

@@ -3,57 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
+from npusim.isa.hardware.units import WORKERS
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import WORD_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A tensor in a memory: the DRAM if no other is named."""
-
-    name: str
-    type: TensorType
-    address: int
-    space: int = 1
-
-    @property
-    def end(self) -> int:
-        """One past its last byte."""
-        return self.address + self.type.size_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    """One operator that the host runs: its operands, and its amount of work.
-
-    An output may lie where an input does: the next value of a state.
-    """
-
-    name: str
-    op: str
-    attributes: Mapping[str, Any]
-    inputs: tuple[Placement | None, ...]
-    outputs: tuple[Placement, ...]
-    workload: Workload
-    reason: str = ""
-
+from npusim.isa.instructions.word import WORD_BYTES
 
 UNKNOWN = "unknown "
 """In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
 
-LAYER_UNITS = ("mac", "vector", "dma", "host", "none")
+LAYER_UNITS = (*(kind.name for kind in WORKERS), "none")
 """What does the main work of a layer; "none" is free."""
 
 
@@ -90,10 +60,37 @@ class Buffer:
 
 
 class Piece(NamedTuple):
-    """Bytes of an image, made when they are needed."""
+    """Bytes of an image, made when they are needed; None for bytes that nobody has, of the constant `of`."""
 
     size_bytes: int
-    make: Callable[[], bytes]
+    make: Callable[[], bytes] | None
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """What a program has in the place of constants that are known by their size only: it can be timed, not run.
+
+    of: which constant that is, or the first of them.
+    """
+
+    size_bytes: int
+    of: str
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def __bytes__(self) -> bytes:
+        raise self._error()
+
+    def write_to(self, target: NDArray[np.uint8]) -> None:
+        """Raises SimulationError: there is nothing to put anywhere."""
+        raise self._error()
+
+    def _error(self) -> SimulationError:
+        return SimulationError(
+            f"constant {self.of} is known by its size only: the program can be timed, not run or written as text"
+        )
 
 
 LARGEST_KEPT_BYTES = 1 << 28
@@ -141,6 +138,8 @@ class Image:
 
 
 def _made(piece: Piece) -> bytes:
+    if piece.make is None:
+        raise ValueError("an image has pieces that nobody can make")
     content = piece.make()
     if len(content) != piece.size_bytes:
         raise ValueError(f"a piece of the image has {len(content)} bytes, it was to have {piece.size_bytes}")
@@ -161,23 +160,33 @@ class MemoryImage:
         return self.address + self.size_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Area:
+    """What a program uses of a memory: so many bytes from address 0 on."""
+
+    space: int
+    size_bytes: int
+
+
 @dataclass(frozen=True)
 class Program:
     """An executable image.
 
-    code:          uint8 [instructions, WORD_BYTES], in program order; fetched from the memory `code_space` at
-                   `code_address`.
-    constants:     weights and parameters: the bytes of `images`, one image after the other.
+    code:          uint8 [instructions, WORD_BYTES], in program order; fetched from `code_address` of the memory
+                   `code_space`.
+    constants:     weights and parameters: the bytes of `images`, one image after the other; `Blank` if it can only be
+                   timed.
     images:        where `constants` lie before the program begins.
     layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
+    areas:         what it uses of further memories; all of one that is not listed.
     states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
     """
 
     name: str
     hardware: Hardware
     code: NDArray[np.uint8]
-    constants: bytes | Image
+    constants: bytes | Image | Blank
     dram_size_bytes: int
     code_address: int
     inputs: tuple[Placement, ...]
@@ -189,6 +198,7 @@ class Program:
     images: tuple[MemoryImage, ...] = ()
     states: tuple[Placement, ...] = ()
     code_space: int = 1
+    areas: tuple[Area, ...] = ()
 
     @property
     def context(self) -> Context:
@@ -196,13 +206,21 @@ class Program:
         return Context(self.hardware, self.host_calls)
 
     @property
+    def timing_only(self) -> bool:
+        """Whether it can be timed, not run: some constants are known by their size only."""
+        return isinstance(self.constants, Blank)
+
+    @property
     def instructions(self) -> int:
         """Number of instructions."""
         return len(self.code)
 
     def memory_bytes(self, space: Space) -> int:
-        """Bytes that the program may touch of a memory of its machine: what it uses of the DRAM, all of the others."""
-        return self.dram_size_bytes if space == Space.DRAM else self.hardware.memory_bytes(space)
+        """Bytes of a memory of its machine that the program may touch."""
+        if space == Space.DRAM:
+            return self.dram_size_bytes
+        used = [area.size_bytes for area in self.areas if area.space == space]
+        return used[0] if used else self.hardware.memory_bytes(space)
 
     def constants_at(self, space: int, address: int, size_bytes: int) -> bytes:
         """Bytes that a memory holds before the program begins. Raises ValueError where no image has them all."""
@@ -212,9 +230,7 @@ class Program:
             if image.space == space and 0 <= start <= image.size_bytes - size_bytes:
                 return bytes(self.constants)[begin + start : begin + start + size_bytes]
             begin += image.size_bytes
-        raise ValueError(
-            f"no image holds bytes {address}..{address + size_bytes - 1} of {Space(space).name.lower()}"
-        )
+        raise ValueError(f"no image holds bytes {address}..{address + size_bytes - 1} of memory {space}")
 
     def is_constant(self, space: int, address: int) -> bool:
         """Whether a byte is one of `constants`."""

@@ -23,6 +23,7 @@ from npusim.isa.base.plain_values import (
     at,
     limited,
     one_of,
+    read_either_number,
     read_integer,
     read_number,
     read_signed,
@@ -31,6 +32,7 @@ from npusim.isa.base.plain_values import (
     read_truth,
     shown,
     unchanged,
+    write_either_number,
     write_integer,
     write_number,
     write_table,
@@ -106,12 +108,8 @@ def codec(annotation: Any) -> Codec:
         return limited(codec(number), limits, number is int)
     if origin is Literal:
         return Codec(unchanged, one_of(arguments))
-    if origin in (Union, types.UnionType) and len(arguments) == 2 and type(None) in arguments:
-        inner = codec(next(each for each in arguments if each is not type(None)))
-        return Codec(
-            lambda value: None if value is None else inner.write(value),
-            lambda value: None if value is None else inner.read(value),
-        )
+    if origin in (Union, types.UnionType):
+        return _union_codec(tuple(kind for kind in arguments if kind is not type(None)), len(arguments))
     if origin is tuple and len(arguments) == 2 and arguments[1] is ...:
         return _tuple_codec(codec(arguments[0]))
     if origin is tuple:
@@ -209,6 +207,22 @@ def _tuple_codec(inner: Codec) -> Codec:
             return tuple([at(index, inner.read, item) for index, item in enumerate(value)])
 
     return Codec(write, read)
+
+
+def _union_codec(kinds: tuple[Any, ...], choices: int) -> Codec:
+    """Of one kind of value or none, or of whole and real numbers (those stay whole, of 64 bits), or none."""
+    if kinds == (int, float):
+        inner = Codec(write_either_number, read_either_number)
+    elif len(kinds) == 1:
+        inner = codec(kinds[0])
+    else:
+        raise TypeError(f"a record cannot hold one of {kinds}")
+    if len(kinds) == choices:
+        return inner
+    return Codec(
+        lambda value: None if value is None else inner.write(value),
+        lambda value: None if value is None else inner.read(value),
+    )
 
 
 def _fixed_tuple_codec(entries: tuple[Codec, ...]) -> Codec:

@@ -6,16 +6,17 @@ for no more working memory than its operands take; whether its waits can all be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from operator import gt
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.plain_values import printable
 from npusim.isa.hardware.memories import Space
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import PRODUCERS, UNIT_NAMES, Instruction, Unit
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.program.program import Program
 
 
 class Violation(NamedTuple):
@@ -28,8 +29,8 @@ class Violation(NamedTuple):
 def validate(program: Program, instructions: Sequence[Instruction]) -> None:
     """Check a program against its hardware and itself; `instructions` are those of its code, decoded.
 
-    Raises ProgramError: an instruction with impossible fields, memory outside the scratchpad or the program's
-    DRAM, a DMA channel or host call that does not exist, waits for more completions than there can be, layer or
+    Raises ProgramError: an instruction with impossible fields, memory that does not exist or is not the
+    program's, a DMA channel or host call that does not exist, waits for more completions than there can be, layer or
     tensor tables that do not fit.
     """
     found = find_violation(program, instructions)
@@ -50,31 +51,37 @@ def find_violation(program: Program, instructions: Sequence[Instruction]) -> Vio
         totals[each.unit] += 1
     context = program.context
     completions = tuple(totals[producer] for producer in PRODUCERS)
+    rooms = {space: program.memory_bytes(space) for space in program.hardware.spaces}
     for index, each in enumerate(instructions):
-        for text in _instruction_faults(program, context, each, completions):
+        for text in _instruction_faults(program, context, each, completions, rooms):
             return Violation(index, text)
     return None
 
 
 def _instruction_faults(
-    program: Program, context: Context, each: Instruction, completions: tuple[int, ...]
+    program: Program,
+    context: Context,
+    each: Instruction,
+    completions: tuple[int, ...],
+    rooms: Mapping[Space, int],
 ) -> Iterator[str]:
-    """What is wrong with one instruction; `completions` are those that there can be, per producer."""
+    """What is wrong with one instruction; `completions` are those that there can be, per producer, `rooms` the bytes
+    of each memory that it may touch.
+    """
     yield from each.faults()
     yield from each.misfits(context)
-    if any(map(gt, each.waits, completions)):
-        for producer, count, most in zip(PRODUCERS, each.waits, completions, strict=True):
-            if count > most:
-                yield (
-                    f"waits for {count} completions of {UNIT_NAMES[producer]}, "
-                    f"which executes {most} instructions"
-                )
+    for unit, count in each.waits:
+        if count > completions[unit]:
+            yield (
+                f"waits for {count} completions of {UNIT_NAMES[PRODUCERS[unit]]}, "
+                f"which executes {completions[unit]} instructions"
+            )
     reads, writes = each.regions(context)
     for region in (*reads, *writes):
-        if region.space >= len(program.hardware.spaces):
+        size = rooms.get(region.space)
+        if size is None:
             yield _no_memory(program, region.space)
             return
-        size = program.memory_bytes(region.space)
         end = region.end
         if end > size:
             yield (
@@ -117,6 +124,9 @@ def _memory_faults(program: Program) -> Iterator[str]:
     size, capacity = program.dram_size_bytes, program.hardware.dram_bytes
     if size > capacity:
         yield f"needs {size} bytes of DRAM, the hardware has {capacity}"
+    for area in program.areas:
+        if (fault := _outside(program, area.space, 0, area.size_bytes)) is not None:
+            yield f"an area {fault}"
     yield from image_faults(program, len(program.constants))
     fault = _outside(program, program.code_space, program.code_address, program.code_size_bytes)
     if program.code_space == Space.SCRATCHPAD:

@@ -31,7 +31,8 @@ from npusim.isa.base.plain_json import read_json, to_json
 from npusim.isa.base.plain_values import shown
 from npusim.isa.base.printable import printable
 from npusim.isa.hardware.file import from_dict, hardware, list_presets, to_toml
-from npusim.isa.instructions.instruction import UNIT_NAMES, Instruction, Unit
+from npusim.isa.hardware.units import UNIT_NAMES, Unit
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.program import Program
 from npusim.isa.program.record import from_fields, from_plain, to_fields, to_plain

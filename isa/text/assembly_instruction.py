@@ -13,15 +13,10 @@ from typing import Any
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.plain_values import shown
-from npusim.isa.instructions.instruction import (
-    NO_WAITS,
-    PRODUCERS,
-    UNIT_NAMES,
-    WAIT_BITS,
-    FieldSpec,
-    Instruction,
-)
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.table import BY_MNEMONIC
+from npusim.isa.instructions.word import LARGEST_COUNT, FieldSpec, Waits, wait_fault
 
 WAIT = "wait"
 LONGEST_NUMBER = 40
@@ -39,9 +34,7 @@ def format_instruction(instruction: Instruction) -> str:
         if value:
             named = spec.choices and 0 <= value < len(spec.choices)
             words.append(f"{spec.name}={spec.choices[value] if named else value}")
-    waits = [
-        f"{name}>={count}" for name, count in zip(_PRODUCER_NAMES, instruction.waits, strict=True) if count
-    ]
+    waits = [f"{_PRODUCER_NAMES[unit]}>={count}" for unit, count in instruction.waits]
     if waits:
         words += [WAIT, ", ".join(waits)]
     return " ".join(words)
@@ -65,7 +58,7 @@ def parse_instruction(text: str) -> Instruction:
         if name in values:
             raise ProgramError(f"{mnemonic}: {name} stands twice")
         values[name] = _field_value(mnemonic, specs[name], value)
-    values["waits"] = _waits(mnemonic, after) if found else NO_WAITS
+    values["waits"] = _waits(mnemonic, after) if found else ()
     return row(**values)
 
 
@@ -96,8 +89,8 @@ def _field_value(mnemonic: str, spec: FieldSpec, text: str) -> int:
     return value
 
 
-def _waits(mnemonic: str, text: str) -> tuple[int, ...]:
-    waits = list(NO_WAITS)
+def _waits(mnemonic: str, text: str) -> Waits:
+    waits: dict[int, int] = {}
     for part in text.split(","):
         match = _WAIT.fullmatch(part)
         count = whole_number(match[2]) if match else None
@@ -106,12 +99,16 @@ def _waits(mnemonic: str, text: str) -> tuple[int, ...]:
         if match[1] not in _PRODUCER_NAMES:
             raise ProgramError(f"{mnemonic}: wait: {_unknown('unit', match[1], _PRODUCER_NAMES)}")
         position = _PRODUCER_NAMES.index(match[1])
-        if waits[position]:
+        if position in waits:
             raise ProgramError(f"{mnemonic}: wait: {match[1]} stands twice")
-        if not 1 <= count < 1 << WAIT_BITS:
-            raise ProgramError(f"{mnemonic}: wait {match[1]}>={count} is outside 1..{(1 << WAIT_BITS) - 1}")
+        if not 1 <= count <= LARGEST_COUNT:
+            raise ProgramError(f"{mnemonic}: wait {match[1]}>={count} is outside 1..{LARGEST_COUNT}")
         waits[position] = count
-    return tuple(waits)
+    pairs = tuple(sorted(waits.items()))
+    fault = wait_fault(pairs)
+    if fault:
+        raise ProgramError(f"{mnemonic}: {fault}")
+    return pairs
 
 
 def whole_number(text: str) -> int | None:

@@ -15,29 +15,20 @@ from typing import Any
 
 from npusim.isa.arithmetic import integer as arithmetic
 from npusim.isa.arithmetic import packing
+from npusim.isa.base.placement import HostCall
 from npusim.isa.base.workload import Workload
 from npusim.isa.engines import systolic as mac_timing
 from npusim.isa.hardware.file import change, parameters
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    OPCODE_BITS,
-    PRODUCERS,
-    UNIT_NAMES,
-    WAIT_BITS,
-    WORD_BYTES,
-    Cost,
-    FieldSpec,
-    Instruction,
-    Space,
-    Unit,
-    used_bits,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS
-from npusim.isa.program.program import HostCall
+from npusim.isa.instructions.word import FIELDS_OFFSET, OPCODE_BITS, WAIT_SPECS, WORD_BYTES, FieldSpec
 from npusim.isa.text.assembly_instruction import format_instruction
 
 FILE = Path("docs/isa.md")
@@ -160,14 +151,8 @@ def _word() -> Iterator[str]:
     )
     yield ""
     rows = [_bits("opcode", 0, OPCODE_BITS, "which instruction")]
-    for position, unit in enumerate(PRODUCERS):
-        name = UNIT_NAMES[unit]
-        offset = OPCODE_BITS + WAIT_BITS * position
-        rows.append(
-            _bits(f"wait {name}", offset, WAIT_BITS, f"instructions that `{name}` must have completed")
-        )
-    first = OPCODE_BITS + WAIT_BITS * len(PRODUCERS)
-    rows.append(_bits("fields", first, WORD_BYTES * 8 - first, "those of the instruction"))
+    rows += [_bits(f"`{spec.name}`", spec.offset, spec.width, spec.doc) for spec in WAIT_SPECS]
+    rows.append(_bits("fields", FIELDS_OFFSET, WORD_BYTES * 8 - FIELDS_OFFSET, "those of the instruction"))
     yield from _table(("part", "bits", "width", "meaning"), rows)
 
 
@@ -206,7 +191,7 @@ def _example(row: type[Instruction]) -> Instruction:
     """An instruction to show how the fields are written: the first few of them set."""
     shown = row.specs[:4]
     fields: dict[str, Any] = {spec.name: spec.high if spec.choices else min(16, spec.high) for spec in shown}
-    return row(waits=tuple(int(unit is PRODUCERS[0]) for unit in PRODUCERS), **fields)
+    return row(waits=((PRODUCERS[0], 1),), **fields)
 
 
 def _summary(row: type[Instruction]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from npusim.isa.base.elements import is_element, names
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
-from npusim.kernels.graph.graph import Graph, Node, Tensor
-
-_LONGEST_SHOWN = 60
+from npusim.kernels.graph.control import body_names, check_control, shown
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor
+from npusim.kernels.graph.inference import completed, layer_name, said_shapes
+from npusim.kernels.graph.names import quoted
+from npusim.kernels.table import known, operator
 
 MOST_BYTES = (1 << 63) - 1
 """What a tensor may span: so much numpy can address."""
@@ -20,33 +23,53 @@ MOST_BYTES = (1 << 63) - 1
 def check(graph: Graph) -> Graph:
     """The graph itself, if it is well formed; the rules of its operators are not looked at.
 
-    Raises GraphError, naming the node or tensor, for an index of no tensor, a size that is unknown or negative, an
-    element type that numpy does not have, data of another type than its tensor, a node without outputs, a tensor
-    that is read before it is written or never written, and one that is written twice.
+    Raises GraphError, naming the node or tensor, for an index of no tensor, a negative size, an element type that is
+    not in the table, data of another type than its tensor, a node without outputs, a tensor that is read before it is
+    written or never written, one that is written twice, a name that two layers have, parameters of another operator, a
+    result of another shape than its operands say, and bodies that do not fit their node. Sizes may be unknown
+    (`npusim.kernels.graph.bind`).
     """
     for number, tensor in enumerate(graph.tensors):
         _check_tensor(number, tensor)
     _check_ends(graph)
     _check_order(graph)
+    _check_names(graph)
+    for node in graph.nodes:
+        _check_bodies(graph, node)
+        _check_parameters(node)
+        _check_shapes(graph, node)
     return graph
 
 
-def quoted(name: str) -> str:
-    """A name for a message; the middle of those that converters paste together is left out."""
-    half = _LONGEST_SHOWN // 2
-    return f'"{name}"' if len(name) <= _LONGEST_SHOWN else f'"{name[:half]}...{name[-half:]}"'
+def check_bound(graph: Graph) -> Graph:
+    """The graph itself, if it passes the check and all its sizes are known: what can be compiled. Raises GraphError."""
+    check(graph)
+    for number, tensor in enumerate(graph.tensors):
+        if not tensor.bound:
+            raise GraphError(
+                f"{graph.origin(number).value} {quoted(tensor.name)}: shape {shape_text(tensor)} has an unknown size; "
+                "bind the graph to sizes (npusim.kernels.graph.bind), or convert the model with a fixed shape"
+            )
+    return graph
+
+
+def shape_text(tensor: Tensor) -> str:
+    """A shape for a message: names for the sizes that have one, "?" for a shape of which nothing is known."""
+    if tensor.type.shape == UNRANKED:
+        return "?"
+    names = iter(tensor.size_names)
+    return f"[{', '.join(next(names, '-1') if size == UNKNOWN else str(size) for size in tensor.type.shape)}]"
 
 
 def _check_tensor(number: int, tensor: Tensor) -> None:
     kind, where = tensor.type, f"tensor {number} {quoted(tensor.name)}"
     if any(not isinstance(size, int | np.integer) for size in kind.shape):
         raise GraphError(f"{where}: shape {list(kind.shape)}, sizes must be whole numbers")
-    if any(size < 0 for size in kind.shape):
-        raise GraphError(
-            f"{where}: shape {list(kind.shape)} has an unknown size; give every size, from 0 on, "
-            "or convert the model with a fixed shape"
-        )
     _check_dtype(kind, where)
+    if kind.shape == UNRANKED and not tensor.constant:
+        return
+    if any(size < (0 if tensor.constant else UNKNOWN) for size in kind.shape):
+        raise GraphError(f"{where}: shape {list(kind.shape)}, sizes count from 0 on")
     if kind.spanned_bytes > MOST_BYTES:
         raise GraphError(
             f"{where}: shape {list(kind.shape)} spans {kind.spanned_bytes} bytes, may be {MOST_BYTES}"
@@ -89,13 +112,18 @@ def _check_state(before: Tensor, after: Tensor) -> None:
         raise GraphError(f"model state {quoted(before.name)} is its own next value; make it a constant")
     if before.type != after.type:
         raise GraphError(
-            f"model state {quoted(before.name)} is {_shown(before.type)}, its next value {_shown(after.type)}"
+            f"model state {quoted(before.name)} is {shown(before.type)}, its next value {shown(after.type)}"
         )
 
 
-def _shown(kind: TensorType) -> str:
-    scaled = "" if kind.quantization is None else " with scales"
-    return f"{kind.dtype}{list(kind.shape)}{scaled}"
+def _check_parameters(node: Node) -> None:
+    """They are of the type that the operator has."""
+    if not known(node.op):
+        return
+    own, wanted = type(node.parameters), operator(node.op).parameters
+    if own is not wanted:
+        names = [f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}" for kind in (own, wanted)]
+        raise GraphError(f"{layer_name(node)}: has {names[0]}, must have {names[1]}")
 
 
 def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> None:
@@ -109,7 +137,7 @@ def _check_order(graph: Graph) -> None:
     constants = (number for number, tensor in enumerate(graph.tensors) if tensor.constant)
     ready = {*graph.inputs, *(state.before for state in graph.states), *constants}
     for node in graph.nodes:
-        where = f"layer {quoted(node.name)} ({node.op})"
+        where = layer_name(node)
         _check_numbers(graph, (*node.inputs, *node.outputs), where)
         if not node.outputs:
             raise GraphError(f"{where}: has no output")
@@ -126,6 +154,28 @@ def _check_order(graph: Graph) -> None:
         for number in numbers:
             if number not in ready:
                 raise GraphError(f"model {what} {quoted(graph.tensors[number].name)}: no operator writes it")
+
+
+def _check_names(graph: Graph) -> None:
+    uses = Counter(node.name for node in graph.nodes)
+    for name, count in uses.items():
+        if count > 1:
+            raise GraphError(f"{count} layers are named {quoted(name)}; every layer has a name of its own")
+
+
+def _check_bodies(graph: Graph, node: Node) -> None:
+    check_control(graph, node, layer_name(node))
+    for name, body in zip(body_names(node.op), node.bodies, strict=False):  # without bodies: unknown
+        try:
+            check(body)
+        except GraphError as error:
+            raise GraphError(f"{layer_name(node)}, {name}: {error}") from None
+
+
+def _check_shapes(graph: Graph, node: Node) -> None:
+    for number, said in zip(node.outputs, said_shapes(graph, node) or (), strict=False):
+        if graph.tensors[number].bound:
+            completed(graph.tensors[number], said, node)
 
 
 def _unready(graph: Graph, tensor: int, reader: Node) -> str:

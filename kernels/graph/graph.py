@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, TensorType
+from npusim.kernels.operator.parameters import NONE, Parameters
+
+UNKNOWN: Final = -1
+"""A size that is not known yet (`npusim.kernels.graph.bind`)."""
+
+UNRANKED: Final = (-2,)
+"""The shape of a result of which not even the number of sizes is known yet."""
 
 
 class Origin(Enum):
@@ -24,16 +31,25 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named value of a graph; constants carry their data, read-only, in `type.shape`, or SIZE_ONLY."""
+    """A named value of a graph; constants carry their data, read-only, in `type.shape`, or SIZE_ONLY.
+
+    `size_names` names the sizes of an input that are UNKNOWN, in their order; what has one name is one size.
+    """
 
     name: str
     type: TensorType
     data: Data | None = None
+    size_names: tuple[str, ...] = ()
 
     @property
     def constant(self) -> bool:
         """Whether the value is fixed before anything runs, with data at hand or not."""
         return self.data is not None
+
+    @property
+    def bound(self) -> bool:
+        """Whether every size is known."""
+        return min(self.type.shape, default=0) >= 0
 
     @property
     def array(self) -> Array | None:
@@ -46,14 +62,16 @@ class Node:
     """One operator of a graph.
 
     `op` is the name of an operator of `npusim.kernels` ("conv_2d", ...). `inputs` and `outputs` index
-    `Graph.tensors`; an absent optional input is None. `attributes` holds JSON values only.
+    `Graph.tensors`; an absent optional input is None. `parameters` are of the type that the operator has. `bodies` are
+    what a node that decides runs (`npusim.kernels.graph.control`).
     """
 
     name: str
     op: str
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Parameters = NONE
+    bodies: tuple[Graph, ...] = ()
 
 
 class State(NamedTuple):
@@ -64,6 +82,14 @@ class State(NamedTuple):
 
     before: int
     after: int
+
+
+class Tensors(Protocol):
+    """What has numbered tensors: a graph, finished or under construction."""
+
+    @property
+    def tensors(self) -> Sequence[Tensor]:
+        """The tensors by number."""
 
 
 @dataclass(frozen=True, slots=True)

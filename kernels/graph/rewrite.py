@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.operator.operator import Call, Operator
-
-CallOf = Callable[[Graph, Node], Call]
-OperatorOf = Callable[[str], Operator]
+from npusim.kernels.operators.movement.pad import pad_value
+from npusim.kernels.table import operator
 
 
-def fold_padding(
-    graph: Graph, operator: OperatorOf, call_of: CallOf, value: Callable[[Call], int | float]
-) -> Graph:
+def simplify(graph: Graph) -> Graph:
+    """The graph without operators that others can do on the way; same outputs, byte for byte."""
+    return _fold_padding(graph)
+
+
+def _fold_padding(graph: Graph) -> Graph:
     """Let windows do the padding that a pad in front of them does.
 
     A pad disappears when all its readers are windows that read the very value outside their image that the pad
@@ -32,7 +33,7 @@ def fold_padding(
         if not found or pad.outputs[0] in outputs:
             continue
         folded = {
-            reader: _with_padding(graph, pad, window, operator, call_of, value)
+            reader: _with_padding(graph, pad, window)
             for reader in found
             if (window := nodes[reader]) is not None
         }
@@ -44,17 +45,10 @@ def fold_padding(
     return replace(graph, nodes=tuple([node for node in nodes if node is not None]))
 
 
-def _with_padding(
-    graph: Graph,
-    pad: Node,
-    reader: Node,
-    operator: OperatorOf,
-    call_of: CallOf,
-    value: Callable[[Call], int | float],
-) -> Node | None:
+def _with_padding(graph: Graph, pad: Node, reader: Node) -> Node | None:
     """The reader with the pad's borders in its own padding; None if it cannot have them."""
     found, pad_call, reader_call = operator(reader.op), call_of(graph, pad), call_of(graph, reader)
-    borders = pad.attributes["paddings"]
+    borders = pad_call.parameters.paddings
     source, padded = pad_call.inputs[0], pad_call.outputs[0]
     if found.border is None or reader.inputs.count(pad.outputs[0]) != 1 or reader.inputs[0] != pad.outputs[0]:
         return None
@@ -62,14 +56,14 @@ def _with_padding(
         return None
     if source is None or not padded.quantized8 or source.quantization != padded.quantization:
         return None
-    if value(pad_call) != found.border(reader_call):
+    if pad_value(pad_call) != found.border(reader_call):
         return None
-    own = reader.attributes["padding"]
+    own = reader_call.parameters.padding
     padding = [[own[axis][side] + borders[axis + 1][side] for side in (0, 1)] for axis in (0, 1)]
     changed = replace(
         reader,
         inputs=(pad.inputs[0], *reader.inputs[1:]),
-        attributes={**reader.attributes, "padding": padding},
+        parameters=replace(reader_call.parameters, padding=padding),
     )
     call = call_of(graph, changed)
-    return changed if all(rule(call) for rule in (*found.rules, *found.npu_rules)) else None
+    return changed if found.broken_rule(call) is None and found.lowering(call) is not None else None

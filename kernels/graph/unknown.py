@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from npusim.isa.base.errors import GraphError, SimulationError
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.errors import GraphError
 from npusim.isa.program.program import UNKNOWN
-from npusim.kernels.graph.graph import Graph
-from npusim.kernels.operator.operator import Call, Operator
-from npusim.kernels.operator.rules import host_only
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.parameters import Unchecked
+from npusim.kernels.table import known
 
 
-def missing(graph: Graph, known: Callable[[str], bool]) -> Counter[str]:
-    """The operators of a graph that are not known, and how often each occurs, in order of their names."""
-    return Counter(sorted(node.op for node in graph.nodes if not known(node.op)))
-
-
-def refusal(graph: Graph, found: Counter[str]) -> GraphError:
-    """The error that names them all."""
-    what = "1 operator is" if len(found) == 1 else f"{len(found)} operators are"
-    named = ", ".join(f"{shown(op)} ({count})" for op, count in found.items())
-    return GraphError(
+def require_known(graph: Graph) -> None:
+    """Raises GraphError that names every operator of a graph that npusim does not have, with its count."""
+    missing = Counter(sorted(node.op for node in graph.nodes if not known(node.op)))
+    if not missing:
+        return
+    what = "1 operator is" if len(missing) == 1 else f"{len(missing)} operators are"
+    named = ", ".join(f"{shown(op)} ({count})" for op, count in missing.items())
+    raise GraphError(
         f"{graph.name}: {what} not known to npusim: {named}; --unknown host times them as host layers"
     )
 
@@ -34,33 +29,11 @@ def shown(op: str) -> str:
     return op if op.startswith("custom ") else op.upper()
 
 
-def on_host(graph: Graph, known: Callable[[str], bool]) -> Graph:
-    """The graph with operators that are not known marked as such: they compile to host layers without results."""
-    nodes = tuple(
-        [node if known(node.op) else replace(node, op=UNKNOWN + shown(node.op)) for node in graph.nodes]
-    )
+def unknown_on_host(graph: Graph) -> Graph:
+    """The graph with the operators that npusim does not have as host layers, timed by their bytes, without results."""
+    nodes = tuple([node if known(node.op) else _marked(node) for node in graph.nodes])
     return replace(graph, nodes=nodes)
 
 
-def unknown_operator(name: str) -> Operator:
-    """An operator of which only the operands are known."""
-    return Operator(
-        name=name,
-        rules=(),
-        npu_rules=(host_only("npusim does not know it; timed by its bytes alone, without results"),),
-        reference=_nothing,
-        workload=_bytes_moved,
-    )
-
-
-def _nothing(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    raise SimulationError("an operator that npusim does not know has no results; only its time is estimated")
-
-
-def _bytes_moved(call: Call) -> Workload:
-    """All bytes that it reads and writes pass through the host once, as fast as the host copies."""
-    given = {position: tensor for position, tensor in enumerate(call.inputs) if tensor is not None}
-    constants = sum(tensor.size_bytes for position, tensor in given.items() if position in call.constants)
-    read = sum(tensor.size_bytes for tensor in given.values()) - constants
-    written = sum(output.size_bytes for output in call.outputs)
-    return Workload(kind="move", weight_bytes=constants, output_bytes=read + written)
+def _marked(node: Node) -> Node:
+    return replace(node, op=UNKNOWN + shown(node.op), parameters=Unchecked.of(node.parameters.plain()))

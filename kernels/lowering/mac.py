@@ -11,18 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import Rounding
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
 from npusim.isa.engines.systolic import Window, array_shape
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.kernels.lowering import mac_mapping
-from npusim.kernels.lowering.work import Constants, Lowering, Rows, Tile, TileAddresses, Work, same_rows
+from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
-from npusim.kernels.operator.operands import constant_array, input_type, quantization
+from npusim.kernels.operator.operands import input_type, quantization, weight_zero
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import convolution_multipliers, fully_connected_multipliers
-from npusim.kernels.operators.convolution.weighted_sum import weight_zero
 
 _FINE_CHANNELS = 32
 """Cuts by channels need be no coarser, however wide the array is."""
@@ -30,9 +29,12 @@ _FINE_CHANNELS = 32
 
 @dataclass(frozen=True, slots=True)
 class OutputStage:
-    """What happens to an accumulator: bias, rescale, clamp. Arrays have one entry, or one per output channel."""
+    """What happens to an accumulator: bias, rescale, clamp. Arrays have one entry, or one per output channel.
 
-    bias: NDArray[np.int32]
+    bias: one value per output channel; None where it is known by its size only.
+    """
+
+    bias: NDArray[np.int32] | None
     multiplier: NDArray[np.int32]
     shift: NDArray[np.int8]
     low: int
@@ -45,7 +47,8 @@ class OutputStage:
         return len(self.multiplier) > 1
 
     def parameters(self, first: int, last: int) -> bytes:
-        """The parameter block of channels [first, last)."""
+        """The parameter block of channels [first, last), for a bias that is known."""
+        assert self.bias is not None
         part = slice(first, last) if self.per_channel else slice(None)
         return b"".join(
             (
@@ -66,19 +69,26 @@ def _output_stage(
     """The output stage of a call with a bias as third input, or none; equal scales of all channels become one."""
     multiplier, shift = multipliers
     channels = call.outputs[0].shape[-1]
-    bias = constant_array(call, 2)
-    values = np.zeros(channels, np.int32) if bias is None else bias.astype(np.int32).reshape(channels)
+    bias = call.constants.get(2)
+    values = np.zeros(channels, np.int32) if bias is None else None
+    if bias is not None and bias is not SIZE_ONLY:
+        values = bias.astype(np.int32).reshape(channels)
     if len(multiplier) > 1 and (multiplier == multiplier[0]).all() and (shift == shift[0]).all():
         multiplier, shift = multiplier[:1], shift[:1]
-    low, high = act_range(call.attributes["activation"], call.outputs[0])
+    low, high = act_range(call.parameters.activation, call.outputs[0])
     return OutputStage(values, multiplier.astype(np.int32), shift.astype(np.int8), low, high, rounding)
 
 
-def _weights(call: Call) -> Array:
-    """The data of the weights, which the rules require to be constant."""
-    weights = constant_array(call, 1)
-    assert weights is not None
-    return weights
+Taken = Callable[[int, int], Constants]
+"""The constants of channels [first, last)."""
+
+
+def _where_known(call: Call, size_bytes: Callable[[int, int], int], taken: Callable[[Array], Taken]) -> Taken:
+    """The constants `taken` from the weights, or their size where a constant is known by that only."""
+    weights = call.constants[1]
+    if weights is SIZE_ONLY or any(data is SIZE_ONLY for data in call.constants.values()):
+        return lambda first, last: Constants(absent_bytes=size_bytes(first, last))
+    return taken(weights)
 
 
 def _convolution_stage(call: Call) -> OutputStage:
@@ -149,12 +159,19 @@ class _Window:
             "pad_left": self.pads[1],
         }
 
+    def maps(self) -> tuple[Rows, Rows]:
+        """The rows of the feature map and of the output; images lie one behind the other."""
+        ifm_bytes, ofm_bytes = self.ifm_width * self.ifm_depth, self.ofm_width * self.ofm_depth
+        return (
+            Rows(("in", 0), self.ifm_height, ifm_bytes, 0, self.ifm_height * ifm_bytes),
+            Rows(("out", 0), self.ofm_height, ofm_bytes, 0, self.ofm_height * ofm_bytes),
+        )
+
 
 def _window(call: Call) -> _Window:
     _, ifm_height, ifm_width, ifm_depth = input_type(call).shape
     _, ofm_height, ofm_width, ofm_depth = call.outputs[0].shape
     _, kernel_height, kernel_width, _ = input_type(call, 1).shape
-    a = call.attributes
     return _Window(
         ifm_height,
         ifm_width,
@@ -163,25 +180,13 @@ def _window(call: Call) -> _Window:
         ofm_width,
         ofm_depth,
         (kernel_height, kernel_width),
-        (a["strides"][0], a["strides"][1]),
-        (a["dilations"][0], a["dilations"][1]),
-        (a["padding"][0][0], a["padding"][1][0]),
+        call.parameters.strides,
+        call.parameters.dilations,
+        (call.parameters.padding[0][0], call.parameters.padding[1][0]),
     )
 
 
-def _images(call: Call, window: _Window, make: Callable[[Rows, Rows], Work]) -> Lowering:
-    """One work per image of the batch."""
-    ifm_bytes = window.ifm_height * window.ifm_width * window.ifm_depth
-    ofm_bytes = window.ofm_height * window.ofm_width * window.ofm_depth
-    works = []
-    for image in range(input_type(call).shape[0]):
-        ifm = Rows(("in", 0), window.ifm_height, window.ifm_width * window.ifm_depth, image * ifm_bytes)
-        ofm = Rows(("out", 0), window.ofm_height, window.ofm_width * window.ofm_depth, image * ofm_bytes)
-        works.append(make(ifm, ofm))
-    return tuple(works)
-
-
-def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
+def array_mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
     """The fields of the fastest dataflow and corner of the array."""
     array = hardware.mac_array
     resting_outputs, part = mac_mapping.convolution(
@@ -190,7 +195,7 @@ def _mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict
     return {"output_stationary": int(resting_outputs), **part._asdict()}
 
 
-def _channel_step(hardware: Hardware) -> int:
+def channel_step(hardware: Hardware) -> int:
     """The granularity of cuts by channels: the columns of the array, or of a corner of a wide one."""
     columns = hardware.mac_array.columns
     while columns > _FINE_CHANNELS:
@@ -198,12 +203,12 @@ def _channel_step(hardware: Hardware) -> int:
     return columns
 
 
-def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
+def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
     stage = _convolution_stage(call)
     window = _window(call)
-    weights = _weights(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
+    size_bytes = partial(_bytes, inner, stage)
     common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -215,61 +220,49 @@ def lower_convolution(call: Call, hardware: Hardware) -> Lowering:
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
-            **_mapping(hardware, pixels, inner, tile.channels),
+            **array_mapping(hardware, pixels, inner, tile.channels),
             **common,
             **window.fields(tile),
         )
 
-    make = partial(
-        _weighted_work,
-        window,
-        hardware,
-        emit,
-        partial(_output_major, weights, weight_zero(call), stage),
-        partial(_bytes, inner, stage),
+    ifm, ofm = window.maps()
+    work = Work(
+        rows=window.ofm_height,
+        channels=window.ofm_depth,
+        channel_step=channel_step(hardware),
+        inputs=((ifm, window.rows_needed),),
+        output=ofm,
+        constants=_where_known(call, size_bytes, partial(partial, _output_major, stage, weight_zero(call))),
+        constant_bytes=size_bytes,
+        emit=emit,
+        last_resort=1,
+        entries=input_type(call).shape[0],
     )
-    return _images(call, window, make)
+    return (work,)
 
 
-def _output_major(weights: Array, zero_point: int, stage: OutputStage, first: int, last: int) -> Constants:
+def _output_major(stage: OutputStage, zero_point: int, weights: Array, first: int, last: int) -> Constants:
     """The parameters of output channels [first, last), then their weights [O, ...]."""
     part = weights[first:last]
     return Constants(stage.parameters(first, last), part, zero_point, weights, first * weights[0].size)
+
+
+def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: int, last: int) -> Constants:
+    """The parameters of output channels [first, last), then their weights [..., O]."""
+    part = weights if last - first == weights.shape[-1] else np.ascontiguousarray(weights[..., first:last])
+    return Constants(stage.parameters(first, last), part, zero_point)
 
 
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
     return per_channel * (last - first) + stage.parameter_bytes(first, last)
 
 
-def _weighted_work(
-    window: _Window,
-    hardware: Hardware,
-    emit: Callable[[Tile, TileAddresses], Instruction],
-    constants: Callable[[int, int], Constants],
-    constant_bytes: Callable[[int, int], int],
-    ifm: Rows,
-    ofm: Rows,
-) -> Work:
-    return Work(
-        rows=window.ofm_height,
-        channels=window.ofm_depth,
-        channel_step=_channel_step(hardware),
-        inputs=((ifm, window.rows_needed),),
-        output=ofm,
-        constants=constants,
-        constant_bytes=constant_bytes,
-        emit=emit,
-        last_resort=1,
-    )
-
-
-def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
+def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
     """A depthwise convolution: tiles of rows; all channels together where they fit, so that the feature map stays
     whole, else slices of the map if each output channel has an input channel of its own.
     """
     stage = _convolution_stage(call)
     window = _window(call)
-    weights = _weights(call)
     taps = window.kernel[0] * window.kernel[1]
     common = _common(call, stage)
     sliced = window.ifm_depth == window.ofm_depth
@@ -295,34 +288,31 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Lowering:
             **fields,
         )
 
-    def constants(first: int, last: int) -> Constants:
-        part = weights if last - first == window.ofm_depth else np.ascontiguousarray(weights[..., first:last])
-        return Constants(stage.parameters(first, last), part, weight_zero(call))
-
-    def make(ifm: Rows, ofm: Rows) -> Work:
-        return Work(
-            rows=window.ofm_height,
-            channels=window.ofm_depth,
-            channel_step=0,
-            inputs=((ifm, window.rows_needed),),
-            output=ofm,
-            constants=constants,
-            constant_bytes=partial(_bytes, taps, stage),
-            emit=emit,
-            last_resort=1 if sliced else 0,
-            sliced=sliced,
-        )
-
-    return _images(call, window, make)
+    size_bytes = partial(_bytes, taps, stage)
+    ifm, ofm = window.maps()
+    work = Work(
+        rows=window.ofm_height,
+        channels=window.ofm_depth,
+        channel_step=0,
+        inputs=((ifm, window.rows_needed),),
+        output=ofm,
+        constants=_where_known(call, size_bytes, partial(partial, _channels_last, stage, weight_zero(call))),
+        constant_bytes=size_bytes,
+        emit=emit,
+        last_resort=1 if sliced else 0,
+        sliced=sliced,
+        entries=input_type(call).shape[0],
+    )
+    return (work,)
 
 
-def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
+def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
     stage = _output_stage(call, multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
-    weights = _weights(call)
+    size_bytes = partial(_bytes, inner, stage)
     common: dict[str, Any] = {
         **_common(call, stage),
         "ifm_row_stride": inner,
@@ -349,18 +339,18 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Lowering:
             ofm_pixel_stride=at.output_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            **_mapping(hardware, tile.rows, inner, tile.channels),
+            **array_mapping(hardware, tile.rows, inner, tile.channels),
             **common,
         )
 
     work = Work(
         rows=rows,
         channels=units,
-        channel_step=_channel_step(hardware),
+        channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
         output=Rows(("out", 0), rows, units),
-        constants=partial(_output_major, weights, weight_zero(call), stage),
-        constant_bytes=partial(_bytes, inner, stage),
+        constants=_where_known(call, size_bytes, partial(partial, _output_major, stage, weight_zero(call))),
+        constant_bytes=size_bytes,
         emit=emit,
         last_resort=1,
     )

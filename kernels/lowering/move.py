@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from math import prod
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.work import Lowering, Move, OperandRef
+from npusim.kernels.lowering.work import Move, OperandRef, Parts
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
 
 
-def lower_copy(call: Call, hardware: Hardware) -> Lowering:
+def lower_copy(call: Call, hardware: Hardware) -> Parts:
     """The bytes as they are, for an operator that could not share memory with its input."""
     return (Move(("out", 0), 0, (call.outputs[0].size_bytes,), (), ("in", 0)),)
 
 
-def lower_split(call: Call, hardware: Hardware) -> Lowering:
+def lower_split(call: Call, hardware: Hardware) -> Parts:
     """One copy per output: a column of the input along the axis."""
-    axis, source = call.attributes["axis"], input_type(call)
+    axis, source = call.parameters.axis, input_type(call)
     outer, pitch = _pitch(source.shape, axis, source.numpy_dtype.itemsize)
     moves, offset = [], 0
     for number, output in enumerate(call.outputs):
@@ -35,16 +35,16 @@ def _pitch(shape: tuple[int, ...], axis: int, itemsize: int) -> tuple[int, int]:
 
 def join(call: Call, position: int, offset: int) -> Move:
     """Copy one input of a concatenation to its column of the output."""
-    axis, source, output = call.attributes["axis"], input_type(call, position), call.outputs[0]
+    axis, source, output = call.parameters.axis, input_type(call, position), call.outputs[0]
     outer, size = _pitch(source.shape, axis, source.numpy_dtype.itemsize)
     _, pitch = _pitch(output.shape, axis, output.numpy_dtype.itemsize)
     return Move(("out", 0), offset, (outer, size), (pitch,), ("in", position), 0, (size,))
 
 
-def pad_moves(call: Call, value: int) -> Lowering:
+def pad_moves(call: Call, value: int) -> Parts:
     """Fill the output with the pad value, then copy the input into its middle."""
     source, output = input_type(call), call.outputs[0]
-    sizes, strides, offset = _box(source.shape, output.shape, call.attributes["paddings"])
+    sizes, strides, offset = _box(source.shape, output.shape, call.parameters.paddings)
     source_strides = [prod(sizes[k + 1 :]) for k in range(len(sizes) - 1)]
     fill = Move(("out", 0), 0, (output.size_bytes,), (), value=value & 0xFF)
     moves = _nested(("out", 0), offset, sizes, strides, ("in", 0), 0, source_strides)
@@ -52,7 +52,7 @@ def pad_moves(call: Call, value: int) -> Lowering:
 
 
 def _box(
-    inner: tuple[int, ...], outer: tuple[int, ...], paddings: list[list[int]]
+    inner: tuple[int, ...], outer: tuple[int, ...], paddings: Sequence[tuple[int, int]]
 ) -> tuple[list[int], list[int], int]:
     """Sizes of the inner box, strides of all but its last dimension inside the outer one, and its offset.
 
@@ -102,7 +102,7 @@ def _nested(
     return tuple(moves)
 
 
-def gather_moves(call: Call, offset: int, strides: Sequence[int], sizes: Sequence[int]) -> Lowering:
+def gather_moves(call: Call, offset: int, strides: Sequence[int], sizes: Sequence[int]) -> Parts:
     """Fill the output in order with bytes of the input: dimensions of `sizes` with input `strides`, from `offset`."""
     counts: list[int] = []
     steps: list[int] = []
@@ -124,23 +124,22 @@ def _dense_strides(shape: Sequence[int]) -> list[int]:
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def lower_transpose(call: Call, hardware: Hardware) -> Lowering:
+def lower_transpose(call: Call, hardware: Hardware) -> Parts:
     """Copies that walk the input in the order of the output."""
     strides = _dense_strides(input_type(call).shape)
-    permuted = [strides[axis] for axis in call.attributes["perm"]]
+    permuted = [strides[axis] for axis in call.parameters.perm]
     return gather_moves(call, 0, permuted, call.outputs[0].shape)
 
 
-def lower_slice(call: Call, hardware: Hardware) -> Lowering:
+def lower_slice(call: Call, hardware: Hardware) -> Parts:
     """Copies of the chosen elements."""
-    a, dense = call.attributes, _dense_strides(input_type(call).shape)
-    steps = a.get("strides", [1] * len(dense))
-    offset = sum(begin * stride for begin, stride in zip(a["begin"], dense, strict=True))
+    chosen, dense = call.parameters, _dense_strides(input_type(call).shape)
+    steps = chosen.strides or (1,) * len(dense)
+    offset = sum(begin * stride for begin, stride in zip(chosen.begin, dense, strict=True))
     strides = [step * stride for step, stride in zip(steps, dense, strict=True)]
-    return gather_moves(call, offset, strides, a["size"])
+    return gather_moves(call, offset, strides, chosen.size)
 
 
 def forward(call: Call) -> bool:
     """on the NPU strides are positive and something is chosen"""
-    steps = call.attributes.get("strides", [1])
-    return min(steps, default=1) > 0 and call.outputs[0].elements > 0
+    return min(call.parameters.strides, default=1) > 0 and call.outputs[0].elements > 0

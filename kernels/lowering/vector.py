@@ -13,7 +13,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale, Softmax
 from npusim.kernels.lowering.work import (
     Constants,
-    Lowering,
+    Parts,
     Rows,
     RowsNeeded,
     Tile,
@@ -26,6 +26,7 @@ from npusim.kernels.lowering.work import (
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.operator.rescale import (
     ADD_LEFT_SHIFT,
     add_multipliers,
@@ -50,7 +51,7 @@ def dense_row_bytes(elements: int) -> int:
 
 def lower_dense(
     call: Call, make: Callable[[int, int, int, int], Instruction], constants: bytes = b""
-) -> Lowering:
+) -> Parts:
     """A function of one dense operand; `make(input, output, constants, elements)` gives the instruction."""
     elements = call.outputs[0].elements
     row_bytes = dense_row_bytes(elements)
@@ -88,7 +89,7 @@ def _look_up(source: int, target: int, constants: int, elements: int) -> Instruc
     return Lookup(input=source, output=target, size=elements, table=constants)
 
 
-def lower_table(call: Call, table: Array) -> Lowering:
+def lower_table(call: Call, table: Array) -> Parts:
     """An operator of one operand as a look-up in its 256-entry table, in raw byte order."""
     return lower_dense(call, _look_up, table.tobytes())
 
@@ -126,14 +127,14 @@ def _walk(shape: tuple[int, ...], output: tuple[int, ...], split: int) -> tuple[
     return (columns if rows > 1 else 0), int(columns > 1)
 
 
-def lower_binary(call: Call, function: str, fields: dict[str, Any]) -> Lowering:
+def lower_binary(call: Call, function: str, activation: Activation, fields: dict[str, Any]) -> Parts:
     """An elementwise function of two operands; one that repeats its rows is needed whole by every tile."""
     grid = _grid(call)
     if grid is None:
         raise ValueError("operands repeat in no regular pattern; the operator's rules should refuse")
     (a_row, a_column), (b_row, b_column) = grid.strides
     number = [each.name for each in FUNCTIONS].index(function)
-    low, high = act_range(call.attributes.get("activation", "none"), call.outputs[0])
+    low, high = act_range(activation, call.outputs[0])
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Binary(
@@ -189,7 +190,7 @@ def _zeros(call: Call) -> dict[str, int]:
     }
 
 
-def _lower_sum(call: Call, function: str) -> Lowering:
+def _lower_sum(call: Call, function: str) -> Parts:
     found = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
     fields = {
         **_zeros(call),
@@ -201,28 +202,29 @@ def _lower_sum(call: Call, function: str) -> Lowering:
         "output_shift": found.output[1],
         "left_shift": ADD_LEFT_SHIFT,
     }
-    return lower_binary(call, function, fields)
+    return lower_binary(call, function, call.parameters.activation, fields)
 
 
-def lower_add(call: Call, hardware: Hardware) -> Lowering:
+def lower_add(call: Call, hardware: Hardware) -> Parts:
     """Quantised sum."""
     return _lower_sum(call, "add")
 
 
-def lower_sub(call: Call, hardware: Hardware) -> Lowering:
+def lower_sub(call: Call, hardware: Hardware) -> Parts:
     """Quantised difference."""
     return _lower_sum(call, "sub")
 
 
-def lower_mul(call: Call, hardware: Hardware) -> Lowering:
+def lower_mul(call: Call, hardware: Hardware) -> Parts:
     """Quantised product."""
     multiplier, shift = mul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
-    return lower_binary(call, "mul", {**_zeros(call), "output_multiplier": multiplier, "output_shift": shift})
+    fields = {**_zeros(call), "output_multiplier": multiplier, "output_shift": shift}
+    return lower_binary(call, "mul", call.parameters.activation, fields)
 
 
-def lower_selection(call: Call, name: str) -> Lowering:
+def lower_selection(call: Call, name: str) -> Parts:
     """The larger or the smaller code ("maximum" or "minimum")."""
-    return lower_binary(call, name[:3], {})
+    return lower_binary(call, name[:3], "none", {})
 
 
 def regular_broadcast(call: Call) -> bool:
@@ -230,25 +232,24 @@ def regular_broadcast(call: Call) -> bool:
     return _grid(call) is not None
 
 
-def lower_average_pool(call: Call, hardware: Hardware) -> Lowering:
+def lower_average_pool(call: Call, hardware: Hardware) -> Parts:
     """Average over windows."""
     return _lower_pool(call, False)
 
 
-def lower_max_pool(call: Call, hardware: Hardware) -> Lowering:
+def lower_max_pool(call: Call, hardware: Hardware) -> Parts:
     """Maximum over windows."""
     return _lower_pool(call, True)
 
 
-def _lower_pool(call: Call, maximum: bool) -> Lowering:
-    """A pool: tiles of rows, one work per image."""
-    clamp = act_range(call.attributes["activation"], call.outputs[0])
+def _lower_pool(call: Call, maximum: bool) -> Parts:
+    """A pool: tiles of rows, image by image."""
+    clamp = act_range(call.parameters.activation, call.outputs[0])
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
-    a = call.attributes
-    kernel_height, kernel_width = a["filter"]
-    stride_height, stride_width = a["strides"]
-    pad_top, pad_left = a["padding"][0][0], a["padding"][1][0]
+    kernel_height, kernel_width = call.parameters.filter
+    stride_height, stride_width = call.parameters.strides
+    pad_top, pad_left = call.parameters.padding[0][0], call.parameters.padding[1][0]
 
     def needed(first: int, last: int) -> tuple[int, int]:
         start = max(first * stride_height - pad_top, 0)
@@ -278,12 +279,11 @@ def _lower_pool(call: Call, maximum: bool) -> Lowering:
             signed=signed(call.outputs[0].dtype),
         )
 
-    works = []
-    for image in range(images):
-        ifm = Rows(("in", 0), ifm_height, ifm_width * depth, image * ifm_height * ifm_width * depth)
-        ofm = Rows(("out", 0), ofm_height, ofm_width * depth, image * ofm_height * ofm_width * depth)
-        works.append(Work(ofm_height, depth, 0, ((ifm, needed),), ofm, no_constants, no_constant_bytes, emit))
-    return tuple(works)
+    ifm_row, ofm_row = ifm_width * depth, ofm_width * depth
+    ifm = Rows(("in", 0), ifm_height, ifm_row, 0, ifm_height * ifm_row)
+    ofm = Rows(("out", 0), ofm_height, ofm_row, 0, ofm_height * ofm_row)
+    work = Work(ofm_height, depth, 0, ((ifm, needed),), ofm, no_constants, no_constant_bytes, emit)
+    return (replace(work, entries=images),)
 
 
 def adjacent_axes(call: Call) -> bool:
@@ -293,7 +293,7 @@ def adjacent_axes(call: Call) -> bool:
 
 def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
     """(outer, count, inner) of a mean over adjacent dimensions."""
-    shape, axes = input_type(call).shape, set(call.attributes["axes"])
+    shape, axes = input_type(call).shape, set(call.parameters.axes)
     kept = [axis for axis, size in enumerate(shape) if size > 1]
     averaged = [axis for axis in kept if axis in axes]
     if not averaged:
@@ -304,7 +304,7 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
     return prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :])
 
 
-def lower_mean(call: Call, hardware: Hardware) -> Lowering:
+def lower_mean(call: Call, hardware: Hardware) -> Parts:
     """A mean over adjacent dimensions: tiles of independent sums; of some of those side by side where not all fit."""
     sizes = _mean_sizes(call)
     if sizes is None:
@@ -336,7 +336,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Lowering:
     return (replace(work, last_resort=1, sliced=True),)
 
 
-def lower_quantize(call: Call, hardware: Hardware) -> Lowering:
+def lower_quantize(call: Call, hardware: Hardware) -> Parts:
     """Codes of one scale to codes of another."""
     ifm, ofm = input_type(call), call.outputs[0]
     multiplier, shift = quantize_multiplier_of(ifm, ofm)
@@ -360,7 +360,7 @@ def lower_quantize(call: Call, hardware: Hardware) -> Lowering:
     return lower_dense(call, make)
 
 
-def softmax_work(call: Call, multiplier: int, left_shift: int, difference_min: int) -> Lowering:
+def softmax_work(call: Call, multiplier: int, left_shift: int, difference_min: int) -> Parts:
     """Softmax over the last axis: tiles of rows."""
     depth = call.outputs[0].shape[-1]
     rows = call.outputs[0].elements // depth

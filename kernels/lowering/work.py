@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.instructions.instruction import Instruction
+from npusim.kernels.operator.operator import Part
 
 OperandRef = tuple[str, int]
 """An operand of the node: ("in", position) or ("out", position)."""
@@ -20,6 +21,8 @@ OperandRef = tuple[str, int]
 class Rows:
     """A tensor, or a contiguous part of it, as `count` rows of `row_bytes` from `offset_bytes` on.
 
+    The rows of the next entry of a batch begin `entry_bytes` further on; 0: all entries have the same.
+    Tiles need rows of it, or with `by_columns` the same bytes of all rows: its columns.
     An output row consists of pixels of `Work.channels` bytes each.
     """
 
@@ -27,16 +30,33 @@ class Rows:
     count: int
     row_bytes: int
     offset_bytes: int = 0
+    entry_bytes: int = 0
+    by_columns: bool = False
+
+    def part_bytes(self, parts: int) -> int:
+        """Bytes of so many rows, or columns."""
+        return parts * (self.count if self.by_columns else self.row_bytes)
+
+    def begin(self, entry: int, first: int = 0) -> int:
+        """Where a row or column of an entry begins, in bytes from the start of the tensor."""
+        return (
+            self.offset_bytes + entry * self.entry_bytes + first * (1 if self.by_columns else self.row_bytes)
+        )
+
+    def end(self, entry: int, last: int) -> int:
+        """One past the last byte of the rows or columns before `last`."""
+        return self.begin(entry) + self.row_bytes * (self.count if self.by_columns else last)
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A piece of the output: rows first_row..last_row-1, channels first_channel..last_channel-1."""
+    """A piece of an entry's output: rows first_row..last_row-1, channels first_channel..last_channel-1."""
 
     first_row: int
     last_row: int
     first_channel: int
     last_channel: int
+    entry: int = 0
 
     @property
     def rows(self) -> int:
@@ -53,18 +73,22 @@ class Tile:
 class TileAddresses:
     """Where a tile's operands lie in the scratchpad.
 
-    inputs:    address of the first needed row of each input.
+    inputs:    address of the first needed row, or column, of each input, and the bytes from row to row of each.
     constants: address of the constants of the tile's channels.
+    weights, weight_row_bytes: address of the tile's part of `Work.weights`, and from one row of it to the next.
     sliced:    the inputs hold the tile's channels only (`Work.sliced`).
     output:    address of the tile's first pixel, with the strides of rows and pixels in bytes.
     """
 
     inputs: tuple[int, ...]
+    row_bytes: tuple[int, ...]
     constants: int
     output: int
     output_row_stride: int
     output_pixel_stride: int
     sliced: bool = False
+    weights: int = 0
+    weight_row_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +96,28 @@ class Constants:
     """The constants of a range of channels: plain bytes, then weights that may be packed on their way.
 
     If the weights are part of a tensor in C order, `whole` is that tensor and `first_weight` where they begin in it.
+    With `absent_bytes` they are constants known by their size only, so many bytes in all.
     """
 
-    plain: bytes
+    plain: bytes = b""
     weights: Array | None = None
     zero_point: int = 0
     whole: Array | None = None
     first_weight: int = 0
+    absent_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
         """Bytes in the scratchpad."""
-        return len(self.plain) + (0 if self.weights is None else self.weights.size)
+        return len(self.plain) + (0 if self.weights is None else self.weights.size) + self.absent_bytes
 
 
 RowsNeeded = Callable[[int, int], tuple[int, int]]
-"""Output rows [first, last) -> input rows [first, last) that they need. Later output rows need no earlier ones."""
+"""Output rows [first, last) -> input rows or columns [first, last) that they need. Later ones need no earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Work(Part):
     """One computation on the MAC array or the vector unit, ready to be cut into tiles.
 
     rows, channels:  size of the output that can be cut; `channel_step` is the granularity in which channels may
@@ -103,6 +129,8 @@ class Work:
     overwrites:      inputs that the output may replace: each output row needs just the same row of them.
     last_resort:     granularity in which channels may be cut where no coarser tile fits (0: as `channel_step`).
     sliced:          some channels need the same channels of the inputs only; their rows are pixels of `channels` bytes.
+    entries:         how often the work is done, each time with the next entry of its operands; constants are the same.
+    weights:         the operand in the place of constant weights, if there is one: a row or column per channel.
     """
 
     rows: int
@@ -116,10 +144,23 @@ class Work:
     overwrites: tuple[int, ...] = ()
     last_resort: int = 0
     sliced: bool = False
+    entries: int = 1
+    weights: Rows | None = None
+
+    @property
+    def reads(self) -> tuple[Rows, ...]:
+        """The operands that it reads: the inputs, then the weights."""
+        inputs = tuple([rows for rows, _ in self.inputs])
+        return inputs if self.weights is None else (*inputs, self.weights)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether its rows can be made band by band beside those of other works: one entry, weights that are there."""
+        return self.entries == 1 and self.weights is None
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Move(Part):
     """A strided copy between tensors, or a fill of part of one. Offsets and strides in bytes.
 
     counts: repetitions from the outermost dimension in; the last is the number of contiguous bytes. At most four.
@@ -135,7 +176,7 @@ class Move:
     value: int = 0
 
 
-Lowering = tuple[Work | Move, ...]
+Parts = tuple[Work | Move, ...]
 """A node as the NPU executes it, in order."""
 
 

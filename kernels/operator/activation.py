@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.operator.operands import code_range, quantization
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.parameters import Activated, Activation
 
-REAL_RANGES: dict[str, tuple[float, float]] = {
+REAL_RANGES: dict[Activation, tuple[float, float]] = {
     "none": (-inf, inf),
     "relu": (0.0, inf),
     "relu6": (0.0, 6.0),
@@ -21,20 +22,15 @@ REAL_RANGES: dict[str, tuple[float, float]] = {
 """What each activation limits real values to."""
 
 
-def known_activation(call: Call) -> bool:
-    """the fused activation is none, relu, relu6 or relu_n1_to_1"""
-    return call.attributes.get("activation") in REAL_RANGES
-
-
-def activation_in_32_bits(call: Call) -> bool:
+def activation_in_32_bits(call: Call[Activated]) -> bool:
     """the bounds of the fused activation, divided by the output's scale, fit 32 bits"""
-    ofm, bounds = call.outputs[0], REAL_RANGES[call.attributes["activation"]]
-    if ofm.dtype == "float32" or ofm.quantization is None:
+    ofm, bounds = call.outputs[0], REAL_RANGES[call.parameters.activation]
+    if not ofm.quantized8:
         return True
     return all(abs(bound) == inf or abs(_steps(bound, ofm)) < 1 << 31 for bound in bounds)
 
 
-def act_range(activation: str, ofm: TensorType) -> tuple[int, int]:
+def act_range(activation: Activation, ofm: TensorType) -> tuple[int, int]:
     """The smallest and largest code that `activation` lets through to an 8-bit output.
 
     A finite real bound b is the code zero_point + b / scale, divided in float32 and rounded half away from
@@ -62,7 +58,12 @@ def _steps(real: float, ofm: TensorType) -> float:
         return float(np.float32(real) / np.float32(quantization(ofm).scale))
 
 
-def limit_reals(activation: str, values: NDArray[np.float32]) -> NDArray[Any]:
-    """float32 values after `activation`, in place."""
+def limited(activation: Activation, values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that stand for themselves, real or whole, after `activation`, in place."""
+    if activation == "none":
+        return values
     smallest, largest = REAL_RANGES[activation]
-    return values if activation == "none" else np.clip(values, smallest, largest, out=values)
+    if values.dtype.kind != "f":
+        limits = np.iinfo(values.dtype)
+        smallest, largest = max(limits.min, smallest), min(limits.max, largest)
+    return np.clip(values, smallest, largest, out=values)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from npusim.isa.arithmetic.integer import (
@@ -14,26 +12,37 @@ from npusim.isa.arithmetic.integer import (
 )
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.activation import act_range, activation_in_32_bits, known_activation, limit_reals
+from npusim.kernels.operator.activation import act_range, activation_in_32_bits, limited
 from npusim.kernels.operator.operands import input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Rule
+from npusim.kernels.operator.operator import Call, Reference, Rule, Values
+from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import ADD_LEFT_SHIFT, Multiplier, add_multipliers, sound_scales
+
+NUMBERS = ("int32", "float16", "float32")
+"""Element types whose elements stand for themselves."""
 
 RULES: tuple[Rule, ...] = (
     rules.operands(2),
-    rules.computes_on("int8", "uint8", "float32"),
-    rules.same_type,
+    rules.per_tensor,
     rules.broadcast_shapes,
     sound_scales,
-    known_activation,
     activation_in_32_bits,
 )
 
 
-def add_or_subtract(call: Call, values: Sequence[Array | None], combine: np.ufunc) -> list[Array]:
-    """The sum or difference (`combine`: np.add or np.subtract) of the operands, on a common scale."""
-    if input_type(call).dtype == "float32":
-        return combine_reals(call, values, combine)
+def references(of_codes: Reference, combine: np.ufunc) -> dict[str, Reference]:
+    """By element type: `of_codes` for 8 bits, and `combine` for elements that stand for themselves."""
+
+    def of_numbers(call: Call[Activated], values: Values) -> list[Array]:
+        with np.errstate(over="ignore", invalid="ignore"):  # 32 bits wrap, and reals become infinite
+            result = combine(input_value(values), input_value(values, 1))
+        return [limited(call.parameters.activation, np.asarray(result))]
+
+    return {"int8": of_codes, "uint8": of_codes, **dict.fromkeys(NUMBERS, of_numbers)}
+
+
+def add_or_subtract(call: Call[Activated], values: Values, combine: np.ufunc) -> list[Array]:
+    """The sum or difference (`combine`: np.add or np.subtract) of codes, on a common scale."""
     multipliers = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
     first = _addend(input_value(values), input_type(call), multipliers.first)
     second = _addend(input_value(values, 1), input_type(call, 1), multipliers.second)
@@ -48,14 +57,8 @@ def _addend(codes: Array, operand: TensorType, multiplier: Multiplier) -> Int32A
     return table[np.ascontiguousarray(codes).view(np.uint8)]
 
 
-def combine_reals(call: Call, values: Sequence[Array | None], combine: np.ufunc) -> list[Array]:
-    """A float32 operator: combine the operands, apply the activation."""
-    result = np.asarray(combine(input_value(values), input_value(values, 1)), np.float32)
-    return [limit_reals(call.attributes["activation"], result)]
-
-
-def finish_codes(call: Call, results: IntArray, multiplier: Multiplier) -> Array:
+def finish_codes(call: Call[Activated], results: IntArray, multiplier: Multiplier) -> Array:
     """Rescale, zero point and activation of an 8-bit output."""
     ofm = call.outputs[0]
-    low, high = act_range(call.attributes["activation"], ofm)
+    low, high = act_range(call.parameters.activation, ofm)
     return requantise(results, *multiplier, quantization(ofm).zero_point, low, high, ofm.numpy_dtype)

@@ -1,13 +1,21 @@
-"""Windows that slide over height and width: their attributes and what size of output they give."""
+"""Windows that slide over height and width: their parameters and what size of output they give."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Rule
+from npusim.kernels.operator.parameters import NO_BORDERS, Activated, Borders, Pair
 
-Pair = tuple[int, int]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(Activated):
+    """Of operators that slide a window over an image: its steps and what lies around the image, by (height, width)."""
+
+    strides: Pair = (1, 1)
+    padding: Borders = NO_BORDERS
 
 
 def positions(size: int, kernel: int, stride: int, dilation: int, padding: Sequence[int]) -> int:
@@ -22,44 +30,27 @@ def image_ranks(call: Call) -> bool:
     return all(len(shape) == 4 and min(shape[1:]) > 0 for shape in shapes)
 
 
-def window_attributes(call: Call) -> bool:
-    """strides, dilations and filter are pairs of numbers from 1 on, padding is two pairs from 0 on"""
-    attributes = call.attributes
-    sizes = [attributes[name] for name in ("strides", "dilations", "filter") if name in attributes]
-    padding = attributes["padding"]
-    return (
-        all(len(pair) == 2 and min(pair) > 0 for pair in sizes)
-        and len(padding) == 2
-        and all(len(pair) == 2 and min(pair) >= 0 for pair in padding)
-    )
-
-
-def window_shape(kernel: Sequence[int], call: Call) -> Pair:
+def window_shape(call: Call[Window], kernel: Sequence[int], dilations: Sequence[int] = (1, 1)) -> Pair:
     """Height and width of the output of a window of `kernel` (height, width)."""
-    attributes, shape = call.attributes, input_type(call).shape
-    dilations = attributes.get("dilations", (1, 1))
-    height, width = (
-        positions(*axis)
-        for axis in zip(
-            shape[1:3], kernel, attributes["strides"], dilations, attributes["padding"], strict=True
-        )
-    )
+    strides, padding = call.parameters.strides, call.parameters.padding
+    sizes = zip(input_type(call).shape[1:3], kernel, strides, dilations, padding, strict=True)
+    height, width = (positions(*axis) for axis in sizes)
     return height, width
 
 
 def limited(names: Sequence[str], most: int) -> Rule:
-    """The NPU rule that the pairs of these attributes lie in 1..most."""
+    """The NPU rule that the pairs of these parameters lie in 1..most."""
 
     def rule(call: Call) -> bool:
-        return all(1 <= number <= most for name in names for number in call.attributes[name])
+        return all(number <= most for name in names for number in getattr(call.parameters, name))
 
     rule.__doc__ = f"on the NPU {' and '.join(names)} are 1..{most}"
     return rule
 
 
-def padding_on_npu(call: Call) -> bool:
+def padding_on_npu(call: Call[Window]) -> bool:
     """on the NPU padding is 0..255 on each side"""
-    return all(side <= 255 for pair in call.attributes["padding"] for side in pair)
+    return all(side <= 255 for pair in call.parameters.padding for side in pair)
 
 
 def maps_on_npu(call: Call) -> bool:

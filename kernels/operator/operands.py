@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator.operator import Call, Shapes
+from npusim.kernels.operator.operator import Call, Reference, Shapes, Values
 
 
 def input_type(call: Call, position: int = 0) -> TensorType:
@@ -21,7 +21,7 @@ def input_type(call: Call, position: int = 0) -> TensorType:
     return found
 
 
-def input_value(values: Sequence[Array | None], position: int = 0) -> Array:
+def input_value(values: Values, position: int = 0) -> Array:
     """The value of an input that the operator's rules require to be there."""
     found = values[position]
     if found is None:
@@ -38,6 +38,15 @@ def constant_array(call: Call, position: int) -> Array | None:
     if data is SIZE_ONLY:
         raise GraphError(f"input {position} is {data.value}, but its data is needed")
     return data
+
+
+def by_type(references: Mapping[str, Reference]) -> Reference:
+    """The reference that takes the entry of the first input's element type."""
+
+    def reference(call: Call, values: Values) -> list[Array]:
+        return references[input_type(call).dtype](call, values)
+
+    return reference
 
 
 def like_input(call: Call) -> Shapes:
@@ -57,6 +66,11 @@ def quantization(tensor: TensorType) -> Quantization:
     return tensor.quantization
 
 
+def weight_zero(call: Call) -> int:
+    """The zero point of the codes of the second operand: one for all channels."""
+    return quantization(input_type(call, 1)).zero_points[0]
+
+
 def code_range(dtype: str) -> tuple[int, int]:
     """The smallest and largest code of an 8-bit element type."""
     return (0, 255) if dtype == "uint8" else (-128, 127)
@@ -69,7 +83,7 @@ def elementwise(call: Call, elements: int | None = None) -> Workload:
     results = sum(output.elements for output in call.outputs)
     return Workload(
         kind="elementwise",
-        dtype="float32" if input_type(call).dtype == "float32" else "int8",
+        dtype=input_type(call).element.rates,
         elements=results if elements is None else elements,
         weight_bytes=weights,
         input_bytes=sum(tensor.size_bytes for tensor in given.values()) - weights,

@@ -1,27 +1,32 @@
-"""The shape of an operator: its rules, reference, workload and lowering in one value."""
+"""The shape of an operator: parameters, rules, inference, reference, workload and lowerings in one value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+
+from typing_extensions import TypeVar
 
 from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.isa.base.workload import Workload
+from npusim.kernels.operator.element_types import fits, in_words
+from npusim.kernels.operator.parameters import Parameters
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
-    from npusim.kernels.lowering.work import Lowering
+
+P = TypeVar("P", bound=Parameters, covariant=True, default=Any)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One use of an operator: attributes and the types of its operands (None: optional input absent).
+class Call(Generic[P]):
+    """One use of an operator: parameters and the types of its operands (None: optional input absent).
 
     `constants` holds the data of constant inputs by position, or SIZE_ONLY (absent positions are not constant).
     """
 
-    attributes: Mapping[str, Any]
+    parameters: P
     inputs: tuple[TensorType | None, ...]
     outputs: tuple[TensorType, ...]
     constants: Mapping[int, Data]
@@ -30,8 +35,19 @@ class Call:
 Shapes = tuple[tuple[int, ...], ...]
 """The shapes of the outputs of a call."""
 
+Values = Sequence[Array | None]
+"""The values of the inputs of a call, None for one that is absent."""
+
+Reference = Callable[[Call, Values], list[Array]]
+"""What a call gives for the values of its inputs, in numpy."""
+
 Rule = Callable[[Call], bool]
 """True when the call keeps the rule. Its docstring is the rule, the error message and the manual."""
+
+
+def text(rule: Rule) -> str:
+    """A rule as messages and the manual say it."""
+    return " ".join((rule.__doc__ or "").split()).rstrip(".")
 
 
 class SlidingWindow(NamedTuple):
@@ -53,18 +69,42 @@ class Alias:
     offset_bytes: int
 
 
+class Part:
+    """A part of what the NPU does for a call; `npusim.kernels.lowering.work` has the kinds of them."""
+
+    __slots__ = ()
+
+
+class Lowering(NamedTuple):
+    """One way in which the NPU computes an operator.
+
+    unit:  which kind of unit of the NPU does the main work, such as "mac" or "dma".
+    rules: which calls it can do; an operator that has several ways takes the first whose rules hold.
+    lower: the call in parts, in the order of their execution.
+    """
+
+    unit: str
+    rules: tuple[Rule, ...]
+    lower: Callable[[Call, Hardware], Sequence[Part]]
+
+    def refusal(self, call: Call) -> str | None:
+        """The first rule that a call breaks; None if it keeps them all."""
+        return next((text(rule) for rule in self.rules if not rule(call)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """All that npusim knows of one operator.
 
+    parameters: the type of its parameters.
+    types:     which element types its operands may have together (`npusim.kernels.operator.element_types`).
     rules:     must hold for any execution (else GraphError: the model is malformed or not supported).
-    infer:     the shapes that attributes and inputs give the outputs of a call that keeps the rules; None where only
-               the outputs themselves say them (reshape).
-    npu_rules: must hold for the NPU; otherwise the operator runs on the host and the report says why.
+    infer:     the shapes that parameters and inputs give the outputs of a call that keeps the rules.
     reference: (call, values) -> outputs in numpy; bit-exact for integers.
     workload:  the amount of work of a call.
-    lower:     how the NPU computes it; None if only the host can.
-    unit:      which unit of the NPU that is: "mac", "vector" or "dma".
+    lowerings: how the NPU computes it; the first whose rules hold is taken. Where none holds the operator runs on the
+               host and the report says what each lacks.
+    on_host:   for operators without lowerings: why there are none.
     alias:     for operators that move nothing when their operands share memory.
     border:    for windows over images: the code that they read outside the first input.
     states:    positions of inputs that may be states. A call with as many outputs more gives their next values there.
@@ -73,15 +113,34 @@ class Operator:
     """
 
     name: str
+    types: tuple[str, ...]
     rules: tuple[Rule, ...]
-    npu_rules: tuple[Rule, ...]
-    reference: Callable[[Call, Sequence[Array | None]], list[Array]]
+    infer: Callable[[Call], Shapes]
+    reference: Reference
     workload: Callable[[Call], Workload]
-    lower: Callable[[Call, Hardware], Lowering] | None = None
-    unit: Literal["mac", "vector", "dma"] | None = None
+    lowerings: tuple[Lowering, ...] = ()
+    parameters: type[Parameters] = Parameters
+    on_host: str = ""
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
     border: Callable[[Call], int] | None = None
-    infer: Callable[[Call], Shapes] | None = None
     states: tuple[int, ...] = ()
     window: Callable[[Call], SlidingWindow] | None = None
     defined: Callable[[Sequence[Array]], list[Array]] | None = None
+
+    def broken_rule(self, call: Call) -> str | None:
+        """The first rule that a call breaks, its element types included; None if it can be executed.
+
+        The element types of operands that the rules would miss do not count: those rules say it better.
+        """
+        if not fits(self.types, call.inputs, call.outputs):
+            return in_words(self.types)
+        return next((text(rule) for rule in self.rules if not rule(call)), None)
+
+    def lowering(self, call: Call) -> Lowering | None:
+        """The first lowering whose rules a call keeps; None if the host computes it."""
+        return next((row for row in self.lowerings if row.refusal(call) is None), None)
+
+    def host_reason(self, call: Call) -> str:
+        """Why the host computes a call that no lowering takes: what each of them lacks."""
+        reasons = [reason for row in self.lowerings if (reason := row.refusal(call))]
+        return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"

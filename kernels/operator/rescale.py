@@ -44,7 +44,7 @@ MOST_LEFT = 31
 
 def scaled_only_down(call: Call) -> bool:
     """twice the larger input scale is less than 2**20 output scales: C leaves undefined how a sum is scaled up"""
-    if input_type(call).dtype == "float32":
+    if not input_type(call).quantized8:
         return True
     return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0]).output[1] <= 0
 
@@ -56,7 +56,7 @@ def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]
     """
 
     def rule(call: Call) -> bool:
-        if input_type(call).dtype == "float32":
+        if not input_type(call).quantized8:
             return True
         return bool(np.max(multipliers(call)[1]) <= MOST_LEFT)
 
@@ -86,6 +86,13 @@ def fully_connected_multipliers(
     """Multipliers and shifts of fully_connected, one of each per scale of the weights; float64 throughout."""
     product = quantization(ifm).scale * np.array(quantization(weights).scales)
     return quantize_multipliers(product / quantization(ofm).scale)
+
+
+def batch_matmul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
+    """The rescale of a product of two activations: scale * scale in float32, / ofm scale in float64."""
+    with np.errstate(over="ignore"):
+        product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
+    return quantize_multiplier(float(product) / quantization(ofm).scale)
 
 
 class AddMultipliers(NamedTuple):

@@ -24,33 +24,11 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def computes_on(*dtypes: str) -> Rule:
-    """The rule that the first input has one of these element types; 8-bit ones with scale and zero point."""
-
-    def rule(call: Call) -> bool:
-        tensor = input_type(call)
-        if tensor.dtype not in dtypes:
-            return False
-        return tensor.dtype not in ("int8", "uint8") or per_tensor(call)
-
-    eight_bit = [dtype for dtype in dtypes if dtype in ("int8", "uint8")]
-    others = [dtype for dtype in dtypes if dtype not in eight_bit]
-    quantized = f"{' or '.join(eight_bit)} with one scale and zero point" if eight_bit else ""
-    rule.__doc__ = "the input is " + " or ".join(part for part in (quantized, *others) if part)
-    return rule
-
-
 def per_tensor(call: Call) -> bool:
     """every 8-bit operand has one scale and zero point"""
     tensors = [tensor for tensor in (*call.inputs, *call.outputs) if tensor is not None]
     eight_bit = [tensor for tensor in tensors if tensor.dtype in ("int8", "uint8")]
     return all(tensor.quantization is not None and tensor.quantization.axis is None for tensor in eight_bit)
-
-
-def same_type(call: Call) -> bool:
-    """inputs and outputs have one element type"""
-    dtypes = {tensor.dtype for tensor in (*call.inputs, *call.outputs) if tensor is not None}
-    return len(dtypes) == 1
 
 
 def same_shape(call: Call) -> bool:
@@ -75,13 +53,3 @@ def same_quantization(call: Call) -> bool:
 def eight_bit(call: Call) -> bool:
     """the NPU computes on int8 and uint8 tensors with one scale and zero point"""
     return all(tensor is not None and tensor.quantized8 for tensor in call.inputs) and per_tensor(call)
-
-
-def host_only(reason: str) -> Rule:
-    """The rule of an operator that the NPU never runs; `reason` completes "runs on the host: "."""
-
-    def rule(call: Call) -> bool:
-        return False
-
-    rule.__doc__ = f"runs on the host: {reason}"
-    return rule

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.kernels.operator.operator import Operator
     from npusim.numbers.performance import ReferenceRun
-    from npusim.reports.run.operators import Coverage
+    from npusim.reports.run.operators import Coverage, Way
 
 hw_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Hardware: presets and files.")
 
@@ -133,6 +133,7 @@ def operators() -> None:
 def operator_coverage() -> list[Coverage]:
     """Coverage of every operator of `npusim.kernels`, with its names in every model format."""
     from npusim.frontends.tflite.operators import OPERATORS as TFLITE_OPERATORS
+    from npusim.kernels.operator.element_types import ANY_ALIKE, first_operand
     from npusim.kernels.table import OPERATORS
     from npusim.reports.run.operators import Coverage
 
@@ -145,21 +146,25 @@ def operator_coverage() -> list[Coverage]:
                 name: [kind for kind, op in kinds.items() if op == entry.name]
                 for name, kinds in formats.items()
             },
-            runs_on=_runs_on(entry),
-            conditions=[_condition(rule.__doc__ or "") for rule in entry.npu_rules],
+            types=_ANY if entry.types == ANY_ALIKE else first_operand(entry.types),
+            ways=_ways(entry),
         )
         for entry in OPERATORS
     ]
 
 
-def _condition(rule: str) -> str:
-    """A rule without what the columns of the table say."""
-    return rule.removeprefix("runs on the host: ").removeprefix("on the NPU ")
+_ANY = ("any",)
 
 
-_UNIT_NAMES = {"mac": "MAC array", "vector": "vector unit", "dma": "DMA"}
+def _ways(entry: Operator) -> list[Way]:
+    """Each unit that computes an operator, and on which conditions; the host, and why, where none does."""
+    from npusim.kernels.operator.operator import text
+    from npusim.reports.run.operators import HOST, Way
+    from npusim.reports.words.names import UNIT_WORDS
 
-
-def _runs_on(entry: Operator) -> str:
-    """The unit that computes an operator."""
-    return "host" if entry.unit is None else _UNIT_NAMES[entry.unit]
+    if not entry.lowerings:
+        return [Way(HOST, [entry.on_host])]
+    return [
+        Way(UNIT_WORDS[row.unit], [text(rule).removeprefix("on the NPU ") for rule in row.rules])
+        for row in entry.lowerings
+    ]

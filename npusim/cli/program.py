@@ -42,7 +42,7 @@ def compile_model(
     machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
     graph = api.load(model)
     with Progress(f"scheduling {graph.name}") as progress:
-        program = api.compile(graph, machine, effort=effort, unknown=unknown, progress=progress)
+        program = api.compile_program(graph, machine, effort=effort, unknown=unknown, progress=progress)
     api.save_program(program, output)
     from npusim.reports.words import quantities as show
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from npusim.comparison import result_file
 from npusim.comparison.result_file import LayerNumbers, ResultFile
 from npusim.isa.base.errors import NpusimError
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import RunResult
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import SCHEMA_VERSION
 
 LONGEST_VALUE = 40

@@ -165,7 +165,7 @@ class Evaluator:
 
         def program() -> Program:
             graph = self.job.workloads[workload].graph
-            return api.compile(graph, space.compiled_for(setting), effort=space.effort)
+            return api.compile_program(graph, space.compiled_for(setting), effort=space.effort)
 
         def execution() -> tuple[Program, Execution]:
             made = self._programs.get((workload, *_values(space.program_paths, setting)), program)

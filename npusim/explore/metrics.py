@@ -19,7 +19,7 @@ from npusim.numbers.area import Area, area
 from npusim.numbers.energy import Energy
 from npusim.numbers.performance import PerformanceInfo
 from npusim.numbers.run import DramBytes, Power, RunResult, Tops
-from npusim.numbers.timeline import BusyCycles
+from npusim.numbers.timeline import BUSY_UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def _parts(table: type, *more: str) -> tuple[str, ...]:
 METRICS: tuple[Metric, ...] = (
     Metric("latency_ms", lambda run: run.latency_ms),
     Metric("inferences_per_s", lambda run: run.inferences_per_s),
-    Metric("cycles", lambda run: vars(run.cycles), _parts(BusyCycles)),
+    Metric("cycles", lambda run: vars(run.cycles), ("total", *BUSY_UNITS, "stall")),
     Metric("energy_uj", lambda run: vars(run.energy_uj), _parts(Energy, "total")),
     Metric("edp_uj_ms", lambda run: float(run.energy_uj) * run.latency_ms),
     Metric("power_mw", lambda run: run.power_mw, _parts(Power, "peak")),
@@ -136,7 +136,7 @@ def _below(value: Any, part: str) -> Any:
 
 @cache
 def _causes() -> frozenset[str]:
-    from npusim.numbers.losses import CAUSES
+    from npusim.numbers.causes import CAUSES
 
     return frozenset(CAUSES)
 

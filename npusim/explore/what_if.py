@@ -25,7 +25,7 @@ from npusim.isa.hardware.file import Parameter, change, parameters, to_dict
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.table import unknown_on_host
+from npusim.kernels.graph.unknown import unknown_on_host
 
 if TYPE_CHECKING:
     import pandas
@@ -214,7 +214,7 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
     names = [layer.name for layer in result.program.layers]
     unknown = "host" if result.program.unknown_operators else None
     if isinstance(model, Graph) and names != [
-        layer.name for layer in api.compile(model, result.hardware, unknown=unknown).layers
+        layer.name for layer in api.compile_program(model, result.hardware, unknown=unknown).layers
     ]:
         raise NpusimError(f"{result.source}: is another model than the one that this result is of")
     return what_if(model, result.hardware, unknown=unknown, jobs=jobs)
@@ -233,7 +233,7 @@ class _Bench(NamedTuple):
 
         program = self.model
         if not isinstance(program, Program):
-            program = api.compile(program, hardware, effort=self.effort)
+            program = api.compile_program(program, hardware, effort=self.effort)
         result = api.simulate(program, timing_only=True, hardware=hardware)
         return Point(result.latency_ms, float(result.energy_uj), area(hardware).total)
 

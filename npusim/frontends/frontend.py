@@ -9,7 +9,7 @@ from pathlib import Path
 from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
-from npusim.kernels.graph.check import check
+from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph
 
 _HEAD_BYTES = 64
@@ -43,7 +43,7 @@ def read(path: str | Path) -> Graph:
     """
     path = Path(path)
     try:
-        return check(_format_of(path).read(path))
+        return check_bound(_format_of(path).read(path))
     except OSError as fault:
         raise FormatError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:

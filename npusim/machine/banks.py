@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import gt, or_
+from operator import or_
 from typing import NamedTuple
 
 import numpy as np
 import simpy
 
+from npusim.isa.hardware.units import PRODUCERS, Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import PRODUCERS, Cost, Instruction, Region, Space, Unit
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.region import Region, Space
 from npusim.machine.cycle import BANK_PORTS_DECIDE, Settled
 
 Banks = int
@@ -161,15 +163,15 @@ class BankPorts:
         """
         rivals = []
         done = self._most_done
-        begun = done[unit]
         for other, coming in self._coming.items():
             if other == unit:
                 continue
             at = [self._holders[other]] if other in self._holders else []
             if coming >= 0:
-                waits = self._instructions[coming].waits
-                # Most often it waits for what is asked for just now.
-                if waits[unit] <= begun and not any(map(gt, waits, done)):
+                for producer, count in self._instructions[coming].waits:
+                    if count > done[producer]:
+                        break
+                else:
                     at.append(coming)
             if at:
                 rivals.append(at)

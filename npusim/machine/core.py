@@ -9,34 +9,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import (
-    PRODUCERS,
-    UNIT_NAMES,
-    WORD_BYTES,
-    Cost,
-    Instruction,
-    Region,
-    Space,
-    Unit,
-    dense,
-)
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import decode_all
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
 from npusim.machine.pacing import pace
-from npusim.machine.port import UNPACED, MemoryPort, Pace
-from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace, Transfer
+from npusim.machine.port import UNPACED, MemoryPort, Pace, Requester
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfer
 
 Progress = Callable[[int, int], None]
 _PROGRESS_STEP = 64
@@ -60,31 +56,62 @@ def load(program: Program, hardware: Hardware) -> Loaded:
 
 
 class Core:
-    """One NPU: it runs one program at a time.
+    """One NPU of a system: it runs one program at a time.
 
     number: its place in the system, from 0.
+    free:   who may run a program; launches take turns in the order in which they ask.
+    shared: of the units that belong to the system and not to the core, who may use them.
     """
 
     def __init__(
-        self, env: simpy.Environment, ports: Mapping[Space, MemoryPort], hardware: Hardware, number: int = 0
+        self,
+        env: simpy.Environment,
+        ports: Mapping[Space, MemoryPort],
+        hardware: Hardware,
+        number: int = 0,
+        shared: Mapping[Unit, simpy.Resource] = MappingProxyType({}),
     ) -> None:
         self.env = env
         self.ports = ports
         self.hardware = hardware
         self.number = number
+        self.free = simpy.Resource(env)
+        self.shared = shared
 
-    def launch(self, loaded: Loaded, memory: Memory | None, progress: Progress | None = None) -> Launch:
-        """Begin to run a program, from its first instruction on; `Launch.done` says when all of it is complete."""
-        return Launch(self, loaded, memory, progress)
+    @cached_property
+    def scratchpad(self) -> NDArray[np.uint8]:
+        """Its bytes, where programs are executed with data; they stay from one launch to the next."""
+        return np.zeros(self.hardware.scratchpad_bytes, np.uint8)
+
+    def launch(
+        self,
+        loaded: Loaded,
+        memory: Memory | None = None,
+        progress: Progress | None = None,
+        bases: Mapping[Space, int] = MappingProxyType({}),
+    ) -> Launch:
+        """Begin to run a program, from its first instruction on; `Launch.done` says when all of it is complete.
+
+        bases: the address of each memory that the program's addresses count from, the beginning of a row; 0 where
+               none is given. Time does not depend on which.
+        """
+        return Launch(self, loaded, memory, progress, bases)
 
 
 class Launch:
-    """One run of a program on a core. Completions are counted from its own beginning.
+    """One run of a program on a core. Completions, cycles and addresses count from its own beginning.
 
     done: the event of its last completion.
     """
 
-    def __init__(self, core: Core, loaded: Loaded, memory: Memory | None, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        loaded: Loaded,
+        memory: Memory | None,
+        progress: Progress | None,
+        bases: Mapping[Space, int],
+    ) -> None:
         self.core = core
         self.env, self.ports, self.hardware = core.env, core.ports, core.hardware
         self.program, context, self.instructions, self.costs = loaded
@@ -92,6 +119,14 @@ class Launch:
         self.progress = progress
         self.done = self.env.event()
         self.begin = int(self.env.now)
+        self.transfers_before = {space: len(port.transfers) for space, port in self.ports.items()}
+        rows = {space: bases.get(space, 0) // port.timing.row_bytes for space, port in self.ports.items()}
+        self.requesters = {
+            space: [Requester(core.number, name, row) for name in UNIT_NAMES.values()]
+            for space, row in rows.items()
+        }
+        self.code_space = Space(self.program.code_space)
+        self.fetcher = Requester(core.number, INSTRUCTION_FETCH, rows[self.code_space])
         self.queues: dict[Unit, deque[int]] = {unit: deque() for unit in PRODUCERS}
         self.current: dict[Unit, int] = {}
         self.completions: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
@@ -129,8 +164,7 @@ class Launch:
     def _fetch(self) -> Generator[simpy.Event, Any, None]:
         group = self.hardware.front_end.fetch_instructions
         total = len(self.instructions)
-        space = Space(self.program.code_space)
-        port = self.ports[space]
+        space, port = self.code_space, self.ports[self.code_space]
         for first in range(0, total, group):
             while len(self.fetched) >= 2:
                 self.fetch_room = self.env.event()
@@ -138,7 +172,7 @@ class Launch:
             last = min(first + group, total)
             address = self.program.code_address + first * WORD_BYTES
             region = dense(space, address, (last - first) * WORD_BYTES)
-            yield port.access(INSTRUCTION_FETCH, region, False, self.accounts[-1])
+            yield port.access(self.fetcher, region, False, self.accounts[-1])
             yield self.env.timeout(port.timing.latency_cycles)
             self.fetched.append(last)
             if not self.fetch_done.triggered:
@@ -183,7 +217,7 @@ class Launch:
 
     def _unit(self, unit: Unit) -> Generator[simpy.Event, Any, None]:
         """Take instructions from the queue; wait, get ports, read, be busy, write, count."""
-        env, queue = self.env, self.queues[unit]
+        env, queue, shared = self.env, self.queues[unit], self.core.shared.get(unit)
         while True:
             if not queue:
                 self.arrived[unit] = env.event()
@@ -199,6 +233,9 @@ class Launch:
             ports = self.banks.ask(unit)
             if ports is not None:
                 yield ports
+            if shared is not None:
+                turn = shared.request()
+                yield turn
             self.started[index] = env.now
             writes = None if self.memory is None else self.instructions[index].execute(self.memory)
             cost = self.costs[index]
@@ -211,12 +248,15 @@ class Launch:
             self.ended[index] = env.now
             del self.current[unit]
             self.banks.release(unit)
+            if shared is not None:
+                shared.release(turn)
             self._complete(unit)
             self._count(index)
 
     def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
         """Until every unit has completed as many instructions as the waits say."""
-        for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
+        for number, count in self.instructions[index].waits:
+            producer = PRODUCERS[number]
             if self.completions[producer] < count:
                 gate = self.env.event()
                 self.gates[producer].append((count, gate))
@@ -234,9 +274,9 @@ class Launch:
         begin = int(env.now)
         yield env.timeout(cost.setup_cycles)
         for region, write in cost.dram:
-            port = self.ports[region.space]
+            port, requester = self.ports[region.space], self.requesters[region.space][unit]
             landed = yield port.access(
-                UNIT_NAMES[unit], region, write, account, self._pace(cost, region, write, begin)
+                requester, region, write, account, self._pace(cost, region, write, begin)
             )
             if not write:
                 yield env.timeout(max(port.timing.latency_cycles, landed - int(env.now)))
@@ -292,7 +332,8 @@ class Launch:
                 queue = UNIT_NAMES[unit]
                 found.append(f"the front end with {self._name(front)} waits for room in the queue of {queue}")
         for unit, index in stuck.items():
-            for producer, count in zip(PRODUCERS, self.instructions[index].waits, strict=True):
+            for number, count in self.instructions[index].waits:
+                producer = PRODUCERS[number]
                 if self.completions[producer] < count:
                     found.append(
                         f"{UNIT_NAMES[unit]} with {self._name(index)} waits for {UNIT_NAMES[producer]} "
@@ -301,8 +342,33 @@ class Launch:
         left = len(self.instructions) - self.completed
         return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(found)
 
-    def result(self, outputs: tuple[Array, ...] | None, states: tuple[Array, ...]) -> Execution:
-        """The timeline and the counts of a launch that is done, and what came of the data."""
+    def _transfers(self) -> tuple[Transfer, ...]:
+        """What passed the ports meanwhile, by the cycle in which it began, in times of the launch; of other cores only
+        that something did.
+        """
+        transfers = [
+            transfer
+            for space, port in self.ports.items()
+            for transfer in port.transfers[self.transfers_before[space] :]
+        ]
+        transfers.sort(key=lambda transfer: transfer.start_cycle)
+        number, begin = self.core.number, self.begin
+        if not begin and all(transfer.core == number for transfer in transfers):
+            return tuple(transfers)
+        return tuple(
+            replace(
+                transfer,
+                requester=transfer.requester if transfer.core == number else OTHER_CORE,
+                start_cycle=max(transfer.start_cycle - begin, 0),
+                end_cycle=transfer.end_cycle - begin,
+            )
+            for transfer in transfers
+        )
+
+    def result(self) -> Execution:
+        """The timeline and the counts of a launch that is done; to be asked once."""
+        for column in (self.dispatched, self.at_head, self.ready, self.started, self.ended):
+            column -= self.begin
         trace = Trace(
             self.units,
             self.dispatched,
@@ -316,25 +382,17 @@ class Launch:
         )
         data, (fetch,) = self.accounts[:-1], self.accounts[-1:]
         off_chip = [
-            port_actions(self.hardware, space)
-            for space in self.hardware.outer_spaces
-            if self.hardware.off_chip(space)
+            port_actions(self.hardware, space) for space in self.ports if self.hardware.off_chip(space)
         ]
         return Execution(
-            outputs,
+            None,
             int(self.ended.max(initial=0)),
             trace,
             self._layer_actions(),
             sum(account.get(at.read, 0) for account in data for at in off_chip),
             sum(account.get(at.write, 0) for account in data for at in off_chip),
             sum(fetch.get(at.read, 0) for at in off_chip),
-            states,
         )
-
-    def _transfers(self) -> tuple[Transfer, ...]:
-        """The traffic at all ports, by the cycle in which it began."""
-        found = [transfer for port in self.ports.values() for transfer in port.transfers]
-        return tuple(sorted(found, key=lambda transfer: transfer.start_cycle))
 
     def _layer_actions(self) -> tuple[dict[str, int], ...]:
         """Counts per layer: those of the memories, booked by their ports, and those of the instructions."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.instructions.beats import Beats
-from npusim.isa.instructions.instruction import Region
+from npusim.isa.instructions.region import Region
 from npusim.machine.port import UNPACED, Pace, run_starts
 
 

@@ -1,9 +1,10 @@
 """The port of a memory, such as the DRAM: who gets it when, and for how long.
 
 A transfer is cut into *grants*: up to `grant_bytes` within one row. Instruction fetch goes first, DMA
-channels take turns, one grant each. A grant pays the row miss when the row it needs is not the open one, then
-its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided when a grant ends, among
-all who asked up to and including that cycle; of those who asked in the same cycle the lower channel goes first.
+channels take turns, one grant each, those of all cores alike. A grant pays the row miss when the row it needs is not
+the open one, then its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided when a grant
+ends, among all who asked up to and including that cycle; of those who asked in the same cycle the lower core goes
+first, of one core the lower channel.
 While only one requester is active its grants are served in one event; a newcomer takes over at the next grant
 boundary, exactly as if each had been an event.
 """
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming, Space
 from npusim.isa.instructions.actions import port_actions
-from npusim.isa.instructions.instruction import Region
+from npusim.isa.instructions.region import Region
 from npusim.machine.cycle import MEMORY_PORTS_DECIDE, Settled
 from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
 
@@ -96,14 +97,38 @@ def _cut_dense(region: Region, timing: PortTiming) -> Grants:
     return Grants(rows, bursts)
 
 
+class Requester(NamedTuple):
+    """Who asks, in order of precedence: a unit of a core, by name, for a program that begins in a row of the memory."""
+
+    core: int
+    name: str
+    first_row: int = 0
+
+
+_IN_LINE = (True, -1)
+"""The order of a transfer that has had a turn: nobody who asks later stands before it."""
+
+
 class _Request:
     """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it."""
 
-    __slots__ = ("account", "bursts", "came", "done", "landed", "next", "pace", "requester", "rows", "write")
+    __slots__ = (
+        "account",
+        "bursts",
+        "done",
+        "fetches",
+        "landed",
+        "next",
+        "order",
+        "pace",
+        "requester",
+        "rows",
+        "write",
+    )
 
     def __init__(
         self,
-        requester: str,
+        requester: Requester,
         grants: Grants,
         write: bool,
         account: dict[str, int],
@@ -118,7 +143,8 @@ class _Request:
         self.next = 0
         self.done = done
         self.pace = pace
-        self.came = came
+        self.fetches = requester.name == INSTRUCTION_FETCH
+        self.order: tuple[object, ...] = (not self.fetches, came, requester)
         self.landed = 0
 
 
@@ -138,35 +164,35 @@ class MemoryPort:
 
     def access(
         self,
-        requester: str,
+        requester: Requester,
         region: Region,
         write: bool,
         account: dict[str, int],
         pace: Pace = UNPACED,
     ) -> simpy.Event:
-        """Queue a transfer. Its bytes (whole bursts) and row activations are added to `account`.
+        """Queue a transfer. Its bytes (whole bursts) and row activations are added to `account`; the addresses of the
+        region count from the requester's first row.
 
         The event fires when the last byte has passed; its value is the cycle in which, by `pace.landing`, the
         other side can have finished.
         """
         now = int(self.env.now)
-        request = _Request(requester, cut(region, self.timing), write, account, self.env.event(), pace, now)
-        if requester == INSTRUCTION_FETCH:
-            request.came = -1
-            self._active.appendleft(request)
-        else:
-            self._line_up(request)
+        grants = cut(region, self.timing)
+        if requester.first_row:
+            grants = Grants([row + requester.first_row for row in grants.rows], grants.bursts)
+        request = _Request(requester, grants, write, account, self.env.event(), pace, now)
+        self._line_up(request)
         if not self._arrival.triggered:
             self._arrival.succeed()
         return request.done
 
     def _line_up(self, request: _Request) -> None:
-        """To the end of the line, but before higher channels that came in the same cycle."""
+        """To the end of the line, but before higher cores and channels that came in the same cycle; a fetch stands
+        before all transfers.
+        """
         place = len(self._active)
-        while place > 0:
-            before = self._active[place - 1]
-            if (before.came, before.requester) <= (request.came, request.requester):
-                break
+        order = request.order
+        while place > 0 and self._active[place - 1].order > order:
             place -= 1
         self._active.insert(place, request)
 
@@ -206,10 +232,10 @@ class MemoryPort:
                 yield Settled(
                     env, MEMORY_PORTS_DECIDE
                 )  # whoever asks because this transfer has ended is in time
-            elif request.requester == INSTRUCTION_FETCH:
+            elif request.fetches:
                 self._active.appendleft(request)
             else:
-                request.came = -1
+                request.order = _IN_LINE
                 self._active.append(request)
 
     def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, int]:
@@ -250,8 +276,9 @@ class MemoryPort:
             self._land(request, request.pace.landing, start, stop)
         self._open_row = rows[-1]
         request.next = stop
+        core, name, _ = request.requester
         now = int(self.env.now)
-        self.transfers.append(Transfer(request.requester, start, now, size, request.write, self.space))
+        self.transfers.append(Transfer(name, start, now, size, request.write, core, self.space))
 
     def _land(self, request: _Request, landing: list[int], start: int, stop: int) -> None:
         """Note when the other side can have finished with the grants up to `stop`, served from cycle `start`."""

@@ -1,22 +1,35 @@
-"""The system: environment, ports of the memories and cores, and what runs on them.
+"""The system: environment, ports of the memories, host and cores, and the jobs that run on them.
 
-`execute` runs one program once, on a system of one core.
+A job is an executable with its data: its steps follow one another, each launch on the core that it names, in the job's
+own part of each memory. Jobs run at the same time. Where they want the same core, launches take turns in the order in
+which they ask, and the scratchpad keeps what the last one left. All cores share the ports and the host.
+
+`execute` is one submission of one launch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import simpy
 
-from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.errors import HardwareError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.memory import HostFunction, Memory
+from npusim.isa.hardware.memories import Space
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.memory import HostFunction
+from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
-from npusim.machine.core import Core, Launch, Progress, load
+from npusim.machine.core import Core, Progress
+from npusim.machine.job import Bindings, Job, Order
 from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
+
+SHARED_UNITS = (Unit.HOST,)
+"""Units that a system has once, for all its cores."""
 
 
 def execute(
@@ -29,7 +42,7 @@ def execute(
     data: bool = True,
     progress: Progress | None = None,
 ) -> Execution:
-    """Run a program on the simulated machine.
+    """Run a program on the simulated machine, alone.
 
     inputs:   one array per `program.inputs`, same dtype and shape; not needed without data.
     states:   one array or None per `program.states`; None begins as the program has it.
@@ -40,32 +53,93 @@ def execute(
     Raises ProgramError for a program that breaks a rule of the instruction set, SimulationError for wrong
     inputs and for instructions that wait for each other forever.
     """
-    loaded = load(program, hardware or program.hardware)
-    memory = None
-    if data:
-        memory = Memory(program, host_functions or {})
-        memory.store_inputs(inputs)
-        if states is not None:
-            memory.store_states(states)
-    system = System(hardware or program.hardware)
-    launch = system.cores[0].launch(loaded, memory, progress)
-    system.run([launch])
-    outputs = None if memory is None else memory.load_each(program.outputs)
-    after = () if memory is None else tuple(memory.load(place) for place in program.states)
-    return launch.result(outputs, after)
+    system = System((hardware or program.hardware,))
+    bindings = Bindings(inputs or (), states, host_functions or {}) if data else None
+    job = system.submit(Executable.of(program), bindings, progress=progress)
+    system.run()
+    run = job.runs[0]
+    return replace(run.parts[0].execution, outputs=run.outputs, states=run.states)
 
 
 class System:
-    """An environment, a port for each memory but the scratchpad, and the cores that share them."""
+    """An environment, a port for each memory but the scratchpad, the host, and the cores that share them.
 
-    def __init__(self, hardware: Hardware) -> None:
+    cores: the hardware of each; the memories behind ports and the clock must be the same, they belong to all.
+
+    Raises HardwareError where they are not.
+    """
+
+    def __init__(self, cores: Sequence[Hardware]) -> None:
+        first = cores[0]
+        for other in cores[1:]:
+            shared = [(each.clock_mhz, each.dram, each.memory) for each in (first, other)]
+            if shared[0] != shared[1]:
+                raise HardwareError(
+                    f"{first.name} and {other.name} differ in clock, DRAM or memory; the cores of a system share them"
+                )
         self.env = simpy.Environment()
-        self.ports = {space: MemoryPort(self.env, hardware, space) for space in hardware.outer_spaces}
-        self.cores = (Core(self.env, self.ports, hardware),)
+        self.ports = {space: MemoryPort(self.env, first, space) for space in first.outer_spaces}
+        units = {unit: simpy.Resource(self.env) for unit in SHARED_UNITS} if len(cores) > 1 else {}
+        self.cores = tuple(
+            Core(self.env, self.ports, hardware, number, units) for number, hardware in enumerate(cores)
+        )
+        self.jobs: list[Job] = []
+        self._used_bytes = dict.fromkeys(self.ports, 0)
 
-    def run(self, launches: Sequence[Launch]) -> None:
-        """Run until nothing happens any more. Raises SimulationError if one of the launches is not done then."""
+    def submit(self, executable: Executable, bindings: Bindings | None = None, **how: Any) -> Job:
+        """Have an executable run in the next `run`.
+
+        bindings:   the data; None executes none: same cycles, no outputs.
+        at:         the cycle from which on it may begin; 0.
+        repeat:     how often, one run after the other; inputs stay, states go on from where they were; 1.
+        tenant:     whose it is, for the results.
+        cores:      the core of the system for each core that the executable names; None: the same.
+        decisions:  without data, what the data would decide, by name: 1 or 0 for an IF, turns for a WHILE. Of those
+                    that are reached, all must be said.
+        most_turns: a WHILE that goes on longer is given up.
+        progress:   called now and then with (instructions completed, all instructions) of each launch.
+
+        Raises ProgramError for an executable or program that breaks a rule, SimulationError for bindings and decisions
+        that do not fit, for cores that do not exist or cannot be shared, and where a memory is full.
+        """
+        job = Job(Order(executable, bindings, **how), self.cores)
+        for other in self.jobs:
+            if (job.holds_scratchpad or other.holds_scratchpad) and job.cores & other.cores:
+                raise SimulationError(
+                    f"{executable.name}: shares a core with {other.order.executable.name}, and inputs or outputs lie "
+                    "in its scratchpad; give each a core, or let another memory hold io"
+                )
+        self.env.process(job.process(self._reserve(job)))
+        self.jobs.append(job)
+        return job
+
+    def _reserve(self, job: Job) -> dict[Space, int]:
+        """The address of each memory that a job has for itself: behind those before it, at the begin of a row."""
+        found = {}
+        for space, port in self.ports.items():
+            row, capacity = port.timing.row_bytes, self.cores[0].hardware.memory_bytes(space)
+            address = found[space] = -(-self._used_bytes[space] // row) * row
+            size_bytes = job.size_bytes.get(space, 0)
+            if not size_bytes:
+                continue
+            self._used_bytes[space] = address + size_bytes
+            if address and self._used_bytes[space] > capacity:
+                name = "DRAM" if space == Space.DRAM else self.cores[0].hardware.memory_name(space)
+                raise SimulationError(
+                    f"{len(self.jobs) + 1} jobs need {self._used_bytes[space]} bytes of {name}, "
+                    f"the hardware has {capacity}"
+                )
+        return found
+
+    def run(self) -> None:
+        """Run until nothing happens any more. Raises SimulationError with who waits for whom if a launch is stuck."""
         self.env.run()
-        for launch in launches:
-            if not launch.done.triggered:
-                raise SimulationError(launch.deadlock())
+        stuck = [job.launch for job in self.jobs if job.launch is not None]
+        if stuck:
+            several = len(self.cores) > 1
+            raise SimulationError(
+                "; ".join(
+                    (f"core {launch.core.number}: " if several else "") + launch.deadlock()
+                    for launch in stuck
+                )
+            )

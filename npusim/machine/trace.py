@@ -14,16 +14,20 @@ from npusim.isa.hardware.memories import Space
 INSTRUCTION_FETCH = "fetch"
 """The requester name of the front end in transfers."""
 
+OTHER_CORE = "other core"
+"""The requester name of everything that another core of the system does at the ports meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One stretch of traffic of one requester at the port of a memory. Cycles are half-open: start <= t < end."""
+    """One stretch of traffic of a requester of a core at a memory's port. Cycles are half-open: start <= t < end."""
 
     requester: str
     start_cycle: int
     end_cycle: int
     size_bytes: int
     write: bool
+    core: int = 0
     space: Space = Space.DRAM
 
 
@@ -34,11 +38,13 @@ class Trace:
     unit:      `npusim.isa.instructions.instruction.Unit` of each instruction (FRONT_END for barriers).
     dispatched: entered the queue of its unit.
     at_head:   first in its unit's queue with the unit free (then it waits for other units only).
-    ready:     all waits satisfied (then it waits for ports of the scratchpad's banks only).
+    ready:     all waits satisfied (then it waits for ports of the scratchpad's banks only, or for the host, which
+               the cores of a system share).
     started:   ports granted: operands read.
     ended:     results visible.
     blocked_by: unit whose completion came last among its waits, or -1 if it did not wait.
     busy:      cycles of own work (`Cost.cycles`); ended - started - busy is time lost to the DRAM port.
+    transfers: at the ports of the memories while the program ran, those of other cores included.
     """
 
     unit: NDArray[np.int8]
@@ -54,13 +60,12 @@ class Trace:
 
 @dataclass(frozen=True)
 class Execution:
-    """What the machine gives back.
+    """What the machine gives back of one launch of a program; all times count from its beginning.
 
     outputs: one array per model output, or None when no data was executed.
     cycles:  total, from the first fetch to the last completion.
     layer_actions: action counts per layer of the program; the last entry is the front end's own work.
-    dram_read_bytes, dram_write_bytes: data traffic of the memories off the chip in whole bursts.
-    instruction_bytes: code fetched from there.
+    dram_read_bytes, dram_write_bytes: data traffic in whole bursts; instruction_bytes: fetched code.
     states: what the program's states hold afterwards, one array per state; none when no data was executed.
     """
 

@@ -17,38 +17,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.memories import Space
-from npusim.isa.instructions.instruction import UNIT_NAMES, Cost, Instruction, Unit
+from npusim.isa.hardware.units import (
+    COMPUTING,
+    MOVING,
+    PORT,
+    PRODUCERS,
+    RESOURCES,
+    UNIT_NAMES,
+    Resource,
+    Unit,
+)
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.program.program import Program
-from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace
-from npusim.numbers.bounds import RESOURCES
-from npusim.numbers.timeline import COMPUTE_UNITS, DMA_UNITS, Owners, Times, distinct, owners
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace
+from npusim.numbers.causes import ENDS, STALLS
+from npusim.numbers.timeline import Owners, Times, distinct, owners
 from npusim.numbers.waiting import NOBODY, Flags, Waiting, needs
 
 _STALL = -1
-_BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in DMA_UNITS} | {INSTRUCTION_FETCH: int(Unit.FRONT_END)}
+_ELSEWHERE = -2
+"""In place of a unit and an instruction: those of another core."""
+_BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in MOVING} | {
+    INSTRUCTION_FETCH: int(Unit.FRONT_END),
+    OTHER_CORE: _ELSEWHERE,
+}
+
+
+_FIRST = len(COMPUTING)
 
 
 class Doing(IntEnum):
-    """What happens in a stretch: who computes, or why nobody does. `npusim.numbers.losses.CAUSES` defines them."""
+    """What happens in a stretch in which nothing computes. Numbers below stand for the kinds of units that compute, in
+    the order of `COMPUTING`; `CAUSE_OF` has the cause of each number.
+    """
 
-    MAC = 0
-    VECTOR = 1
-    HOST = 2
-    MOVES = 3
-    STALL_WEIGHTS = 4
-    STALL_FEATURE_MAP = 5
-    STALL_CONTENTION = 6
-    STALL_DMA = 7
-    STALL_BANK_PORTS = 8
-    STALL_QUEUE = 9
-    STALL_FRONT_END = 10
-    START_UP = 11
-    TAIL = 12
+    MOVES = _FIRST
+    STALL_WEIGHTS = _FIRST + 1
+    STALL_FEATURE_MAP = _FIRST + 2
+    STALL_CONTENTION = _FIRST + 3
+    STALL_DMA = _FIRST + 4
+    STALL_BANK_PORTS = _FIRST + 5
+    STALL_QUEUE = _FIRST + 6
+    STALL_FRONT_END = _FIRST + 7
+    START_UP = _FIRST + 8
+    TAIL = _FIRST + 9
+
+
+_WORKS = [kind.works.name for kind in (*COMPUTING, Unit.DMA0.kind) if kind.works]
+CAUSE_OF = (*_WORKS, *(cause.name for cause in (*STALLS, *ENDS)))
+"""The cause that stands for a stretch of the run in which what sets the bound does not work, by its `Doing`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortUse:
-    """The transfers at the DRAM port, in order: when, for which instruction (-1: fetch), by whom, how much."""
+    """The transfers at the DRAM port, in order: when, for which instruction (-1: fetch, -2: one of another core), by
+    whom, how much.
+    """
 
     started: Times
     ended: Times
@@ -64,7 +88,7 @@ class Activity:
     cycles:  length of each, int64 [n]; they add up to the run.
     layer:   the layer that owns it, int64 [n].
     doing:   `Doing`, int8 [n].
-    serves:  int64 [4, n], per resource (`RESOURCES`) the layer it works for, -1 while it rests.
+    serves:  int64 [resources, n], per resource (`RESOURCES`) the layer it works for, -1 while it rests.
     delayed: int64 [n], the layer whose transfer waits while instruction fetch has the DRAM port; -1 for none.
     port:    the transfers.
     """
@@ -94,8 +118,12 @@ def activity(
     waiting = Waiting(trace, needs(trace, instructions), depth, begins)
     transfer = _latest(port.started, port.ended, begins)
     serving = np.append(port.instruction, NOBODY)[transfer]
-    serves = [waiting.layer_at_work(unit, program.layer_of) for unit in COMPUTE_UNITS]
-    serves.insert(RESOURCES.index("dram"), np.where(serving >= 0, layer_of[serving], NOBODY))
+    serves = [
+        np.where(serving >= 0, layer_of[serving], NOBODY)
+        if name == PORT
+        else _served(resource, waiting, program.layer_of)
+        for name, resource in RESOURCES.items()
+    ]
     doing = _doing(trace, owner, at_work, begins)
     stalled = np.flatnonzero((doing == _STALL) | (doing == Doing.START_UP) & (owner != NOBODY))
     culprit, queued = waiting.at(stalled).chase(trace.unit[owner[stalled]])
@@ -105,11 +133,20 @@ def activity(
     doing[stalled] = np.where(queued, Doing.STALL_QUEUE, why)
     fetching = np.flatnonzero((np.append(port.unit, NOBODY)[transfer] == Unit.FRONT_END) & (transfer >= 0))
     delayed = np.full(len(begins), NOBODY, np.int64)
-    for channel in reversed(DMA_UNITS):
+    for channel in reversed(MOVING):
         current = waiting.current[channel, fetching]
         waits = waiting.works[channel, fetching] & asks.at(current, begins[fetching])
         delayed[fetching[waits]] = layer_of[current[waits]]
     return Activity(np.diff(bounds), layer_of[owner], doing, np.array(serves), delayed, port)
+
+
+def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) -> Times:
+    """The layer that the units of a resource work for, -1 while all of them rest."""
+    found = np.full(len(waiting.cycles), NOBODY, np.int64)
+    for unit in PRODUCERS:
+        if unit.kind.resource is resource:
+            found = np.maximum(found, waiting.layer_at_work(unit, layer_of))
+    return found
 
 
 def port_use(trace: Trace) -> PortUse:
@@ -120,8 +157,8 @@ def port_use(trace: Trace) -> PortUse:
         if t.space == Space.DRAM
     ]
     started, ended, unit, size = np.array(columns, np.int64).reshape(-1, 4).T
-    instruction = np.full(len(started), NOBODY, np.int64)
-    for channel in DMA_UNITS:
+    instruction = np.where(unit == _ELSEWHERE, _ELSEWHERE, NOBODY)
+    for channel in MOVING:
         mine = np.flatnonzero(unit == channel)
         own = np.flatnonzero(trace.unit == channel)
         if len(mine) and len(own):
@@ -170,8 +207,9 @@ def _doing(trace: Trace, owner: Times, at_work: Flags, begins: Times) -> NDArray
     if not at_work.any():
         doing[:] = Doing.START_UP
         return doing
-    units = {Unit.MAC: Doing.MAC, Unit.VECTOR: Doing.VECTOR, Unit.HOST: Doing.HOST}
-    of_unit = np.array([units.get(unit, Doing.MOVES) for unit in Unit], np.int8)
+    of_unit = np.array(
+        [COMPUTING.index(unit.kind) if unit.kind.advances else Doing.MOVES for unit in Unit], np.int8
+    )
     doing[at_work] = of_unit[trace.unit[owner[at_work]]]
     working = np.flatnonzero(at_work)
     doing[: working[0]] = Doing.START_UP

@@ -17,7 +17,7 @@ from typing import Any
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory, Space
-from npusim.isa.instructions.instruction import WORD_BYTES
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.numbers.energy import COLUMNS_PER_ACCUMULATOR_BANK, PRICED_PORT_BYTES
 
 
@@ -112,9 +112,8 @@ def _dma_um2(hardware: Hardware) -> float:
     um2, dma = _table()["logic_um2"], hardware.dma
     channel_bits = _table()["structure"]["channel_register_bits"] + 8 * dma.port_bytes_per_cycle
     decoder = dma.decoder_bytes_per_cycle * (um2["shifter_32"] + um2["adder_32"] + 32 * um2["register_bit"])
-    ports = [
-        hardware.port(space) for space in hardware.outer_spaces if space != Space.DRAM or hardware.has_dram
-    ]
+    spaces = [space for space in hardware.outer_spaces if space != Space.DRAM or hardware.has_dram]
+    ports = [hardware.port(space) for space in spaces]
     in_flight_bits = 8 * sum(port.outstanding_requests * port.burst_bytes for port in ports)
     registers = (dma.channels * channel_bits + in_flight_bits) * um2["register_bit"]
     crossbars = 2 * 8 * dma.port_bytes_per_cycle**2 * um2["multiplexer_bit"] * (dma.burst_buffer_kib > 0)

@@ -16,72 +16,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
-from npusim.isa.instructions.instruction import Cost, Region
+from npusim.isa.hardware.units import RESOURCES, cycles_of
+from npusim.isa.instructions.instruction import Cost
+from npusim.isa.instructions.region import Region
 from npusim.isa.program.program import Program
 from npusim.numbers.timeline import distinct
 
 Amounts = NDArray[np.int64]
 
-RESOURCES = ("mac", "vector", "dram", "host")
-"""What can set a bound."""
-
 UNBOUND = "none"
 """What sets a bound of 0."""
-
-VECTOR_CYCLES: Mapping[str, str] = MappingProxyType(
-    {
-        "vector_add_q8": "add_cycles",
-        "vector_mul_q8": "mul_cycles",
-        "vector_max": "max_cycles",
-        "vector_pool_step": "pool_cycles",
-        "vector_divide": "divide_cycles",
-        "vector_add_i32": "reduce_cycles",
-        "vector_lut": "lut_cycles",
-        "vector_exp": "exp_cycles",
-        "requantise": "requantise_cycles",
-    }
-)
-"""The parameter of `Hardware.vector` that says how long a lane takes for an action of a vector instruction."""
 
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """Cycles that the work needs on each resource alone, as the module defines them."""
+    """Cycles that the work needs on each resource alone, as the module defines them; each is also an attribute.
 
-    mac: int
-    vector: int
-    dram: int
-    host: int
+    by_resource: mac, vector, dram, host.
+    """
+
+    by_resource: Mapping[str, int]
+
+    def __getattr__(self, name: str) -> int:
+        """The cycles on a resource."""
+        if name in RESOURCES:
+            return self.by_resource[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def cycles(self) -> int:
-        """The largest of the four."""
-        return max(self.mac, self.vector, self.dram, self.host)
+        """The largest of them."""
+        return max(self.by_resource.values())
 
     @property
     def bound_by(self) -> str:
-        """Which of the four it is; "none" if all are 0."""
+        """Which of them it is; "none" if all are 0."""
         if not self.cycles:
             return UNBOUND
-        return max(RESOURCES, key=lambda name: int(getattr(self, name)))
-
-
-def vector_work(cost: Cost, hardware: Hardware) -> int:
-    """Lane cycles of a vector instruction: elements times the cycles of the functions applied to them."""
-    cycles = hardware.vector
-    return sum(
-        number * int(getattr(cycles, VECTOR_CYCLES[name]))
-        for name, number in cost.actions.items()
-        if name in VECTOR_CYCLES
-    )
+        return max(self.by_resource, key=lambda name: self.by_resource[name])
 
 
 def compulsory_bytes(program: Program, costs: Sequence[Cost]) -> Amounts:
@@ -127,7 +105,7 @@ def _runs(region: Region) -> Amounts:
     return starts
 
 
-def dram_cycles(amount_bytes: Amounts, hardware: Hardware) -> Amounts:
-    """Cycles that bytes need at the peak bandwidth, rounded up."""
-    rate = hardware.dram_bytes_per_cycle
-    return np.array([ceil(each / rate) for each in amount_bytes.tolist()], np.int64)
+def needed_cycles(work: Amounts, resource: str, hardware: Hardware) -> Amounts:
+    """Cycles that amounts of work need on a resource, rounded up."""
+    per_cycle = RESOURCES[resource].per_cycle(hardware)
+    return np.array([cycles_of(amount, per_cycle) for amount in work.tolist()], np.int64)

@@ -21,8 +21,8 @@ The network is accounted for like one layer that owns all cycles; nothing is pre
 therefore not the sums of its layers' losses: what a layer bound by the DRAM loses while the MAC array computes may
 be time in which the network gains on the DRAM for the next.
 
-`CAUSES` lists every cause with its definition. Losses inside the MAC array come from the closed forms of
-`npusim.isa.engines.systolic`, one hindrance after the other.
+`npusim.numbers.causes` has every cause with its definition. What instructions need of a resource and where their other
+cycles go, their rows say (`demand`, `split`); here it is added up.
 """
 
 from __future__ import annotations
@@ -30,68 +30,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Cost, Instruction, Unit
-from npusim.isa.instructions.mac import Convolve, Depthwise
+from npusim.isa.hardware.units import COMPUTING, PORT, PRODUCERS, RESOURCES
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
-from npusim.numbers.activity import Activity, Doing, activity
-from npusim.numbers.bounds import RESOURCES, LowerBound, compulsory_bytes, dram_cycles, vector_work
+from npusim.numbers.activity import CAUSE_OF, Activity, activity
+from npusim.numbers.bounds import LowerBound, compulsory_bytes, needed_cycles
+from npusim.numbers.causes import CAUSES, FETCH, INSIDE
 from npusim.numbers.timeline import Times
 
-CAUSES: Mapping[str, str] = MappingProxyType({
-    "edge_tiles": "inside the MAC array: rows, columns or pixels that a tile does not fill",
-    "fill_drain": "inside the MAC array: weights load while nothing streams, results leave the pipeline",
-    "port": "inside the MAC array: operands take several cycles, their port is narrower than the array",
-    "output_stage": "inside the MAC array: it waits for the output stage, and the last group passes through it",
-    "vector_overhead": "inside the vector unit: start-up of instructions, lanes without an element, loading tables",
-    "dram_traffic": "inside the DRAM port: bytes beyond the compulsory ones, spilled or fetched again",
-    "dram_overhead": "inside the DRAM port: row misses, unfinished bursts, too few requests in flight",
-    "mac": "the MAC array computes, and what sets the bound rests or works for another layer",
-    "vector": "the vector unit computes, likewise",
-    "host": "the host computes, likewise",
-    "moves": "copies of an operator that moves bytes, or inside the scratchpad, and nothing computes",
-    "stall_weights": "nothing computes: the weights being waited for pass the DRAM port",
-    "stall_feature_map": "nothing computes: the feature map being waited for passes the DRAM port, in or out",
-    "stall_dram_contention": "nothing computes: the transfer being waited for waits for another's turn at the port",
-    "stall_dma": "nothing computes: the DMA sets up, or bytes are between DRAM and scratchpad",
-    "stall_bank_ports": "nothing computes: the instruction being waited for waits for ports of scratchpad banks",
-    "stall_queue": "nothing computes: what could start is behind an instruction that finds its unit's queue full",
-    "stall_front_end": "nothing computes: the instruction being waited for is not yet fetched and decoded",
-    "instruction_fetch": "instruction fetch has the DRAM port, which sets the bound",
-    "start_up": "before the first computation, but for full queues: first instructions, weights, input",
-    "tail": "after the last computation: results on their way to DRAM",
-    "prefetched": "gain: the DRAM port worked for the layer in cycles of other layers",
-    "overlapped": "gain: the vector unit or the host worked for the layer in cycles of other layers",
-})  # fmt: skip
-"""What cycles are lost to, in the order of reports, each with its definition."""
-
-CAUSE_OF: Mapping[Doing, str] = {
-    Doing.MAC: "mac",
-    Doing.VECTOR: "vector",
-    Doing.HOST: "host",
-    Doing.MOVES: "moves",
-    Doing.STALL_WEIGHTS: "stall_weights",
-    Doing.STALL_FEATURE_MAP: "stall_feature_map",
-    Doing.STALL_CONTENTION: "stall_dram_contention",
-    Doing.STALL_DMA: "stall_dma",
-    Doing.STALL_BANK_PORTS: "stall_bank_ports",
-    Doing.STALL_QUEUE: "stall_queue",
-    Doing.STALL_FRONT_END: "stall_front_end",
-    Doing.START_UP: "start_up",
-    Doing.TAIL: "tail",
-}
-"""The cause that stands for a stretch of the run in which what sets the bound does not work."""
-
-_GAIN = {"mac": "overlapped", "vector": "overlapped", "dram": "prefetched", "host": "overlapped"}
-_FETCH = len(Doing)
-_LOST_IN = (*(CAUSE_OF[doing] for doing in Doing), "instruction_fetch")
+_FETCH = len(CAUSE_OF)
+_LOST_IN = (*CAUSE_OF, FETCH.name)
+_RESOURCES = tuple(RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +84,22 @@ def accounts(program: Program, execution: Execution) -> Accounts:
 
 
 class _Totals(NamedTuple):
-    """What each layer asks of the resources and how long it has them, int64 [layers] each.
+    """What each layer asks of the resources and how long it has them; rows in the order of `RESOURCES`.
 
-    macs, vector_work, dram_bytes: what the bound is made of; moved_bytes: all bytes through the port.
-    mac, vector, dram, host: cycles in which the resource works for the layer.
-    streamed, fill_drain, port: of the cycles of the MAC array, those of the split: useful and edge, and so on.
+    work:  int64 [resources, layers], what the bound is made of.
+    busy:  int64 [resources, layers], cycles in which the resource works for the layer.
+    moved: int64 [1, layers], all bytes through the DRAM port.
+    lost:  int64 [causes, layers], what the instructions of the layer lose, by the causes in `_SPLIT`.
     """
 
-    macs: Times
-    vector_work: Times
-    dram_bytes: Times
-    moved_bytes: Times
-    mac: Times
-    vector: Times
-    dram: Times
-    host: Times
-    streamed: Times
-    fill_drain: Times
-    port: Times
+    work: Times
+    busy: Times
+    moved: Times
+    lost: Times
+
+
+_SPLIT = tuple(cause.name for name in RESOURCES if name != PORT for cause in INSIDE[name][1:])
+"""The causes that instructions tell of; the first of each resource has what the others leave."""
 
 
 def _totals(
@@ -156,38 +110,50 @@ def _totals(
     seen: Activity,
 ) -> _Totals:
     count, unit, use = max(len(program.layers), 1), execution.trace.unit, seen.port
-    context = program.context
     layer_of = program.layer_of.astype(np.int64)
     duration = execution.trace.ended - execution.trace.started
-    splits = np.zeros((len(costs), 3), np.int64)
-    macs, work = np.zeros(len(costs), np.int64), np.zeros(len(costs), np.int64)
-    for at, (instruction, cost) in enumerate(zip(instructions, costs, strict=True)):
-        if isinstance(instruction, Convolve | Depthwise):
-            split = instruction.split(context)
-            splits[at] = split.useful + split.edge, split.fill_drain, split.port
-            macs[at] = cost.actions["mac_int8"]
-        elif instruction.unit is Unit.VECTOR:
-            work[at] = vector_work(cost, program.hardware)
+    demand, lost = _demands(program, instructions)
 
     def per_layer(amounts: Times, layers: Times = layer_of) -> Times:
         return np.bincount(layers, amounts, count).astype(np.int64)
 
     transfers = use.instruction >= 0
     requester = layer_of[use.instruction[transfers]]
-    wanted = np.array([layer.workload.macs for layer in program.layers] or [0], np.int64)
+    work, busy = [], []
+    for name, resource in RESOURCES.items():
+        if name == PORT:
+            work.append(compulsory_bytes(program, costs))
+            busy.append(per_layer((use.ended - use.started)[transfers], requester))
+            continue
+        mine = np.isin(unit, [int(each) for each in PRODUCERS if each.kind.resource is resource])
+        asked = per_layer(np.where(mine, demand, 0))
+        if resource.asked:
+            limits = [resource.asked(layer.workload) for layer in program.layers] or [0]
+            asked = np.minimum(np.array(limits, np.int64), asked)
+        busy.append(per_layer(np.where(mine, duration, 0)))
+        # Where nothing can be lost inside, all that it takes is needed.
+        work.append(asked if INSIDE[name] else busy[-1])
     return _Totals(
-        macs=np.minimum(wanted, per_layer(macs)),
-        vector_work=per_layer(work),
-        dram_bytes=compulsory_bytes(program, costs),
-        moved_bytes=per_layer(use.size_bytes[transfers], requester),
-        mac=per_layer(np.where(unit == Unit.MAC, duration, 0)),
-        vector=per_layer(np.where(unit == Unit.VECTOR, duration, 0)),
-        dram=per_layer((use.ended - use.started)[transfers], requester),
-        host=per_layer(np.where(unit == Unit.HOST, duration, 0)),
-        streamed=per_layer(splits[:, 0]),
-        fill_drain=per_layer(splits[:, 1]),
-        port=per_layer(splits[:, 2]),
+        work=np.array(work),
+        busy=np.array(busy),
+        moved=per_layer(use.size_bytes[transfers], requester)[None],
+        lost=np.array([per_layer(row) for row in lost]).reshape(-1, count),
     )
+
+
+def _demands(program: Program, instructions: Sequence[Instruction]) -> tuple[Times, Times]:
+    """What instructions demand of the resource of their unit, int64 [n], and lose by `_SPLIT`, int64 [causes, n]."""
+    context, row_of = program.context, {name: row for row, name in enumerate(_SPLIT)}
+    demand = np.zeros(len(instructions), np.int64)
+    lost = np.zeros((len(_SPLIT), len(instructions)), np.int64)
+    for at, instruction in enumerate(instructions):
+        if instruction.causes:
+            demand[at] = instruction.demand(context)
+            if len(instruction.causes) > 1:
+                for name, cycles in instruction.split(context).items():
+                    if name in row_of:
+                        lost[row_of[name], at] = cycles
+    return demand, lost
 
 
 def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardware) -> list[Account]:
@@ -195,15 +161,17 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
     count = int(scope_of.max(initial=-1)) + 1
     if not count:
         return []
-    sums = _Totals(*(np.bincount(scope_of, amounts, count).astype(np.int64) for amounts in totals))
-    bounds = _bounds(sums, hardware)
-    # Row 4: nothing sets the bound.
-    limit = np.where(bounds.max(0) > 0, bounds.argmax(0), len(RESOURCES))
+    sums = _Totals(*(_by_scope(amounts, scope_of, count) for amounts in totals))
+    bounds = np.array(
+        [needed_cycles(work, name, hardware) for name, work in zip(_RESOURCES, sums.work, strict=True)]
+    )
+    # The row after the last: nothing sets the bound.
+    limit = np.where(bounds.max(0) > 0, bounds.argmax(0), len(_RESOURCES))
     mine = scope_of[seen.layer]
     everywhere = np.append(scope_of, -1)
     serves = np.vstack((everywhere[seen.serves], np.full((1, len(mine)), -1, np.int64)))
     progress = serves[limit[mine], np.arange(len(mine))] == mine
-    delayed = (everywhere[seen.delayed] == mine) & (limit[mine] == RESOURCES.index("dram"))
+    delayed = (everywhere[seen.delayed] == mine) & (limit[mine] == _RESOURCES.index(PORT))
     lost_to = np.where(delayed, _FETCH, seen.doing.astype(np.int64))
     table = np.bincount(
         (mine * len(_LOST_IN) + lost_to)[~progress], seen.cycles[~progress], count * len(_LOST_IN)
@@ -211,57 +179,59 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
     table = table.astype(np.int64).reshape(count, len(_LOST_IN))
     here = np.bincount(mine[progress], seen.cycles[progress], count).astype(np.int64)
     cycles = np.bincount(mine, seen.cycles, count).astype(np.int64)
-    inside, busy = _inside(bounds, sums, hardware), np.array([sums.mac, sums.vector, sums.dram, sums.host])
+    inside = _inside(bounds, sums, hardware)
     found = []
     for scope in range(count):
-        bound = LowerBound(*bounds[:, scope].tolist())
+        bound = LowerBound(dict(zip(_RESOURCES, bounds[:, scope].tolist(), strict=True)))
         lost = dict(zip(_LOST_IN, table[scope].tolist(), strict=True))
-        if bound.bound_by != "mac":
-            lost |= _mac_time(lost["mac"], {cause: int(each[scope]) for cause, each in inside["mac"].items()})
+        for name, works in _HINDERED.items():
+            if bound.bound_by != name:
+                hindrances = {cause: int(amounts[scope]) for cause, amounts in inside[name].items()}
+                lost |= _hindered(works, lost[works], hindrances)
         if bound.cycles:
             lost |= {cause: int(amounts[scope]) for cause, amounts in inside[bound.bound_by].items()}
-            lost[_GAIN[bound.bound_by]] = int(here[scope] - busy[limit[scope], scope])
+            gain = RESOURCES[bound.bound_by].gain
+            lost[gain] = int(here[scope] - sums.busy[limit[scope], scope])
         found.append(Account(int(cycles[scope]), bound, _in_order(lost)))
     return found
 
 
-def _bounds(sums: _Totals, hardware: Hardware) -> Times:
-    """The bound of each scope by each resource, int64 [4, scopes] in the order of `RESOURCES`."""
-    return np.array(
-        [
-            -(-sums.macs // hardware.macs_per_cycle),
-            -(-sums.vector_work // hardware.vector.lanes),
-            dram_cycles(sums.dram_bytes, hardware),
-            sums.host,
-        ]
-    )
+_HINDERED = {
+    kind.resource.name: kind.works.name
+    for kind in COMPUTING
+    if kind.hindered and kind.resource and kind.works
+}
+"""Resources whose hindrances are told even where they do not set the bound, and the cause that has the rest."""
+
+
+def _by_scope(amounts: Times, scope_of: Times, count: int) -> Times:
+    """The sums over the layers of each scope, int64 [rows, count]."""
+    rows = [np.bincount(scope_of, row, count).astype(np.int64) for row in amounts]
+    return np.array(rows, np.int64).reshape(-1, count)
 
 
 def _inside(bounds: Times, sums: _Totals, hardware: Hardware) -> Mapping[str, Mapping[str, Times]]:
-    """Busy cycles beyond the bound, by resource and cause, int64 [scopes] each; the host has none."""
-    mac, vector, dram, _ = bounds
-    moving = dram_cycles(sums.moved_bytes, hardware)
-    return {
-        "mac": {
-            "edge_tiles": sums.streamed - mac,
-            "fill_drain": sums.fill_drain,
-            "port": sums.port,
-            "output_stage": sums.mac - sums.streamed - sums.fill_drain - sums.port,
-        },
-        "vector": {"vector_overhead": sums.vector - vector},
-        "dram": {"dram_traffic": moving - dram, "dram_overhead": sums.dram - moving},
-        "host": {},
-    }
+    """Busy cycles beyond the bound, by resource and cause, int64 [scopes] each."""
+    found = {}
+    for row, name in enumerate(_RESOURCES):
+        causes = [cause.name for cause in INSIDE[name]]
+        if name == PORT:
+            told = [sums.busy[row] - needed_cycles(sums.moved[0], name, hardware)]
+        else:
+            told = [sums.lost[_SPLIT.index(cause)] for cause in causes[1:]]
+        first = sums.busy[row] - bounds[row] - sum(told)
+        found[name] = dict(zip(causes, [first, *told], strict=False))
+    return found
 
 
-def _mac_time(lost: int, hindrances: Mapping[str, int]) -> dict[str, int]:
-    """Lost cycles in which the MAC array computes: for its hindrances first, in proportion, the rest useful."""
+def _hindered(works: str, lost: int, hindrances: Mapping[str, int]) -> dict[str, int]:
+    """Lost cycles in which a unit computes: for its hindrances first, in proportion, the rest useful."""
     total = sum(hindrances.values())
     shares, before = {}, 0
     for cause, reached in zip(hindrances, accumulate(hindrances.values()), strict=True):
         share = min(lost, total) * reached // total if total > 0 else 0
         shares[cause], before = share - before, share
-    return shares | {"mac": lost - before}
+    return shares | {works: lost - before}
 
 
 def _in_order(lost: Mapping[str, int]) -> Mapping[str, int]:

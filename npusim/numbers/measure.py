@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from npusim.isa.instructions.instruction import UNIT_NAMES
+from npusim.isa.hardware.units import UNIT_NAMES
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.cpu import host_energy_uj
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import PRODUCERS, Unit, units_of
 from npusim.isa.instructions.actions import components
-from npusim.isa.instructions.instruction import Unit
 from npusim.isa.instructions.table import decode
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
@@ -44,14 +44,8 @@ CHART_WINDOW = "10 us"
 
 # Which units cause the energy of a component; of components that are not listed, all units of the layer.
 _CAUSES: Mapping[str, tuple[Unit, ...]] = {
-    "mac_array": (Unit.MAC,),
-    "accumulator": (Unit.MAC,),
-    "output_stage": (Unit.MAC,),
-    "vector": (Unit.VECTOR,),
-    "interconnect": timeline.DMA_UNITS,
-    "dram": timeline.DMA_UNITS,
+    component.name: units_of(unit.kind) for unit in PRODUCERS for component in unit.kind.components
 }
-_EVERYONE: tuple[Unit, ...] = (*timeline.DMA_UNITS, *timeline.COMPUTE_UNITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +162,7 @@ def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts
     front_end = _priced(execution.layer_actions[-1:], program)
     memories = {memory.name for memory in program.hardware.memory}
     for component, amounts in _priced(execution.layer_actions[:-1], program).items():
-        cause = timeline.DMA_UNITS if component in memories else _CAUSES.get(component, _EVERYONE)
+        cause = _CAUSES.get("dram" if component in memories else component, PRODUCERS)
         if cause not in by_unit:
             causes = np.array([unit in cause for unit in Unit])
             weights = np.where(causes[trace.unit], duration, 0.0)

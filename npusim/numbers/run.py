@@ -35,21 +35,19 @@ SCHEMA_VERSION = 1
 class RunCycles(int):
     """Cycles of a run: a number, the total, whose attributes say how long each unit works.
 
-    `npusim.numbers.timeline.BusyCycles` defines the attributes; units overlap, so they do not add up.
+    `npusim.numbers.timeline.BusyCycles` defines the attributes: total, dma, mac, vector, host, stall. Units overlap,
+    so they do not add up.
     """
 
-    total: int
-    dma: int
-    mac: int
-    vector: int
-    host: int
-    stall: int
+    def __getattr__(self, name: str) -> int:
+        """The cycles of a kind of unit; all of them are in `vars`."""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def of(cls, busy: BusyCycles) -> RunCycles:
         """The total of `busy`, with its parts."""
         number = cls(busy.total)
-        vars(number).update(asdict(busy))
+        vars(number).update(busy.named())
         return number
 
 
@@ -158,7 +156,7 @@ class LayerResult:
     reason:      why the host runs it; empty for the others.
     lower_bound_cycles, bound_by: what its work needs at least, on which resource: "mac", "vector", "dram",
                  "host", or "none" for an operator that needs nothing.
-    lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.losses.CAUSES`); gains are negative.
+    lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.causes.CAUSES`); gains are negative.
     """
 
     name: str
@@ -192,7 +190,7 @@ class LayerResult:
 
     def to_row(self) -> dict[str, Any]:
         """The layer in a table: sizes as text, "1x224x224x3"; columns "lost_..." for causes of losses."""
-        from npusim.numbers.losses import CAUSES
+        from npusim.numbers.causes import CAUSES
 
         row = self.to_dict()
         lost = row.pop("lost_cycles")
@@ -260,7 +258,7 @@ class RunResult:
 
     @property
     def lost_cycles(self) -> Mapping[str, int]:
-        """Cycles beyond the lower bound, by cause (`npusim.numbers.losses.CAUSES`); they add up to the difference."""
+        """Cycles beyond the lower bound, by cause (`npusim.numbers.causes.CAUSES`); they add up to the difference."""
         return self.accounts.network.lost
 
     @cached_property

@@ -5,20 +5,21 @@ All functions are pure numpy over the arrays of a `Trace`; times are cycles, int
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import ADVANCING, MOVING, PRODUCERS, Unit, units_of
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Trace
 
 Times = NDArray[np.int64]
 
-DMA_UNITS = (Unit.DMA0, Unit.DMA1, Unit.DMA2, Unit.DMA3)
-COMPUTE_UNITS = (Unit.MAC, Unit.VECTOR, Unit.HOST)
+BUSY_UNITS: Mapping[str, tuple[Unit, ...]] = {unit.kind.name: units_of(unit.kind) for unit in PRODUCERS}
+"""The units whose busy cycles are told together, by the name of their kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,18 @@ class BusyCycles:
     """Cycles of one run, and how many of them each kind of unit works.
 
     total: from the first fetch to the last completion.
-    dma, mac, vector, host: cycles in which at least one instruction of that unit (dma: of any channel) is
+    units: by kind (dma, mac, vector, host), cycles in which at least one instruction of a unit of that kind is
     between its start and its end, waiting for the DRAM port included. Units overlap, so these do not add up.
-    stall: cycles in which neither the MAC array, nor the vector unit, nor the host works.
+    stall: cycles in which no unit works that computes: neither the MAC array, nor the vector unit, nor the host.
     """
 
     total: int
-    dma: int
-    mac: int
-    vector: int
-    host: int
+    units: Mapping[str, int]
     stall: int
+
+    def named(self) -> dict[str, int]:
+        """All of them by name."""
+        return {"total": self.total, **self.units, "stall": self.stall}
 
 
 def union_cycles(started: Times, ended: Times) -> int:
@@ -57,11 +59,8 @@ def busy_cycles(trace: Trace, total: int) -> BusyCycles:
 
     return BusyCycles(
         total=total,
-        dma=of(*DMA_UNITS),
-        mac=of(Unit.MAC),
-        vector=of(Unit.VECTOR),
-        host=of(Unit.HOST),
-        stall=total - of(*COMPUTE_UNITS),
+        units={name: of(*units) for name, units in BUSY_UNITS.items()},
+        stall=total - of(*ADVANCING),
     )
 
 
@@ -71,9 +70,11 @@ def _working_unit(program: Program, trace: Trace) -> NDArray[np.int8]:
     The MAC array, the vector unit and the host advance their layer; a copy does only where the layer itself
     is a copy (concatenation, padding), not where it brings the operands of another unit.
     """
-    is_copy_layer = np.array([layer.unit == "dma" for layer in program.layers], bool)
-    advances = np.isin(trace.unit, [int(unit) for unit in COMPUTE_UNITS])
-    advances |= np.isin(trace.unit, [int(unit) for unit in DMA_UNITS]) & is_copy_layer[program.layer_of]
+    advances = np.isin(trace.unit, [int(unit) for unit in ADVANCING])
+    for name in {unit.kind.name for unit in MOVING}:
+        own = np.array([layer.unit == name for layer in program.layers], bool)
+        units = [int(unit) for unit in MOVING if unit.kind.name == name]
+        advances |= np.isin(trace.unit, units) & own[program.layer_of]
     return np.where(advances, trace.unit, np.int8(-1))
 
 
@@ -112,7 +113,7 @@ def owners(program: Program, trace: Trace, total: int) -> Owners:
     in_order = active[np.argsort(trace.started[active], kind="stable")]
     upcoming = np.searchsorted(trace.started[in_order], begins, side="left")
     owner = in_order[np.minimum(upcoming, len(in_order) - 1)]
-    for unit in (*reversed(DMA_UNITS), *reversed(COMPUTE_UNITS)):  # the last to claim a cycle has it
+    for unit in (*reversed(MOVING), *reversed(ADVANCING)):  # the last to claim a cycle has it
         mine = in_order[working[in_order] == unit]
         if len(mine):
             running = mine[np.maximum(np.searchsorted(trace.started[mine], begins, side="right") - 1, 0)]

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Unit
+from npusim.isa.hardware.units import PRODUCERS, Unit
+from npusim.isa.instructions.instruction import Instruction
 from npusim.machine.trace import Trace
 from npusim.numbers.timeline import Times
 
@@ -37,7 +38,10 @@ class Needs(NamedTuple):
 
 def needs(trace: Trace, instructions: Sequence[Instruction]) -> Needs:
     """The needs of the instructions of a trace, from their wait counts."""
-    waits = np.array([each.waits for each in instructions], np.int64).reshape(-1, len(PRODUCERS))
+    waits = np.zeros((len(instructions), len(PRODUCERS)), np.int64)
+    for position, instruction in enumerate(instructions):
+        for unit, count in instruction.waits:
+            waits[position, unit] = count
     met = np.zeros(waits.shape, np.int64)
     for unit in PRODUCERS:
         ends = np.append(0, trace.ended[trace.unit == unit])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import CompileError, FormatError, NpusimError, ProgramError
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from npusim.isa.base.placement import HostCall
     from npusim.isa.base.tensor import Array, TensorType
     from npusim.isa.instructions.memory import HostFunction
-    from npusim.isa.program.program import HostCall, Program
+    from npusim.isa.program.executable import Executable
+    from npusim.isa.program.program import Program
     from npusim.kernels.graph.graph import Graph
+    from npusim.numbers.job import JobResult
     from npusim.numbers.run import RunResult
     from npusim.session.inputs import Inputs
 
@@ -60,11 +63,17 @@ def load_program(path: str | Path) -> Program:
     return container.load(Path(path))
 
 
-def save_program(program: Program, path: str | Path) -> None:
-    """Write a program as a `.npu` file, which `load_program` reads in any process."""
+def save_program(program: Program | Executable, path: str | Path) -> None:
+    """Write a program as a `.npu` file, which `load_program` reads in any process.
+
+    Raises NpusimError for an executable: a file holds one program.
+    """
     from npusim.base import files
     from npusim.isa.program import container
+    from npusim.isa.program.program import Program
 
+    if not isinstance(program, Program):
+        raise NpusimError(f"{path}: {program.name} decides, so it is several programs; a .npu file holds one")
     data = container.dumps(program)
     files.write(Path(path), lambda file: file.write(data))
 
@@ -91,8 +100,10 @@ def compile(
     effort: str | int = "fast",
     unknown: str | None = None,
     progress: Progress | None = None,
-) -> Program:
+) -> Program | Executable:
     """Compile a graph for a machine; `hw` is a preset, a file, or a Hardware.
+
+    A graph that decides, with IF or WHILE, becomes an `Executable` of several programs.
 
     effort:   "fast" decides everything by estimates. A number of schedules to try, or "high", searches for a faster
               program by the machine's own timing; it is never slower than the fast one, and always the same.
@@ -102,11 +113,31 @@ def compile(
 
     Raises NpusimError for an operator that npusim does not have, a model that does not fit or an unknown effort.
     """
+    from npusim.scheduler.partition.partition import partition
+    from npusim.scheduler.partition.stretches import decides
+
+    machine = hw if isinstance(hw, Hardware) else hardware(hw)
+
+    def compiled(part: Graph) -> Program:
+        return compile_program(part, machine, effort=effort, unknown=unknown, progress=progress)
+
+    return partition(graph, machine, compiled) if decides(graph) else compiled(graph)
+
+
+def compile_program(
+    graph: Graph,
+    hw: str | Path | Hardware = DEFAULT_HARDWARE,
+    *,
+    effort: str | int = "fast",
+    unknown: str | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """`compile` for a graph that decides nothing. Raises NpusimError for one that does, too."""
     from npusim import scheduler
 
     schedules = schedules_of_effort(effort)
     if check_unknown(unknown):
-        from npusim.kernels.table import unknown_on_host
+        from npusim.kernels.graph.unknown import unknown_on_host
 
         graph = unknown_on_host(graph)
     machine = hw if isinstance(hw, Hardware) else hardware(hw)
@@ -143,6 +174,7 @@ def schedules_of_effort(effort: str | int) -> int:
     return schedules
 
 
+@overload
 def simulate(
     program: Program,
     inputs: Inputs | None = None,
@@ -152,8 +184,36 @@ def simulate(
     hardware: Hardware | None = None,
     states: Mapping[str, ArrayLike] | None = None,
     progress: Progress | None = None,
-) -> RunResult:
-    """Run a program on the simulated machine.
+    decisions: Mapping[str, int] | None = None,
+) -> RunResult: ...
+
+
+@overload
+def simulate(
+    program: Executable,
+    inputs: Inputs | None = None,
+    *,
+    timing_only: bool = False,
+    seed: int = 0,
+    hardware: Hardware | None = None,
+    states: Mapping[str, ArrayLike] | None = None,
+    progress: Progress | None = None,
+    decisions: Mapping[str, int] | None = None,
+) -> JobResult: ...
+
+
+def simulate(
+    program: Program | Executable,
+    inputs: Inputs | None = None,
+    *,
+    timing_only: bool = False,
+    seed: int = 0,
+    hardware: Hardware | None = None,
+    states: Mapping[str, ArrayLike] | None = None,
+    progress: Progress | None = None,
+    decisions: Mapping[str, int] | None = None,
+) -> RunResult | JobResult:
+    """Run a program, or an executable, on the simulated machine.
 
     State tensors of the model (an LSTM's) hold in the next inference of the same program object what they held at the
     end of this one, as in TFLite; `npusim.reset_states` lets them begin anew. A program without states gives the same
@@ -164,10 +224,13 @@ def simulate(
     hardware:    another machine than the one that the program was compiled for: what it would do there as it is.
     states:      values of states by tensor name, those not named as they begin. The run depends on nothing before it
                  then, and leaves what the program object holds alone. What comes of them is `result.states`.
+    decisions:   of an executable without data, what the data would decide, by name (`Executable.decisions`): 1 or 0
+                 for an IF, turns for a WHILE. Of those that are reached, all must be said.
 
     Raises NpusimError for inputs or states that do not fit, for a program that cannot finish, and for hardware that
     lacks what the program uses.
     """
+    from npusim.isa.program.program import Program
     from npusim.machine.system import execute
     from npusim.numbers.measure import measure
     from npusim.numbers.provenance import Provenance
@@ -175,6 +238,19 @@ def simulate(
     from npusim.session import inputs as values
     from npusim.session import states as held_states
 
+    if not isinstance(program, Program):
+        from npusim.session.jobs import simulate_executable
+
+        return simulate_executable(
+            program,
+            inputs,
+            timing_only,
+            seed,
+            hardware=hardware,
+            before=states,
+            decisions=decisions,
+            progress=progress,
+        )
     if program.unknown_operators:
         if inputs is not None:
             raise NpusimError(f"{program.name}: {_no_outputs(program)}, so inputs cannot be given")
@@ -188,7 +264,7 @@ def simulate(
     if not timing_only:
         arrays = values.draw(program.inputs, seed) if inputs is None else values.bind(program.inputs, inputs)
     before = None if timing_only else held_states.bound(whose, states)
-    with _one_blas_thread() if arrays is not None else nullcontext():
+    with one_blas_thread(timing_only):
         execution = execute(
             program,
             arrays,
@@ -223,8 +299,10 @@ def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "give
     return "none" if timing_only else "random" if inputs is None else "given"
 
 
-def _one_blas_thread() -> AbstractContextManager[object]:
+def one_blas_thread(timing_only: bool) -> AbstractContextManager[object]:
     """Tiles are small matrix products: threads that spin between them cost more than they gain."""
+    if timing_only:
+        return nullcontext()
     from threadpoolctl import threadpool_limits
 
     limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
@@ -241,8 +319,9 @@ def run(
     effort: str | int = "fast",
     unknown: str | None = None,
     progress: Progress | None = None,
-) -> RunResult:
-    """Load, compile and simulate a model in one call.
+    decisions: Mapping[str, int] | None = None,
+) -> RunResult | JobResult:
+    """Load, compile and simulate a model in one call. A model with IF or WHILE gives a `JobResult`.
 
     path:   a model file, a `.npu` program, or the name of a built-in model.
     hw:     a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
@@ -250,8 +329,10 @@ def run(
 
     The other arguments, and what is raised, are those of `simulate`.
     """
-    program, wall = prepare(path, hw, effort=effort, unknown=unknown)
-    result = simulate(program, inputs, timing_only=timing_only, seed=seed, progress=progress)
+    program, wall = prepare_any(path, hw, effort=effort, unknown=unknown)
+    result: RunResult | JobResult = simulate(
+        program, inputs, timing_only=timing_only, seed=seed, progress=progress, decisions=decisions
+    )
     from npusim.numbers.provenance import of_run
 
     made = of_run(
@@ -259,7 +340,7 @@ def run(
         hw,
         effort=effort,
         seed=seed,
-        inputs=kind_of_inputs(inputs, timing_only or bool(program.unknown_operators)),
+        inputs=result.provenance.inputs,
         compiled=is_program(path),
     )
     return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
@@ -283,9 +364,28 @@ def prepare(
     unknown: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Program, dict[str, float]]:
+    """`prepare_any` for a model that decides nothing. Raises NpusimError for one that does, too."""
+    from npusim.isa.program.program import Program
+
+    program, wall = prepare_any(path, hw, effort=effort, unknown=unknown, progress=progress)
+    if not isinstance(program, Program):
+        raise NpusimError(
+            f"{path}: decides ({', '.join(program.decisions)}), so it is several programs; npusim.run runs it"
+        )
+    return program, wall
+
+
+def prepare_any(
+    path: str | Path,
+    hw: str | Path | Hardware | None = None,
+    *,
+    effort: str | int = "fast",
+    unknown: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[Program | Executable, dict[str, float]]:
     """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
 
-    `effort`, `unknown` and `progress` are those of `compile`.
+    `effort`, `unknown` and `progress` are those of `compile`, and so is what becomes of a model that decides.
     """
     from npusim.isa.program.program import Program
 
@@ -364,15 +464,16 @@ def _check_host_call(program: Program, call: HostCall) -> None:
 
     entry = operator(call.op)
     inputs = tuple(None if place is None else place.type for place in call.inputs)
-    use = Call(call.attributes, inputs, tuple(place.type for place in call.outputs), {})
     where = f'{program.name}: host call "{call.name}" ({call.op})'
-    for rule in entry.rules:
-        try:
-            kept = rule(use)
-        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-            raise ProgramError(f"{where}: attributes or operands that it cannot have: {error}") from None
-        if not kept:
-            raise ProgramError(f"{where}: breaks a rule: {' '.join((rule.__doc__ or '').split())}")
+    try:
+        parameters = entry.parameters.of(call.attributes)
+        broken = entry.broken_rule(Call(parameters, inputs, tuple(place.type for place in call.outputs), {}))
+    except NpusimError as error:
+        raise ProgramError(f"{where}: attributes: {error}") from None
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise ProgramError(f"{where}: attributes or operands that it cannot have: {error}") from None
+    if broken:
+        raise ProgramError(f"{where}: breaks a rule: {broken}")
 
 
 def _host_function(entry: Any) -> HostFunction:
@@ -385,7 +486,7 @@ def _host_function(entry: Any) -> HostFunction:
         values: Sequence[Array | None],
     ) -> Sequence[Array]:
         known = {i: value for i, value in enumerate(values) if value is not None}
-        use = Call(attributes, tuple(inputs), tuple(outputs), known)
+        use = Call(entry.parameters.of(attributes), tuple(inputs), tuple(outputs), known)
         results: Sequence[Array] = entry.reference(use, values)
         return results
 

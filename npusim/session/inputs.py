@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from npusim.base import npz
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.isa.program.program import Placement
 
 Inputs = Sequence[ArrayLike] | Mapping[str, ArrayLike]
 """Input values: a sequence by position, or a mapping by tensor name or "in0", "in1", ... ."""

@@ -88,7 +88,7 @@ def _run(path: str | Path, name: str, model: Any, machine: Hardware, called: str
         if isinstance(model, Program):
             program, _ = api.prepare(path, machine, effort=effort)
         else:
-            program = api.compile(model, machine, effort=effort)
+            program = api.compile_program(model, machine, effort=effort)
         result = api.simulate(program, timing_only=True)
         made = of_run(
             path, machine, effort=effort, seed=0, inputs="none", compiled=isinstance(model, Program)

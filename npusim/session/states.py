@@ -14,32 +14,47 @@ import numpy as np
 
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array
-from npusim.isa.program.program import Placement, Program
+from npusim.isa.program.executable import Executable
+from npusim.isa.program.program import Program
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+Stateful = Program | Executable
 
 _HELD: dict[int, tuple[Array | None, ...]] = {}
 """Values of states by the identity of the program; None for those that begin anew. Forgotten with the program."""
 
 
-def names(program: Program) -> tuple[str, ...]:
+def names(program: Stateful) -> tuple[str, ...]:
     """The names of a program's states: those of the tensors, with "#" and the position where several share one."""
-    given = [place.name for place in program.states]
+    given = [place.name for place in _places(program)]
     return tuple(name if given.count(name) == 1 else f"{name}#{i}" for i, name in enumerate(given))
 
 
-def states(program: Program) -> dict[str, Array]:
+def states(program: Stateful) -> dict[str, Array]:
     """What each state of a program object holds now, by name: copies, in dtype and shape of the tensors."""
-    values = zip(names(program), program.states, _held(program), strict=True)
-    return {
-        name: _beginning(program, place) if value is None else value.copy() for name, place, value in values
-    }
+    values = zip(names(program), _beginnings(program), _held(program), strict=True)
+    return {name: (start if value is None else value).copy() for name, start, value in values}
 
 
-def _held(program: Program) -> tuple[Array | None, ...]:
+def _places(program: Stateful) -> tuple[Placement, ...]:
+    if isinstance(program, Program):
+        return program.states
+    return tuple(place.tensor for place in program.states)
+
+
+def _held(program: Stateful) -> tuple[Array | None, ...]:
     return _HELD.get(id(program), (None,) * len(program.states))
+
+
+def _beginnings(program: Stateful) -> list[Array]:
+    """The values with which the states begin, by position."""
+    if isinstance(program, Program):
+        return [_beginning(program, place) for place in program.states]
+    return [_beginning(program.programs[place.window], place.tensor) for place in program.states]
 
 
 def _beginning(program: Program, place: Placement) -> Array:
@@ -47,7 +62,7 @@ def _beginning(program: Program, place: Placement) -> Array:
     return raw.copy().view(place.type.numpy_dtype).reshape(place.type.shape)
 
 
-def reset_states(program: Program, *which: str) -> None:
+def reset_states(program: Stateful, *which: str) -> None:
     """Let the named states of a program object begin anew in its next inference, or all of them if none is named.
 
     Raises NpusimError for a name that no state has.
@@ -59,7 +74,7 @@ def reset_states(program: Program, *which: str) -> None:
     hold(program, [None if not which or name in which else value for name, value in values])
 
 
-def bound(program: Program, given: Mapping[str, ArrayLike] | None) -> tuple[Array | None, ...]:
+def bound(program: Stateful, given: Mapping[str, ArrayLike] | None) -> tuple[Array | None, ...]:
     """The values with which the states of the next inference begin: those given, else those that the program holds."""
     if given is None:
         return _held(program)
@@ -69,14 +84,14 @@ def bound(program: Program, given: Mapping[str, ArrayLike] | None) -> tuple[Arra
     return tuple(np.asarray(given[name]) if name in given else None for name in known)
 
 
-def hold(program: Program, values: Sequence[Array | None]) -> None:
+def hold(program: Stateful, values: Sequence[Array | None]) -> None:
     """Remember what the states hold; None begins anew."""
     if id(program) not in _HELD:
         weakref.finalize(program, _HELD.pop, id(program), None)
     _HELD[id(program)] = tuple(values)
 
 
-def _check_name(program: Program, name: str, known: Sequence[str]) -> None:
+def _check_name(program: Stateful, name: str, known: Sequence[str]) -> None:
     if name in known:
         return
     near = nearest(name, known)

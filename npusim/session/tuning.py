@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import ADVANCING
 from npusim.isa.program.program import Program
 from npusim.machine.system import execute
 from npusim.scheduler.search.search import Timing
-
-_COMPUTING = (Unit.MAC, Unit.VECTOR, Unit.HOST)
 
 
 def timing(program: Program) -> Timing:
@@ -18,7 +16,7 @@ def timing(program: Program) -> Timing:
     """
     execution = execute(program, data=False)
     trace = execution.trace
-    computing = np.flatnonzero(np.isin(trace.unit, _COMPUTING))
+    computing = np.flatnonzero(np.isin(trace.unit, ADVANCING))
     order = computing[np.argsort(trace.started[computing], kind="stable")]
     waiting = np.zeros(len(program.layers), np.int64)
     if len(order):

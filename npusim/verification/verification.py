@@ -31,9 +31,10 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import CompileError, FormatError, NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.graph.reference import beginning, results
+from npusim.kernels.table import operator
 from npusim.session import inputs as values
-from npusim.session.api import DEFAULT_HARDWARE, PROGRAM_SUFFIX, compile, hardware, simulate
+from npusim.session.api import DEFAULT_HARDWARE, PROGRAM_SUFFIX, compile_program, hardware, simulate
 from npusim.verification import litert as litert_reference
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def verify(
         raise NpusimError(f"{samples} sets of inputs; may be 1 or more")
     data, graph = _model(path)
     machine = hw if hw is not None and not isinstance(hw, str | Path) else hardware(hw or DEFAULT_HARDWARE)
-    program = compile(graph, machine)
+    program = compile_program(graph, machine)
     drawn: list[list[Array]] = (
         [values.draw(program.inputs, seed + i) for i in range(samples)]
         if inputs is None
@@ -234,23 +235,14 @@ class _Walk:
 
     def compare(self, sample: int, inputs: Sequence[Array], litert: Values) -> None:
         """Compare layers with LiteRT and the machine with the layers."""
-        ours = self._constants() | dict(zip(self.graph.inputs, inputs, strict=True))
+        ours = beginning(self.graph) | dict(zip(self.graph.inputs, inputs, strict=True))
         # LiteRT keeps one tensor per state; after a run it holds the next value.
         after = {state.after: litert[state.before] for state in self.graph.states if state.before in litert}
         litert = {**litert, **after}
         for node in self.graph.nodes:
-            ours |= _results(self.graph, node, ours)
+            ours |= zip(node.outputs, results(self.graph, node, ours), strict=True)
             self._judge(sample, node, ours, litert)
         self._machine(sample, inputs, ours)
-
-    def _constants(self) -> dict[int, Array]:
-        """Values of constants, and of states as they start: real zero."""
-        found = {i: tensor.array for i, tensor in enumerate(self.graph.tensors) if tensor.array is not None}
-        for index, _ in self.graph.states:
-            kind = self.graph.tensors[index].type
-            zero = 0 if kind.quantization is None else kind.quantization.zero_point
-            found[index] = np.full(kind.shape, zero, kind.numpy_dtype)
-        return found
 
     def _judge(self, sample: int, node: Node, ours: Values, litert: Values) -> None:
         """Verdicts of the results of one layer."""
@@ -284,12 +276,12 @@ class _Walk:
 
     def _alone(self, node: Node, litert: Values) -> dict[int, Array]:
         """The results of a layer from LiteRT's values; nothing if LiteRT lacks one."""
-        known = self._constants() | dict(litert)
+        known = beginning(self.graph) | dict(litert)
         if any(i is not None and i not in known for i in node.inputs):
             return {}
         # Constants and states are ours: LiteRT's states are those after the run.
-        known |= self._constants()
-        return _results(self.graph, node, known)
+        known |= beginning(self.graph)
+        return dict(zip(node.outputs, results(self.graph, node, known), strict=True))
 
     def _note(self, node: Node, index: int, verdict: Verdict) -> None:
         tensor = self.graph.tensors[index]
@@ -329,18 +321,11 @@ class _Walk:
         """The first tensor at which the machine differs when it gives all of them, with its value."""
         computed = tuple(index for node in self.graph.nodes for index in node.outputs)
         try:
-            program = compile(replace(self.graph, outputs=computed), self.program.hardware)
+            program = compile_program(replace(self.graph, outputs=computed), self.program.hardware)
         except CompileError:
             return None
         found = zip(computed, simulate(program, list(inputs), states={}).outputs, strict=True)
         return next(((index, value) for index, value in found if not _same(value, ours[index])), None)
-
-
-def _results(graph: Graph, node: Node, known: Values) -> dict[int, Array]:
-    """What a layer computes, by tensor."""
-    call = call_of(graph, node)
-    operands = [None if index is None else known[index] for index in node.inputs]
-    return dict(zip(node.outputs, operator(node.op).reference(call, operands), strict=True))
 
 
 def _same(a: Array, b: Array) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import isinf
 from typing import TYPE_CHECKING, Literal
 
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import GAINS
 from npusim.reports.words import quantities as show
 from npusim.reports.words.names import CAUSE_NAMES
 
@@ -82,7 +82,7 @@ def cause(key: str) -> str:
 def due_to(row: Row, run: int) -> str:
     """What a change is due to: a cause, or a gain that grew or shrank."""
     change, name = row.change(run), cause(row.quantity.key)
-    if change is None or not CAUSES.get(row.quantity.key, "").startswith("gain"):
+    if change is None or row.quantity.key not in {cause.name for cause in GAINS}:
         return name
     return f"{'less' if change.delta > 0 else 'more'} {name}"
 

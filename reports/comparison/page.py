@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import CAUSES
 from npusim.reports.comparison import cells
 from npusim.reports.comparison.terminal import sentence
 from npusim.reports.page.page import page
@@ -133,7 +133,12 @@ def _losses(comparison: Comparison) -> Iterable[Line]:
     for row in comparison.losses:
         key = row.quantity.key
         colour = f"c-{key}" if key in CAUSE_COLOURS else "soft"
-        yield _line(cells.cause(key), row, colour, CAUSES.get(key, "what no schedule can beat"))
+        yield _line(
+            cells.cause(key),
+            row,
+            colour,
+            CAUSES[key].meaning if key in CAUSES else "what no schedule can beat",
+        )
 
 
 def _energy(comparison: Comparison) -> Iterable[Line]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import UNIT_NAMES, Unit
+from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import BY_OPCODE
-from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Transfer
 from npusim.numbers.timeline import accumulate, scratchpad_use
 from npusim.reports.words.names import TRACK_NAMES
 
@@ -166,6 +166,8 @@ def _dram_counter(result: RunResult) -> Iterator[Event]:
 def _kinds(transfers: Iterable[Transfer]) -> dict[str, list[Transfer]]:
     kinds: dict[str, list[Transfer]] = {"read": [], "write": [], "instructions": []}
     for transfer in transfers:
+        if transfer.requester == OTHER_CORE:
+            continue
         fetch = transfer.requester == INSTRUCTION_FETCH
         kinds["instructions" if fetch else "write" if transfer.write else "read"].append(transfer)
     return kinds

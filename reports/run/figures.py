@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
-from npusim.numbers.timeline import DMA_UNITS, scratchpad_use
+from npusim.numbers.timeline import scratchpad_use
 from npusim.reports.run import series
 from npusim.reports.run.filling import Items, patches
 from npusim.reports.words import quantities as show
@@ -317,9 +317,7 @@ def _near(point: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 def _unit_colour(unit: Unit) -> str:
-    if unit in DMA_UNITS:
-        return RESOURCE_COLOURS["dma"]
-    return RESOURCE_COLOURS[unit.name.lower()]
+    return unit.kind.colour
 
 
 def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:

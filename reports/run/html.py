@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from npusim.isa.hardware.fields import Section
 from npusim.isa.hardware.memories import Space
+from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.area import area
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import CAUSES
 from npusim.numbers.power import layer_energy_uj
 from npusim.numbers.timeline import scratchpad_use
 from npusim.reports.page.page import page
@@ -22,6 +24,7 @@ from npusim.reports.words.names import (
     COMPONENT_NAMES,
     LIMITS,
     UNIT_NAMES,
+    UNIT_WORDS,
     dataflow_name,
     main_name,
 )
@@ -35,14 +38,6 @@ if TYPE_CHECKING:
 SCRIPTS = ("page.js", "time.js", "report.js")
 
 NAME_WIDTH = 34
-
-UNIT_WORDS = {
-    "mac": "MAC array",
-    "vector": "vector unit",
-    "dma": "DMA copies",
-    "host": "host",
-    "none": "nothing to do",
-}
 
 
 class Method(NamedTuple):
@@ -153,7 +148,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "bound_names": BOUND_NAMES,
         "unit_names": UNIT_NAMES,
         "cause_names": CAUSE_NAMES,
-        "causes": CAUSES,
+        "causes": {name: cause.meaning for name, cause in CAUSES.items()},
         "cycle_rows": _cycle_rows(result),
         "busy": _busy(result),
         "layers": [_layer(result, i, name) for i, name in enumerate(names)],
@@ -277,7 +272,7 @@ def _cycle_rows(result: RunResult) -> list[Row]:
     ]  # fmt: skip
     lost = sorted(result.lost_cycles.items(), key=lambda item: -abs(item[1]))
     return rows + [
-        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, total), CAUSES[cause])
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, total), CAUSES[cause].meaning)
         for cause, cycles in lost
     ]
 
@@ -285,16 +280,17 @@ def _cycle_rows(result: RunResult) -> list[Row]:
 def _busy(result: RunResult) -> list[Row]:
     cycles, bound = result.cycles, result.lower_bound
 
-    def needs(least: int) -> str:
-        return f"at least {show.whole(least)} for the work alone" if least else "no work"
+    def needs(kind: Kind) -> str:
+        if kind.resource is None:
+            return ""
+        least = bound.by_resource[kind.resource.name]
+        text = f"at least {show.whole(least)} for the work alone" if least else "no work"
+        return f"DRAM port: {text}" if kind.resource.name == PORT else text
 
-    rows = (
-        ("MAC array", "r-mac", cycles.mac, needs(bound.mac)),
-        ("vector unit", "r-vector", cycles.vector, needs(bound.vector)),
-        ("DMA", "r-dma", cycles.dma, f"DRAM port: {needs(bound.dram)}"),
-        ("host", "r-host", cycles.host, needs(bound.host)),
-        ("nothing computes", "c-start_up", cycles.stall, "neither MAC array, vector unit nor host works"),
-    )
+    rows = [(kind.label, f"r-{kind.name}", getattr(cycles, kind.name), needs(kind)) for kind in WORKERS]
+    *some, last = [kind.label for kind in COMPUTING]
+    nobody = f"neither {', '.join(some)} nor {last} works"
+    rows.append(("nothing computes", "c-start_up", cycles.stall, nobody))
     return [Row(name, colour, busy, _share(busy, cycles), note) for name, colour, busy, note in rows]
 
 
@@ -305,7 +301,7 @@ def _stall_rows(result: RunResult) -> list[Row]:
     for cause, cycles in zip(found.cause, (found.end - found.begin).tolist(), strict=True):
         amounts[cause] = amounts.get(cause, 0) + cycles
     return [
-        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, result.cycles), CAUSES[cause])
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, result.cycles), CAUSES[cause].meaning)
         for cause, cycles in sorted(amounts.items(), key=lambda item: -item[1])
     ]
 
@@ -454,33 +450,28 @@ def regions(result: RunResult) -> list[DramRegion]:
     return found
 
 
-_SECTIONS = {
-    "": "Chip",
-    "front_end": "Front end",
-    "dma": "DMA",
-    "dram": "DRAM",
-    "scratchpad": "Scratchpad",
-    "mac_array": "MAC array",
-    "vector": "Vector unit",
-    "host": "Host",
-    "technology": "Technology",
-}
-
-
 def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:
     """Every parameter of a hardware description: by section, its name, value and meaning."""
-    sections = [("", hardware), *((name, getattr(hardware, name)) for name in list(_SECTIONS)[1:])]
+    values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
+    sections = {name: value for name, value in values.items() if isinstance(value, Section)}
     return [
         (
-            _SECTIONS[title],
+            _title(title),
             [
                 (name, _plain(getattr(section, name)), field.description or "")
                 for name, field in type(section).model_fields.items()
-                if name not in ("name", "description") and (title or name not in _SECTIONS)
+                if name not in ("name", "description") and (title or name not in sections)
             ],
         )
-        for title, section in sections
+        for title, section in {"": hardware, **sections}.items()
     ]
+
+
+def _title(section: str) -> str:
+    """The heading of a table of the hardware."""
+    units = {kind.section: kind.label for kind in KINDS}
+    name = units.get(section) or COMPONENT_NAMES.get(section, section) or "chip"
+    return name[0].upper() + name[1:]
 
 
 def _plain(value: object) -> str:

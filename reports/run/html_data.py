@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.isa.instructions.instruction import Unit
-from npusim.numbers.losses import CAUSES
+from npusim.isa.hardware.units import Unit
+from npusim.numbers.causes import CAUSES
 from npusim.numbers.power import CHART_WINDOW, moving_power
 from npusim.numbers.timeline import Times, scratchpad_use
 from npusim.reports.run import series
@@ -38,7 +38,7 @@ def data(result: RunResult) -> dict[str, Any]:
         "short": short_names([layer.name for layer in result.layers], LABEL_WIDTH),
         "ops": [show.printable(layer.op) for layer in result.layers],
         "spans": [[layer.start_cycle, layer.end_cycle] for layer in result.layers],
-        "causes": {cause: [CAUSE_NAMES[cause], meaning] for cause, meaning in CAUSES.items()},
+        "causes": {name: [CAUSE_NAMES[name], cause.meaning] for name, cause in CAUSES.items()},
         "turns": _turns(result),
         "tracks": _tracks(result),
         "stalls": _stalls(result),
@@ -107,7 +107,7 @@ def _tracks(result: RunResult) -> list[dict[str, Any]]:
 
 
 def _colour(unit: Unit) -> str:
-    return "dma" if unit.name.startswith("DMA") else unit.name.lower()
+    return unit.kind.name
 
 
 def _stalls(result: RunResult) -> dict[str, Any]:

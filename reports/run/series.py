@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.isa.instructions.table import BY_OPCODE, decode_all
-from npusim.numbers.activity import Doing, activity
-from npusim.numbers.losses import CAUSE_OF
+from npusim.numbers.activity import CAUSE_OF, Doing, activity
 from npusim.numbers.timeline import Times, owners
 
 if TYPE_CHECKING:
     from npusim.numbers.run import LayerResult, RunResult
-
-COMPUTING = (Doing.MAC, Doing.VECTOR, Doing.HOST, Doing.MOVES)
-"""Stretches that are no stall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ def work(result: RunResult, most: int | None = None) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """Stretches in which nothing computes: their causes (`npusim.numbers.losses.CAUSES`), layers, and times."""
+    """Stretches in which nothing computes: their causes (`npusim.numbers.causes.CAUSES`), layers, and times."""
 
     cause: tuple[str, ...]
     layer: Times
@@ -88,7 +84,7 @@ def stalls(result: RunResult) -> Stalls:
     costs = [each.cost(context) for each in instructions]
     seen = activity(program, result.execution, instructions, costs)
     ends = np.cumsum(seen.cycles)
-    idle = np.flatnonzero(~np.isin(seen.doing, [int(doing) for doing in COMPUTING]) & (seen.cycles > 0))
+    idle = np.flatnonzero((seen.doing > Doing.MOVES) & (seen.cycles > 0))
     if not len(idle):
         none = np.zeros(0, np.int64)
         return Stalls((), none, none, none)
@@ -98,7 +94,7 @@ def stalls(result: RunResult) -> Stalls:
     new[1:] = (kind[1:] != kind[:-1]) | (layer[1:] != layer[:-1]) | (begin[1:] != end[:-1])
     first = np.flatnonzero(new)
     last = np.append(first[1:], len(idle)) - 1
-    causes = tuple(CAUSE_OF[Doing(each)] for each in kind[first].tolist())
+    causes = tuple(CAUSE_OF[each] for each in kind[first].tolist())
     return Stalls(causes, layer[first].astype(np.int64), begin[first], end[last])
 
 

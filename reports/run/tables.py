@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from npusim.base.csv_text import csv_text
-from npusim.isa.instructions.instruction import UNIT_NAMES, Unit
+from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import BY_OPCODE
 from npusim.numbers.power import layer_energy_uj, power_over_time
 from npusim.numbers.timeline import scratchpad_use
@@ -21,7 +21,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 def layers(result: RunResult) -> Columns:
     """A row per layer: all its numbers, and the cycles lost to each cause."""
-    from npusim.numbers.losses import CAUSES
+    from npusim.numbers.causes import CAUSES
     from npusim.numbers.run import LayerResult
 
     names = [field.name for field in fields(LayerResult) if field.name != "lost_cycles"]

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from npusim.base.terminal import console
+from npusim.isa.hardware.units import WORKERS
 from npusim.numbers.area import area
 from npusim.numbers.run import sizes_text
 from npusim.reports.words import quantities as show
@@ -166,13 +167,8 @@ def _ending(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
 
 def _busy(result: RunResult, bars: _Bars) -> RenderableType:
     cycles = result.cycles
-    rows = (
-        ("MAC array", cycles.mac, "cyan"),
-        ("vector unit", cycles.vector, "cyan"),
-        ("DMA", cycles.dma, "cyan"),
-        ("host", cycles.host, "cyan"),
-        ("stalled", cycles.stall, "yellow"),
-    )
+    rows = [(kind.label, getattr(cycles, kind.name), "cyan") for kind in WORKERS]
+    rows.append(("stalled", cycles.stall, "yellow"))
     grid = _bar_grid()
     for name, busy, style in rows:
         share = busy / cycles if cycles else 0.0

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.isa.hardware.units import RESOURCES
+from npusim.numbers.causes import CAUSES
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import CAUSE_NAMES, LIMIT_NAMES
@@ -23,38 +25,13 @@ MOST_OPERATORS = 2
 LEAST_NAMED = 0.1
 """A layer with less of what a reason is about does not dominate it."""
 
-BOUND_LEVERS: Mapping[str, tuple[str, ...]] = {
-    "mac": ("mac_array.rows", "mac_array.columns", "clock_mhz"),
-    "vector": ("vector.lanes",),
-    "dram": ("dram.bandwidth_gb_per_s",),
-    "host": ("host.core", "host.clock_mhz"),
-}
+BOUND_LEVERS: Mapping[str, tuple[str, ...]] = {name: each.levers for name, each in RESOURCES.items()}
 """The parameters that move the lower bound, by what sets it."""
 
 CAUSE_LEVERS: Mapping[str, tuple[str, ...]] = {
-    "edge_tiles": ("mac_array.rows", "mac_array.columns"),
-    "fill_drain": ("mac_array.shadow_weights", "mac_array.accumulator_kib"),
-    "port": ("mac_array.ifm_bytes_per_cycle", "mac_array.weight_bytes_per_cycle"),
-    "output_stage": ("mac_array.output_lanes",),
-    "vector_overhead": ("vector.startup_cycles",),
-    "dram_traffic": ("scratchpad.size_kib",),
-    "dram_overhead": ("dram.row_miss_ns", "dram.outstanding_requests"),
-    "mac": ("mac_array.rows", "mac_array.columns"),
-    "vector": ("vector.lanes",),
-    "host": ("host.core", "host.clock_mhz"),
-    "moves": ("dma.port_bytes_per_cycle", "dma.channels"),
-    "stall_weights": ("dram.bandwidth_gb_per_s",),
-    "stall_feature_map": ("dram.bandwidth_gb_per_s", "scratchpad.size_kib"),
-    "stall_dram_contention": ("dram.bandwidth_gb_per_s",),
-    "stall_dma": ("dma.setup_cycles", "dram.latency_ns"),
-    "stall_bank_ports": ("scratchpad.bank_ports", "scratchpad.banks"),
-    "stall_queue": ("front_end.queue_depth",),
-    "stall_front_end": ("front_end.decode_cycles", "front_end.fetch_instructions"),
-    "instruction_fetch": ("dram.bandwidth_gb_per_s",),
-    "start_up": ("dram.latency_ns", "dma.setup_cycles"),
-    "tail": ("dram.bandwidth_gb_per_s", "dram.latency_ns"),
+    name: cause.levers for name, cause in CAUSES.items() if cause.levers
 }
-"""The parameters that move a loss, by its cause (`npusim.numbers.losses.CAUSES`); gains have none."""
+"""The parameters that move a loss, by its cause; gains have none."""
 
 
 class Reason(NamedTuple):
@@ -125,12 +102,11 @@ def _bound(result: RunResult) -> Ending:
     moved, hardware = result.dram_bytes, result.hardware
     what = {
         "mac": f"multiplying: {show.count(result.macs)} MACs at {hardware.macs_per_cycle} a cycle",
-        "vector": "the work of the vector unit",
         "dram": f"DRAM bandwidth: {show.size(moved.read + moved.write + moved.instructions)} "
         f"at {hardware.dram.bandwidth_gb_per_s:g} GB/s",
-    }[resource]
+    }.get(resource, f"the work of {LIMIT_NAMES[resource]}")
     amounts = [
-        {"mac": layer.macs, "dram": layer.bytes}.get(resource, layer.cycles * (layer.unit == "vector"))
+        {"mac": layer.macs, "dram": layer.bytes}.get(resource, layer.cycles * (layer.unit == resource))
         for layer in result.layers
     ]
     others = {name: getattr(bound, name) for name in BOUND_LEVERS if name != resource}

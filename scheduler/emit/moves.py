@@ -12,42 +12,11 @@ from typing import NamedTuple
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import WORD_BYTES, Region, Space, layout
+from npusim.isa.instructions.region import Region, Space
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.kernels.lowering.work import Move
 from npusim.scheduler.emit.sequence import strided_copy
-
-_MOST = tuple(
-    spec.high + spec.name.startswith("count")  # counts are stored less one
-    for spec in layout(Copy)
-    if spec.name in ("count0", "count1", "count2", "size")
-)
-"""Most repetitions of the four dimensions of a copy, outermost first; the last is contiguous bytes."""
-
-
-def pieces(move: Move) -> Iterator[Move]:
-    """A move, or several that do the same, each with counts that an instruction can encode; none for no bytes."""
-    if 0 in move.counts:
-        return
-    for axis, most in enumerate(_MOST[len(_MOST) - len(move.counts) :]):
-        count = move.counts[axis]
-        if count > most:
-            for first in range(0, count, most):
-                yield from pieces(_part(move, axis, first, min(most, count - first)))
-            return
-    yield move
-
-
-def _part(move: Move, axis: int, first: int, count: int) -> Move:
-    """`count` repetitions along one axis from `first` on."""
-    inner = axis == len(move.counts) - 1
-    target_stride = 1 if inner else move.target_strides[axis]
-    source_stride = 0 if move.source is None else 1 if inner else move.source_strides[axis]
-    return replace(
-        move,
-        target_offset=move.target_offset + first * target_stride,
-        source_offset=move.source_offset + first * source_stride,
-        counts=(*move.counts[:axis], count, *move.counts[axis + 1 :]),
-    )
+from npusim.scheduler.network.moves import MOST_COUNTS
 
 
 class Piece(NamedTuple):
@@ -229,7 +198,7 @@ def _in_blocks(
         nest = sorted(outer[len(unrolled) :], key=lambda loop: -loop[side])
         nest += sorted(inner, key=lambda loop: -loop.source)
         counts = (*[loop.times for loop in nest], size)
-        if any(count > most for count, most in zip(counts, _MOST[4 - len(counts) :], strict=True)):
+        if any(count > most for count, most in zip(counts, MOST_COUNTS[4 - len(counts) :], strict=True)):
             return []
         if prod([loop.times for loop in unrolled]) > _MOST_COPIES:
             return []

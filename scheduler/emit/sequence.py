@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import Copy, Unpack
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.scheduler.fit.allocate import Allocator
 from npusim.scheduler.fit.transfers import Transfers
 

@@ -8,12 +8,19 @@ starts (a vector clock).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
+from npusim.isa.hardware.units import PRODUCERS
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Region, Space
+from npusim.isa.instructions.control import Barrier
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Region, Space
+from npusim.isa.instructions.word import WAITS, Waits
+from npusim.scheduler.emit.sequence import Timeline
 from npusim.scheduler.fit.spans import Spans
 
 _RECENT = 128
@@ -116,8 +123,48 @@ def _rows_overlap(a: Region, b: Region) -> bool:
     return distance < a.counts[-1] or distance + b.counts[-1] > pitch
 
 
-def synchronise(instructions: Sequence[Instruction], context: Context) -> list[tuple[int, ...]]:
-    """The waits of all instructions, to be encoded with them."""
+class Ordered(NamedTuple):
+    """Instructions with the layers that they work for and their waits, and barriers for waits beyond `WAITS`.
+
+    barriers: what a barrier stands in front of, by its position in the timeline, rising.
+    """
+
+    instructions: list[Instruction]
+    layers: list[int]
+    waits: list[Waits]
+    barriers: list[int]
+
+    def append(self, instruction: Instruction, layer: int, waits: Waits) -> None:
+        """One more instruction."""
+        self.instructions.append(instruction)
+        self.layers.append(layer)
+        self.waits.append(waits)
+
+    def position(self, given: int) -> int:
+        """Where an instruction of the timeline stands."""
+        return given + bisect_right(self.barriers, given)
+
+
+def ordered(timeline: Timeline, context: Context) -> Ordered:
+    """A timeline with its waits: those that an instruction has no room for are in a barrier in front of it.
+
+    What a barrier waits for was dispatched before it, so holding up the front end cannot lock anything.
+    """
+    waits = synchronise(timeline.instructions, context)
+    if all(len(each) <= WAITS for each in waits):
+        return Ordered(timeline.instructions, timeline.layers, waits, [])
+    found = Ordered([], [], [], [])
+    for position, needed in enumerate(waits):
+        layer, kept = timeline.layers[position], max(len(needed) - WAITS, 0)
+        for first in range(0, kept, WAITS):
+            found.append(Barrier(), layer, needed[first : min(first + WAITS, kept)])
+            found.barriers.append(position)
+        found.append(timeline.instructions[position], layer, needed[kept:])
+    return found
+
+
+def synchronise(instructions: Sequence[Instruction], context: Context) -> list[Waits]:
+    """The waits of all instructions, however many each has."""
     width = len(PRODUCERS)
     of_unit: list[list[int]] = [[] for _ in range(width)]
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
@@ -125,7 +172,7 @@ def synchronise(instructions: Sequence[Instruction], context: Context) -> list[t
     ordinal: list[int] = []
     reads_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
     writes_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
-    waits_of: list[tuple[int, ...]] = []
+    waits_of: list[Waits] = []
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)
         reads, writes = instruction.regions(context)
@@ -135,7 +182,7 @@ def synchronise(instructions: Sequence[Instruction], context: Context) -> list[t
             *_clashes(writes_of, (*reads, *writes), unit, certain),
             *_clashes(reads_of, writes, unit, certain),
         }
-        waits = [0] * width
+        waits: dict[int, int] = {}
         for earlier in sorted(clashes, reverse=True):
             producer = int(instructions[earlier].unit)
             count = ordinal[earlier] + 1
@@ -146,7 +193,7 @@ def synchronise(instructions: Sequence[Instruction], context: Context) -> list[t
             for other, value in enumerate(certain_of[earlier]):
                 if value > known[other]:
                     known[other] = value
-        waits_of.append(tuple(waits))
+        waits_of.append(tuple(sorted(waits.items())))
         certain_of.append(known)
         ordinal.append(len(of_unit[unit]))
         of_unit[unit].append(index)

@@ -13,7 +13,10 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """Which operands of a work live in the scratchpad as a whole; `loaded` inputs arrive from DRAM piecewise."""
+    """Which operands of a work live in the scratchpad as a whole; `loaded` inputs arrive from DRAM piecewise.
+
+    Inputs are `Work.reads`.
+    """
 
     inputs: tuple[bool, ...]
     output: bool
@@ -48,7 +51,8 @@ class Cut:
     """A way to tile a work.
 
     channels_outside: for each channel range all rows (constants loaded once), else for each row range all
-                      channels (feature map loaded once).
+                      channels (feature map loaded once). Entries of a batch are outermost, but inside channel ranges
+                      of constant weights.
     keep_constants:   with rows outside, the constants of all channels stay for the whole work.
     last_channels:    the last so many channels are a tile of their own; 0: as the step has it.
     """
@@ -70,17 +74,19 @@ class Cut:
     def tiles(self, work: Work) -> list[Tile]:
         """The tiles in order of execution."""
         rows = [(r, min(r + self.row_step, work.rows)) for r in range(0, work.rows, self.row_step)]
-        channels = self.channels(work)
-        if self.channels_outside:
-            return [Tile(*r, *c) for c in channels for r in rows]
-        return [Tile(*r, *c) for r in rows for c in channels]
+        channels, entries = self.channels(work), range(work.entries)
+        if not self.channels_outside:
+            return [Tile(*r, *c, entry) for entry in entries for r in rows for c in channels]
+        if work.weights is None:
+            return [Tile(*r, *c, entry) for c in channels for entry in entries for r in rows]
+        return [Tile(*r, *c, entry) for entry in entries for c in channels for r in rows]
 
 
 def band_bytes(work: Work, position: int, first_row: int, last_row: int) -> int:
     """Bytes of an input's rows that output rows need."""
     rows, needed = work.inputs[position]
     first, last = needed(first_row, last_row)
-    return (last - first) * rows.row_bytes
+    return rows.part_bytes(last - first)
 
 
 def output_bytes(work: Work, rows: int, channels: int) -> int:

@@ -35,9 +35,12 @@ _MEMORY = _Memory()
 def block(constants: Constants, packed: bool) -> tuple[Piece, int]:
     """Constants as they lie in DRAM, and how many of their bytes are packed weights.
 
-    Weights are packed if they may be and if that makes them shorter; else the number is 0.
+    Weights are packed if they may be and if that makes them shorter; else the number is 0. Those known by their size
+    only count as they are: how short they are when packed depends on their data.
     """
     plain, weights, zero_point = constants.plain, constants.weights, constants.zero_point
+    if constants.absent_bytes:
+        return Piece(constants.absent_bytes, None), 0
     if weights is None:
         return Piece(len(plain), lambda: plain), 0
     size = _lengths(constants).packed_bytes() if packed else weights.size

@@ -12,8 +12,10 @@ from math import gcd, inf
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import WORD_BYTES, Instruction, Unit
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.word import WORD_BYTES
 from npusim.kernels.lowering.work import Tile, TileAddresses, Work
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.cuts import (
@@ -101,7 +103,11 @@ class TileCosts:
         work = self.work
         strides = (work.output.row_bytes, work.channels)
         sliced = work.sliced and channels < work.channels
-        address = TileAddresses((0,) * len(work.inputs), 0, 0, *strides, sliced)
+        row_bytes = tuple([each.row_bytes for each, _ in work.inputs])
+        weight_row_bytes = 0 if work.weights is None else work.weights.row_bytes
+        address = TileAddresses(
+            (0,) * len(work.inputs), row_bytes, 0, 0, *strides, sliced, 0, weight_row_bytes
+        )
         return work.emit(Tile(0, rows, 0, channels), address)
 
     def constant_traffic(self, pack: bool) -> float:
@@ -120,7 +126,7 @@ class TileCosts:
         return len(constants.plain) + constants.weights.size * share(constants)
 
     def bands(self, position: int, row_step: int) -> tuple[int, int]:
-        """Bytes of an input that row tiles need: the one that needs most, and all together.
+        """Bytes of an input that row tiles need: the one that needs most, and all of an entry together.
 
         Those between the first and the last need equally much.
         """
@@ -206,32 +212,50 @@ class TileSearch:
         """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
         work, depth = self.work, self._depth
         channels = self._costs.channels(cut)
-        if cut.keep_constants and not cut.channels_outside:
+        if (cut.keep_constants and not cut.channels_outside) or (work.weights and work.entries > 1):
             size = channels.kept_bytes
         else:
             size = channels.tile_bytes * min(depth.constants, channels.tiles)
+        if self._streams_weights:
+            size += self._weight_bytes(cut)
         size += self._slice_bytes(cut) if slices(work, cut) else self._input_bytes(cut.row_step)
         if not self.residency.output:
             row_tiles = -(-work.rows // cut.row_step)
             tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
-            size += aligned(tile) * min(depth.results, row_tiles * channels.tiles)
+            size += aligned(tile) * min(depth.results, row_tiles * channels.tiles * work.entries)
         return size
+
+    @cached_property
+    def _streams_weights(self) -> bool:
+        """Whether an operand in the place of constant weights comes from DRAM tile by tile."""
+        return self.work.weights is not None and not self.residency.inputs[-1]
+
+    def _weight_bytes(self, cut: Cut) -> int:
+        """Scratchpad bytes of the streaming buffers of weights that are no constants."""
+        work, depth = self.work, self._depth
+        assert work.weights is not None
+        spans, tiles, _, _ = self._costs.channels(cut)
+        if cut.keep_constants and not cut.channels_outside:
+            kept = sum([count * aligned(work.weights.part_bytes(size)) for size, count in spans])
+            return kept * min(depth.constants, work.entries)
+        widest = aligned(work.weights.part_bytes(min(cut.channel_step, work.channels)))
+        return widest * min(depth.constants, tiles * work.entries)
 
     def _input_bytes(self, row_step: int) -> int:
         """Scratchpad bytes of the streaming buffers of the inputs."""
         found = self._inputs.get(row_step)
         if found is None:
-            buffers = min(self._depth.inputs, -(-self.work.rows // row_step))
+            buffers = min(self._depth.inputs, -(-self.work.rows // row_step) * self.work.entries)
             found = self._inputs[row_step] = sum(
                 aligned(self._costs.bands(position, row_step)[0]) * buffers
-                for position, resident in enumerate(self.residency.inputs)
-                if not resident
+                for position in range(len(self.work.inputs))
+                if not self.residency.inputs[position]
             )
         return found
 
     def _slice_bytes(self, cut: Cut) -> int:
         """Scratchpad bytes of the streaming buffers of the inputs, where tiles need slices of them."""
-        tiles = -(-self.work.rows // cut.row_step) * self._costs.channels(cut).tiles
+        tiles = -(-self.work.rows // cut.row_step) * self._costs.channels(cut).tiles * self.work.entries
         return sum(
             aligned(self._costs.bands(position, cut.row_step)[0] // self.work.channels * cut.channel_step)
             * min(self._depth.inputs, tiles)
@@ -244,7 +268,7 @@ class TileSearch:
         Cuts whose transfers alone take `limit` or more are not looked at any closer; what they get is no less.
         """
         channels = self._costs.channels(cut)
-        tiles = -(-self.work.rows // cut.row_step) * channels.tiles
+        tiles = -(-self.work.rows // cut.row_step) * channels.tiles * self.work.entries
         transfer = self.transfer_cycles(cut)
         overhead = tiles * self._tile_overhead
         if transfer + overhead >= limit:
@@ -256,7 +280,9 @@ class TileSearch:
     def computing_cycles(self, cut: Cut) -> int:
         """The machine's cost of all tiles."""
         rows, spans = _spans(self.work.rows, cut.row_step), self._costs.channels(cut).spans
-        return sum([rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in spans])
+        return self.work.entries * sum(
+            [rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in spans]
+        )
 
     @property
     def constant_cycles(self) -> float:
@@ -265,38 +291,49 @@ class TileSearch:
 
     def transfer_cycles(self, cut: Cut) -> float:
         """The time of all transfers between the scratchpad and other memories, instructions included."""
-        work, residency = self.work, self.residency
+        work, residency, entries = self.work, self.residency, self.work.entries
         spans, channel_tiles, _, _ = self._costs.channels(cut)
-        row_tiles = -(-work.rows // cut.row_step)
+        row_tiles = -(-work.rows // cut.row_step) * entries
         tiles = row_tiles * channel_tiles
-        reload = row_tiles if not cut.channels_outside and not cut.keep_constants and channel_tiles > 1 else 1
+        reload = self._reloads(cut, channel_tiles, row_tiles)
         transfers = self._transfers
         maps = transfers.maps
         traffic = transfers.no_bytes()
         traffic[transfers.constants] += self._constant_traffic * reload
         constant_loads = channel_tiles * reload if self._constant_traffic else 0
         loads = 0
-        for position, resident in enumerate(residency.inputs):
+        for position in range(len(work.inputs)):
             if slices(work, cut):
-                pixels = self._costs.bands(position, cut.row_step)[1] // work.channels
+                pixels = self._costs.bands(position, cut.row_step)[1] // work.channels * entries
                 traffic[maps] += sum(
                     [count * pixels * self._touched(size, cut.channel_step) for size, count in spans]
                 )
                 loads += tiles
-            elif not resident:
+            elif not residency.inputs[position]:
                 passes = channel_tiles if cut.channels_outside and row_tiles > 1 else 1
-                traffic[maps] += self._costs.bands(position, cut.row_step)[1] * passes
+                traffic[maps] += self._costs.bands(position, cut.row_step)[1] * entries * passes
                 loads += row_tiles * passes
             elif residency.loaded[position]:
-                traffic[maps] += band_bytes(work, position, 0, work.rows)
+                traffic[maps] += band_bytes(work, position, 0, work.rows) * entries
                 loads += row_tiles
+        if work.weights is not None and (self._streams_weights or residency.loaded[-1]):
+            again = entries * (reload if self._streams_weights else 1)
+            traffic[maps] += work.weights.part_bytes(work.channels) * again
+            loads += channel_tiles * again
         if not residency.output:
-            traffic[maps] += sum([count * self._stored(size, cut.channel_step) for size, count in spans])
+            stored = sum([count * self._stored(size, cut.channel_step) for size, count in spans])
+            traffic[maps] += stored * entries
         words = tiles + constant_loads + loads + (0 if residency.output else tiles)
         traffic[transfers.code] += words * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
         gaps = constant_loads * transfers.gap_cycles[transfers.constants] + loads * transfers.gap_cycles[maps]
         return transfers.together_cycles(traffic) + gaps
+
+    def _reloads(self, cut: Cut, channel_tiles: int, row_tiles: int) -> int:
+        """How often all constants are loaded, or all weights of an entry that are none."""
+        if cut.channels_outside or cut.keep_constants or channel_tiles == 1:
+            return 1
+        return -(-self.work.rows // cut.row_step) if self.work.weights else row_tiles
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
         """What hides behind nothing: transfers of the first tile or computation of the last one.
@@ -321,18 +358,21 @@ class TileSearch:
     def _first_cycles(self, cut: Cut) -> float:
         """The time of the transfers that the first tile needs."""
         transfers = self._transfers
-        traffic, gaps = transfers.no_bytes(), 0
+        traffic, loads, gaps = transfers.no_bytes(), 0, 0
         if self._constant_traffic:
             whole = cut.keep_constants and not cut.channels_outside
             step = self.work.channels if whole else min(cut.channel_step, self.work.channels)
             traffic[transfers.constants] += self._constant_traffic * step / self.work.channels
-            gaps += transfers.gap_cycles[transfers.constants]
-        for position, resident in enumerate(self.residency.inputs):
-            if not resident or self.residency.loaded[position]:
+            gaps = transfers.gap_cycles[transfers.constants]
+        for position in range(len(self.work.inputs)):
+            if not self.residency.inputs[position] or self.residency.loaded[position]:
                 rows = min(cut.row_step, self.work.rows)
                 traffic[transfers.maps] += band_bytes(self.work, position, 0, rows)
-                gaps += transfers.gap_cycles[transfers.maps]
-        return transfers.together_cycles(traffic) + gaps
+                loads += 1
+        if self.work.weights is not None and (self._streams_weights or self.residency.loaded[-1]):
+            traffic[transfers.maps] += self.work.weights.part_bytes(min(cut.channel_step, self.work.channels))
+            loads += 1
+        return transfers.together_cycles(traffic) + gaps + loads * transfers.gap_cycles[transfers.maps]
 
     def _stored(self, channels: int, step: int) -> float:
         """Bytes at the port of storing some channels of all pixels."""
@@ -344,7 +384,7 @@ class TileSearch:
         Runs of `channels` bytes begin at multiples of g = gcd(pixel, step, burst) in their bursts, evenly, and
         so touch (channels + burst - g) / burst of them.
         """
-        work, burst = self.work, self.hardware.port(self._transfers.maps).burst_bytes
+        work, burst = self.work, self._transfers.map_burst_bytes
         if channels == work.channels:
             return channels
         grid = gcd(work.channels, step, burst)

@@ -18,6 +18,7 @@ class Transfers:
     constants, maps, code: the memories of constants, of feature maps, and of the instructions.
     cycles_per_byte: of each memory's port, by space, for a long run of bytes: whole cycles per grant, and a row miss
                      per row; 0 for the scratchpad, whose bytes pass no port.
+    map_burst_bytes: of the memory of feature maps.
     gap_cycles:      of each memory: from the start of a load to the first byte that passes; its channel does nothing
                      else meanwhile.
     """
@@ -30,6 +31,7 @@ class Transfers:
         timings = [hardware.port_timing(space) for space in hardware.outer_spaces]
         self.cycles_per_byte = (0.0, *map(_cycles_per_byte, timings))
         self.gap_cycles = (0, *(dma.setup_cycles + timing.latency_cycles for timing in timings))
+        self.map_burst_bytes = hardware.port(self.maps).burst_bytes
         self._port_bytes = dma.port_bytes_per_cycle
         self._decoded_bytes = min(dma.port_bytes_per_cycle, dma.decoder_bytes_per_cycle)
 

@@ -163,7 +163,7 @@ def share_in_place(
             continue
         before = [forest.root(tensor)[0] for tensor in operands(graph, items[index - 1])[0]] if index else []
         output = operand_tensor(graph, item.node, item.body.output.operand)
-        sources = [operand_tensor(graph, item.node, rows.operand) for rows, _ in item.body.inputs]
+        sources = [operand_tensor(graph, item.node, rows.operand) for rows in item.body.reads]
         roots = [forest.root(source)[0] for source in sources]
         # What the work before still reads comes last: the two could not run beside each other.
         for position in sorted(item.body.overwrites, key=lambda each: roots[each] in before):
@@ -191,7 +191,7 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
     """Tensors that an item reads and writes."""
     body = item.body
     if isinstance(body, Work):
-        reads = [operand_tensor(graph, item.node, rows.operand) for rows, _ in body.inputs]
+        reads = [operand_tensor(graph, item.node, rows.operand) for rows in body.reads]
         return reads, [operand_tensor(graph, item.node, body.output.operand)]
     if isinstance(body, Move):
         reads = [] if body.source is None else [operand_tensor(graph, item.node, body.source)]

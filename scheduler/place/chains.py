@@ -123,6 +123,8 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
         item, following = residents.items[index], residents.items[index + 1]
         if not isinstance(item.body, Work) or not isinstance(following.body, Work):
             return
+        if not (item.body.by_rows and following.body.by_rows):
+            return
         link = _link(residents, index, item.body, following.body)
         if link is None:
             return
@@ -164,13 +166,14 @@ def _fused(
     budget = min([residents.budget(index) for index in items])
     positions, depth = tuple([link.position for link in links]), residents.choices.depth
     # One attempt after another asks for the same chains.
-    known = residents.network.chains.setdefault((searches, positions, depth), {})
+    known = residents.network.memo.of(Bands)
     best: Chain | None = None
     worse = 0
     for step in [row_step] if row_step else row_steps(searches[-1].work.rows):
-        if step not in known:
-            known[step] = Bands(searches, positions, step, depth, hardware)
-        bands = known[step]
+        key = (searches, positions, depth, step)
+        bands = known.get(key)
+        if bands is None:
+            bands = known[key] = Bands(searches, positions, step, depth, hardware)
         if bands.size_bytes > budget:
             continue
         if best is None or bands.cycles < best.cycles:

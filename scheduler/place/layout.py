@@ -7,16 +7,16 @@ all other feature maps, operands of the host and states with `activations`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from npusim.isa.base.errors import CompileError, SimulationError
+from npusim.isa.base.errors import CompileError
+from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FIRST_FURTHER, Space
-from npusim.isa.instructions.instruction import WORD_BYTES
-from npusim.isa.program.program import Image, MemoryImage, Piece, Placement
+from npusim.isa.instructions.word import WORD_BYTES
+from npusim.isa.program.program import Area, Blank, Image, MemoryImage, Piece
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.fit.allocate import ALIGNMENT_BYTES, Allocator, aligned
 from npusim.scheduler.network.storage import Aliases, Storage
@@ -55,8 +55,9 @@ class _Map:
 class Images(NamedTuple):
     """What a program is told about the memories."""
 
-    constants: Image
+    constants: Image | Blank
     images: tuple[MemoryImage, ...]
+    areas: tuple[Area, ...]
     dram_size_bytes: int
     code_space: Space
     code_address: int
@@ -125,7 +126,7 @@ class MemoryLayout:
         if each.array is not None:
             return Piece(each.type.size_bytes, each.array.tobytes)
         if each.constant:
-            return Piece(each.type.size_bytes, partial(no_data, each.name))
+            return Piece(each.type.size_bytes, None, f'"{each.name}"')
         if all(root != state.before for state in self._graph.states):
             raise ValueError(f'tensor "{each.name}" has no place in a memory')
         zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
@@ -156,11 +157,15 @@ class MemoryLayout:
             if space != Space.DRAM:
                 self._require_room(space, end)
         filled = {space: place for space, place in self._maps.items() if place.pieces}
+        pieces = [piece for place in filled.values() for piece in place.pieces]
+        absent = next((piece.of for piece in pieces if piece.make is None), None)
+        size_bytes = sum(place.chunk_bytes for place in filled.values())
         return Images(
-            Image(piece for place in filled.values() for piece in place.pieces),
+            Image(pieces) if absent is None else Blank(size_bytes, absent),
             tuple(
                 MemoryImage(place.chunks_address, place.chunk_bytes, space) for space, place in filled.items()
             ),
+            tuple(Area(space, end) for space, end in ends.items() if space >= FIRST_FURTHER),
             ends[Space.DRAM],
             code_space,
             code_address,
@@ -186,13 +191,6 @@ def home(graph: Graph, ends: set[int], root: int, hardware: Hardware) -> Space:
 
 def _alignment(hardware: Hardware, space: Space) -> int:
     return ALIGNMENT_BYTES if space == Space.SCRATCHPAD else hardware.port(space).burst_bytes
-
-
-def no_data(name: str) -> bytes:
-    """For a constant known by its size only. Raises SimulationError: bytes that nobody has cannot be read."""
-    raise SimulationError(
-        f'constant "{name}" is known by its size only: it can be timed, not computed or written'
-    )
 
 
 def host_placements(layout: MemoryLayout, tensors: Sequence[int | None]) -> tuple[Placement | None, ...]:

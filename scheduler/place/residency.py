@@ -60,6 +60,7 @@ class Residents:
             for root, _ in (*self._inputs[index], self._output[index]):
                 self._users.setdefault(root, []).append(index)
         self._searches: dict[int, TileSearch] = {}
+        self._known_searches, self._known_costs = network.memo.of(TileSearch), network.memo.of(TileCosts)
         self._spans = {root: self._span(root) for root in storages}
         self._passing: Spans[int, tuple[int, int]] | None = None
         self._live_bytes = Sums(len(self.items))
@@ -143,20 +144,21 @@ class Residents:
         return self._searches[index]
 
     def _search(self, index: int, depth: Depth) -> TileSearch:
-        work, searches = self.items[index].body, self.network.searches
+        work = self.items[index].body
         if not isinstance(work, Work):
             raise ValueError(f"item {index} is no work")
         packs, residency = self.packs(index), self.residency(index)
         key = (index, residency, depth, packs, index in self._last_resort)
-        if key not in searches:
+        search = self._known_searches.get(key)
+        if search is None:
             end = End(index == self._works[0], index == self._works[-1])
-            costs = self.network.costs
-            if index not in costs:
-                costs[index] = TileCosts(work, self.hardware)
-            searches[key] = TileSearch(
-                work, residency, self.hardware, depth, packs, end, costs[index], index in self._last_resort
+            costs = self._known_costs.get(index)
+            if costs is None:
+                costs = self._known_costs[index] = TileCosts(work, self.hardware)
+            search = self._known_searches[key] = TileSearch(
+                work, residency, self.hardware, depth, packs, end, costs, index in self._last_resort
             )
-        return searches[key]
+        return search
 
     def depth(self, index: int) -> Depth:
         """How many buffers per operand the tiles of an item are sized for."""

@@ -79,15 +79,16 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         residents.computing_cycles(first) + residents.computing_cycles(first + 1),
     )
     room = residents.capacity_bytes - residents.live_bytes_of_pair(first)
-    known = _known(residents, first)
+    known, lying = residents.network.memo.of(Woven), _lying(residents, first)
     best: tuple[float, Weave | None] = 0.0, None
     for parts in PARTS if chosen is None else (chosen,):
         if not 1 < parts <= works[0].rows:
             continue
-        if parts not in known:
+        woven = known.get((*lying, parts))
+        if woven is None:
             tiles = _tiles(residents, first, works, -(-works[0].rows // parts))
-            known[parts] = Woven(Weave(first, tiles), (residents.search(first), residents.search(first + 1)))
-        woven = known[parts]
+            searches = residents.search(first), residents.search(first + 1)
+            woven = known[*lying, parts] = Woven(Weave(first, tiles), searches)
         if woven.size_bytes > room or woven.follows < 2:
             continue
         # Where transfers are awaited by the estimate, they may well have come while layers before computed.
@@ -97,12 +98,11 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
     return best
 
 
-def _known(residents: Residents, first: int) -> dict[int, Woven]:
-    """The weaves of an item and the next measured so far, by parts; one attempt after another asks for the same."""
+def _lying(residents: Residents, first: int) -> tuple[object, ...]:
+    """How an item and the next lie: what a weave of them, in so many parts, follows from."""
     between, base = residents.output(first)
     reads = tuple([offset if root == between else None for root, offset in residents.inputs(first + 1)])
-    key = (residents.search(first), residents.search(first + 1), base, reads)
-    return residents.network.weaves.setdefault(key, {})
+    return residents.search(first), residents.search(first + 1), base, reads
 
 
 def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
@@ -111,7 +111,7 @@ def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
         return None
     storages = residents.storages
     a, b = residents.items[first].body, residents.items[first + 1].body
-    if not isinstance(a, Work) or not isinstance(b, Work):
+    if not isinstance(a, Work) or not isinstance(b, Work) or not (a.by_rows and b.by_rows):
         return None
     if residents.search(first).unit == residents.search(first + 1).unit:
         return None

@@ -346,7 +346,7 @@ def check(folder: Path, report: Report) -> None:
 
 def random_draw(graph: Any) -> list[Array]:
     """The inputs that `npusim run` draws for seed 0."""
-    from npusim.isa.program.program import Placement
+    from npusim.isa.base.placement import Placement
     from npusim.session.inputs import draw
 
     tensors = [graph.tensors[index] for index in graph.inputs]

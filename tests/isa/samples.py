@@ -10,15 +10,19 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.packing import pack
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import SPACES
-from npusim.isa.instructions.instruction import FieldSpec, Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.memory import HostFunction, Memory, commit
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
-from npusim.isa.program.program import Buffer, HostCall, Layer, MemoryImage, Placement, Program
+from npusim.isa.instructions.word import FieldSpec
+from npusim.isa.program.program import Buffer, Layer, MemoryImage, Program
+from npusim.isa.program.start import memory_of
 from npusim.isa.program.validate import find_violation
 from npusim.isa.text.manual import full_hardware
 
@@ -104,10 +108,10 @@ def program_of(instructions: Sequence[Instruction], **fields: Any) -> Program:
     return Program(**values)
 
 
-def memory_of(program: Program, seed: int = 0) -> Memory:
+def filled_memory(program: Program, seed: int = 0) -> Memory:
     """A memory full of random bytes."""
     rng = np.random.default_rng(seed)
-    memory = Memory(program, HOST_FUNCTIONS)
+    memory = memory_of(program, HOST_FUNCTIONS)
     for content in memory.spaces.values():
         content[:] = rng.integers(0, 256, len(content), np.uint8)
     return memory
@@ -118,7 +122,7 @@ def run(instruction: Instruction, contents: Mapping[int, bytes], hardware: Hardw
     program = program_of([instruction], **({"hardware": hardware} if hardware else {}))
     found = find_violation(program, [instruction])
     assert found is None, found
-    memory = Memory(program, HOST_FUNCTIONS)
+    memory = memory_of(program, HOST_FUNCTIONS)
     for address, data in contents.items():
         memory.bytes_at(Space.SCRATCHPAD, address, len(data))[:] = np.frombuffer(data, np.uint8)
     commit(instruction.execute(memory))
@@ -170,7 +174,7 @@ def executions(row: type[Instruction], count: int) -> Iterator[tuple[Instruction
     """Random legal instructions of a row, each with a memory of random bytes that it can make sense of."""
     found = 0
     for seed, instruction in enumerate(legal_instructions(row, 4 * count)):
-        memory = memory_of(program_of([instruction]), seed)
+        memory = filled_memory(program_of([instruction]), seed)
         if make_readable(instruction, memory):
             yield instruction, memory
             found += 1

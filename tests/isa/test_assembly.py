@@ -28,8 +28,8 @@ rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic
 
 WRITTEN = [
     (Barrier(), "ctl.barrier"),
-    (Barrier(waits=(0, 0, 0, 0, 3, 0, 0)), "ctl.barrier wait mac>=3"),
-    (Call(index=1, waits=(1, 2, 0, 0, 0, 9, 0)), "host.call index=1 wait dma0>=1, dma1>=2, vector>=9"),
+    (Barrier(waits=((4, 3),)), "ctl.barrier wait mac>=3"),
+    (Call(index=1, waits=((0, 1), (1, 2), (5, 9))), "host.call index=1 wait dma0>=1, dma1>=2, vector>=9"),
     (
         Copy(channel=1, fill=1, value=255, target_space=1, target=64, size=8),
         "dma.copy channel=1 fill=yes value=255 target_space=dram target=64 size=8",
@@ -103,8 +103,12 @@ def test_every_row_round_trips(row: type[Instruction]) -> None:
             'ctl.barrier: wait: "front_end" is not a unit, known are dma0, dma1, dma2, dma3, mac, vector, host',
         ),
         ("ctl.barrier wait mac>=3, mac>=4", "ctl.barrier: wait: mac stands twice"),
-        ("ctl.barrier wait mac>=0", "ctl.barrier: wait mac>=0 is outside 1..1048575"),
-        ("ctl.barrier wait mac>=1048576", "ctl.barrier: wait mac>=1048576 is outside 1..1048575"),
+        (
+            "ctl.barrier wait dma0>=1, dma1>=1, dma2>=1, mac>=1, vector>=1",
+            "ctl.barrier: 5 waits; an instruction has 4, a barrier in front of it may wait for others",
+        ),
+        ("ctl.barrier wait mac>=0", "ctl.barrier: wait mac>=0 is outside 1..16777215"),
+        ("ctl.barrier wait mac>=16777216", "ctl.barrier: wait mac>=16777216 is outside 1..16777215"),
     ],
 )
 def test_faults_of_an_instruction(text: str, message: str) -> None:
@@ -131,9 +135,9 @@ PROGRAM = program_of(
     [
         Copy(source=512, source_space=1, target=0, size=16),
         Copy(channel=2, target=512, value=7, fill=1, size=32),
-        Copy(source=0, target_space=1, target=544, size=16, waits=(1, 0, 1, 0, 0, 0, 0)),
+        Copy(source=0, target_space=1, target=544, size=16, waits=((0, 1), (2, 1))),
         Call(index=1),
-        Barrier(waits=(2, 0, 0, 0, 0, 0, 1)),
+        Barrier(waits=((0, 2), (6, 1))),
     ],
     constants=bytes(40) + b"\x01\x02" + bytes(60),
     hardware=change(tiny_hardware(), {"description": 'a "tiny" one; \u2028 \u00e4'}),
@@ -277,7 +281,7 @@ def test_a_program_written_by_hand() -> None:
         (
             "\n.x\n",
             'line 2: ".x" is not a directive, known are .program, .hardware, .for, .constants, .input, .output, '
-            ".layer, .host_call, .buffer, .image, .state, .end",
+            ".layer, .host_call, .buffer, .image, .state, .area, .end",
         ),
         (HEAD + "dma.cpy size=4\n", 'line 4: "dma.cpy" is not an instruction, did you mean dma.copy?'),
         (HEAD + "\n\ndma.copy size=0\n", "line 6: dma.copy: size is 0; it may be 1 or more"),

@@ -12,21 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.hardware.units import PRODUCERS
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import (
-    NO_WAITS,
-    OPCODE_BITS,
-    PRODUCERS,
-    WAIT_BITS,
-    WORD_BYTES,
-    Instruction,
-    Unit,
-    used_bits,
-)
+from npusim.isa.instructions.instruction import Instruction, used_bits
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.table import BY_OPCODE, INSTRUCTIONS, decode, decode_all, encode_all
 from npusim.isa.instructions.vector import Binary
+from npusim.isa.instructions.word import FIELDS_OFFSET, LARGEST_COUNT, WAITS, WORD_BYTES, Waits
 
 rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
 
@@ -34,8 +27,9 @@ rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic
 def instructions_of(row: type[Instruction]) -> st.SearchStrategy[Instruction]:
     """Instructions of a row with every field anywhere in its range."""
     fields: dict[str, Any] = {spec.name: st.integers(spec.low, spec.high) for spec in row.specs}
-    waits = st.tuples(*[st.integers(0, (1 << WAIT_BITS) - 1)] * len(PRODUCERS))
-    return st.builds(row, waits=waits, **fields)
+    units = st.sampled_from([int(unit) for unit in PRODUCERS])
+    waits = st.dictionaries(units, st.integers(1, LARGEST_COUNT), max_size=WAITS)
+    return st.builds(row, waits=waits.map(lambda found: tuple(sorted(found.items()))), **fields)
 
 
 any_instruction = st.sampled_from(INSTRUCTIONS).flatmap(instructions_of)
@@ -102,17 +96,17 @@ def test_each_field_has_its_own_bits(row: type[Instruction]) -> None:
         assert changed & ~mask == 0, spec.name
         assert changed == mask or spec.choices, spec.name
     ends = [spec.offset + spec.width for spec in row.specs]
-    assert [spec.offset for spec in row.specs] == [OPCODE_BITS + WAIT_BITS * len(PRODUCERS), *ends][
-        : len(ends)
-    ]
+    assert [spec.offset for spec in row.specs] == [FIELDS_OFFSET, *ends][: len(ends)]
     assert used_bits(row) <= 8 * WORD_BYTES
 
 
 def test_a_word_written_out() -> None:
-    """channel 1 (bits 148..149), value 5 (151..158), size 3 (291..320), wait mac>=2 (88..107)."""
-    waits = tuple(2 if unit is Unit.MAC else 0 for unit in PRODUCERS)
-    word = Copy(waits=waits, channel=1, value=5, size=3).encode()
-    assert word == (0x10 | 2 << 88 | 1 << 148 | 5 << 151 | 3 << 291).to_bytes(72, "little")
+    """Waits dma1>=9 (unit in bits 8..13, count in 14..37) and mac>=2 (38..43, 44..67), channel 1 (128..129),
+    value 5 (131..138), size 3 (271..300).
+    """
+    word = Copy(waits=((1, 9), (4, 2)), channel=1, value=5, size=3).encode()
+    waits = 1 << 8 | 9 << 14 | 4 << 38 | 2 << 44
+    assert word == (0x10 | waits | 1 << 128 | 5 << 131 | 3 << 271).to_bytes(72, "little")
 
 
 @pytest.mark.parametrize(
@@ -123,9 +117,15 @@ def test_a_word_written_out() -> None:
         (Copy(size=1 << 80), f"dma.copy: size = {1 << 80} is outside 0..1073741823"),
         (Convolve(ifm_zero=256), "mac.convolve: ifm_zero = 256 is outside -256..255"),
         (Binary(function=5), "vec.binary: function = 5 is outside 0..4"),
+        (Barrier(waits=((4, 1 << 24),)), "ctl.barrier: wait count 16777216 is outside 1..16777215"),
+        (Barrier(waits=((4, 0),)), "ctl.barrier: wait count 0 is outside 1..16777215"),
+        (Barrier(waits=((4, -1),)), "ctl.barrier: wait count -1 is outside 1..16777215"),
+        (Barrier(waits=((7, 1),)), "ctl.barrier: wait for unit 7; it may be 0..6"),
+        (Barrier(waits=((4, 1), (0, 1))), "ctl.barrier: waits are not in rising order of their units"),
+        (Barrier(waits=((4, 1), (4, 2))), "ctl.barrier: waits are not in rising order of their units"),
         (
-            Barrier(waits=(0, 0, 0, 0, 1 << 20, 0, 0)),
-            "ctl.barrier: wait count 1048576 is outside 0..1048575",
+            Barrier(waits=((0, 1), (1, 1), (2, 1), (4, 1), (5, 1))),
+            "ctl.barrier: 5 waits; an instruction has 4, a barrier in front of it may wait for others",
         ),
     ],
 )
@@ -148,11 +148,28 @@ OPCODES = ", ".join(f"{opcode:#04x}" for opcode in sorted(BY_OPCODE))
         (b"\x10", f"instruction word: 1 bytes is unknown; 72 bytes with opcodes {OPCODES}"),
         (b"", f"instruction word: 0 bytes is unknown; 72 bytes with opcodes {OPCODES}"),
         (
-            (0x01 | 1 << 148).to_bytes(72, "little"),
+            (0x01 | 1 << 128).to_bytes(72, "little"),
             "ctl.barrier: unused bits of the instruction word are not zero",
         ),
         (
-            (0x30 | 9 << 148).to_bytes(72, "little"),
+            (0x01 | 5 << 8).to_bytes(72, "little"),
+            "ctl.barrier: wait count 0 is outside 1..16777215",
+        ),
+        (
+            (0x01 | 63 << 8 | 1 << 14).to_bytes(72, "little"),
+            "ctl.barrier: wait for unit 63; it may be 0..6",
+        ),
+        (
+            # The first pair is not used, the second is.
+            (0x01 | 1 << 44).to_bytes(72, "little"),
+            "ctl.barrier: wait count 0 is outside 1..16777215",
+        ),
+        (
+            (0x01 | 4 << 8 | 1 << 14 | 1 << 44).to_bytes(72, "little"),
+            "ctl.barrier: waits are not in rising order of their units",
+        ),
+        (
+            (0x30 | 9 << 128).to_bytes(72, "little"),
             "vec.binary: function = 9 has no meaning; it may be 0..4 for add, sub, mul, max, min",
         ),
     ],
@@ -189,18 +206,18 @@ def test_instructions_cannot_be_changed(row: type[Instruction]) -> None:
     (found,) = decode_all(code)
     for name in ("waits", *[spec.name for spec in row.specs], "another"):
         with pytest.raises((AttributeError, TypeError)):
-            setattr(found, name, (1,) * len(PRODUCERS) if name == "waits" else 1)
+            setattr(found, name, ((0, 1),) if name == "waits" else 1)
     assert decode_all(code) == [row()]
     assert isinstance(found.waits, tuple)
 
 
 def test_waits_may_be_given_beside_the_instructions() -> None:
-    waits = [(3, *NO_WAITS[1:]), NO_WAITS]
+    waits: list[Waits] = [((0, 3),), ()]
     rows = [Copy(size=5), Barrier()]
     expected = [replace(each, waits=of) for each, of in zip(rows, waits, strict=True)]
     assert decode_all(encode_all(rows, waits)) == expected
     with pytest.raises(ProgramError, match=r"^instruction 1: ctl\.barrier: wait count -1"):
-        encode_all(rows, [NO_WAITS, (-1, *NO_WAITS[1:])])
+        encode_all(rows, [(), ((0, -1),)])
 
 
 def test_code_that_can_change_is_decoded_again() -> None:

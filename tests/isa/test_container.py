@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.isa.base.errors import NpusimError, ProgramError
+from npusim.isa.base.placement import HostCall
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import to_dict
@@ -27,7 +28,7 @@ from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.program import container
 from npusim.isa.program.interpreter import interpret
-from npusim.isa.program.program import Buffer, HostCall, Program
+from npusim.isa.program.program import Area, Buffer, Program
 from npusim.session import api
 
 from ..yardstick import cost
@@ -35,11 +36,11 @@ from .samples import CALLS, HOST_FUNCTIONS, program_of, tensor, tiny_hardware
 
 INSTRUCTIONS = [
     Copy(source=512, source_space=1, target=0, size=16),
-    Copy(source=0, target_space=1, target=544, size=16, waits=(1, 0, 0, 0, 0, 0, 0)),
+    Copy(source=0, target_space=1, target=544, size=16, waits=((0, 1),)),
     Call(index=0),
-    Barrier(waits=(2, 0, 0, 0, 0, 0, 1)),
+    Barrier(waits=((0, 2), (6, 1))),
 ]
-PROGRAM = program_of(INSTRUCTIONS, code_space=Space.MEMORY2)
+PROGRAM = program_of(INSTRUCTIONS, code_space=Space.MEMORY2, areas=(Area(2, 8192),))
 DATA = container.dumps(PROGRAM)
 NAMES = ("code", "layer_of", "constants", "metadata")
 
@@ -61,9 +62,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
     return sections
 
 
-def packed(
-    sections: dict[str, bytes], version: int = container.VERSION, order: tuple[str, ...] = NAMES
-) -> bytes:
+def packed(sections: dict[str, bytes], version: int = 2, order: tuple[str, ...] = NAMES) -> bytes:
     """A file with any sections, its checksums right."""
     rows, offset = b"", 164
     for name in order:
@@ -331,7 +330,7 @@ def test_a_table_that_claims_the_impossible_is_refused_without_reading_it(tmp_pa
     rows = b"".join(
         struct.pack("<16sQQI", name.encode(), 164 + (k << 50), 1 << 50, 0) for k, name in enumerate(NAMES)
     )
-    data = DATA[:8] + struct.pack("<III", container.VERSION, 4, zlib.crc32(rows)) + rows
+    data = DATA[:8] + struct.pack("<III", 2, 4, zlib.crc32(rows)) + rows
     end = 164 + (4 << 50)
     assert refusal(data) == f"truncated: the sections end at byte {end}, the file has 164"
     file = tmp_path / "p.npu"

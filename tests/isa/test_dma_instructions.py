@@ -13,8 +13,10 @@ from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy, Unpack
-from npusim.isa.instructions.instruction import Cost, Instruction, Region, Space, dense
+from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.region import Region, Space, dense
+from npusim.isa.program.start import memory_of
 
 from .samples import program_of, tiny_hardware
 
@@ -27,7 +29,7 @@ COUNTING = bytes(range(1, 101))
 
 
 def after(instruction: Instruction) -> Memory:
-    memory = Memory(program_of([instruction], constants=b""), {})
+    memory = memory_of(program_of([instruction], constants=b""))
     for space in CHIP.spaces:
         memory.bytes_at(space, 0, 100)[:] = np.frombuffer(COUNTING, np.uint8)
     commit(instruction.execute(memory))
@@ -237,7 +239,7 @@ def unpacked(plain: bytes, packed: bytes, weights: int, zero: int, trailing: int
         weights=weights,
         zero=zero,
     )
-    memory = Memory(program_of([instruction], constants=b""), {})
+    memory = memory_of(program_of([instruction], constants=b""))
     data = plain + packed
     memory.bytes_at(Space.DRAM, 1000, len(data))[:] = np.frombuffer(data, np.uint8)
     commit(instruction.execute(memory))

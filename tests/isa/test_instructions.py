@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Instruction, Region, Space, Unit, dense
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.memory import Memory
+from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS, Binary
 
-from .samples import CALLS, executions, legal_instructions, memory_of, program_of, tiny_hardware
+from .samples import CALLS, executions, filled_memory, legal_instructions, program_of, tiny_hardware
 
 rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
 SAMPLES = 25
@@ -117,7 +119,7 @@ def test_execute_writes_what_regions_say(row: type[Instruction]) -> None:
 def test_execute_reads_nothing_but_what_regions_say(row: type[Instruction]) -> None:
     for instruction, memory in executions(row, SAMPLES):
         declared = touched(instruction.regions(CONTEXT)[0], memory)
-        other = memory_of(program_of([instruction]), seed=1234)
+        other = filled_memory(program_of([instruction]), seed=1234)
         for space, content in memory.spaces.items():
             other.spaces[space][declared[space]] = content[declared[space]]
         assert same(values_of(instruction, memory), values_of(instruction, other)), instruction

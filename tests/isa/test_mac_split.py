@@ -14,10 +14,6 @@ from npusim.isa.engines.systolic import (
     weight_stationary,
     weight_stationary_split,
 )
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.mac import Convolve, Depthwise
-
-from .samples import legal_instructions, tiny_hardware
 
 ARRAY = ArrayShape(rows=4, columns=4, shadow=True, half_accumulators=64, ifm_port=4, weight_port=4, lanes=4)
 ONE = ArrayShape(rows=1, columns=1, shadow=False, half_accumulators=64, ifm_port=1, weight_port=1, lanes=1)
@@ -94,14 +90,3 @@ def test_the_parts_add_up(shape: ArrayShape, sizes: tuple[int, int, int]) -> Non
         assert sum(split) == total
         assert min(split) >= 0
         assert split.useful == -(-pixels * inner * channels // (shape.rows * shape.columns))
-
-
-@pytest.mark.parametrize("row", [Convolve, Depthwise])
-def test_instructions_split_their_own_cost(row: type[Convolve] | type[Depthwise]) -> None:
-    hardware = tiny_hardware()
-    for instruction in legal_instructions(row, 20):
-        assert isinstance(instruction, Convolve | Depthwise)
-        cost = instruction.cost(Context(hardware))
-        split = instruction.split(Context(hardware))
-        assert sum(split) == cost.cycles
-        assert split.useful == -(-cost.actions["mac_int8"] // hardware.macs_per_cycle)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from npusim.isa.hardware.file import parameters
+from npusim.isa.hardware.units import UNIT_NAMES
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import UNIT_NAMES, Instruction
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS
 from npusim.isa.text.assembly import parse_instruction

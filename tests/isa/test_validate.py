@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.file import change
+from npusim.isa.hardware.memories import Space
+from npusim.isa.hardware.units import UNIT_NAMES
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy, Unpack
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.vector import Binary, Lookup, Mean, Pool, Rescale, Softmax
-from npusim.isa.program.program import Buffer, MemoryImage, Placement
+from npusim.isa.instructions.word import Waits
+from npusim.isa.program.program import Buffer, MemoryImage
 from npusim.isa.program.validate import Violation, find_violation, validate
 
 from .samples import CALLS, program_of, tensor, tiny_hardware
@@ -293,8 +297,8 @@ def test_sources_may_repeat() -> None:
     assert fault_of(Copy(count2=99, source_stride2=0, target_stride2=4, target=200, size=4)) is None
 
 
-def waiting(**counts: int) -> tuple[int, ...]:
-    return tuple(counts.get(name, 0) for name in ("dma0", "dma1", "dma2", "dma3", "mac", "vector", "host"))
+def waiting(**counts: int) -> Waits:
+    return tuple((int(unit), counts[name]) for unit, name in UNIT_NAMES.items() if name in counts)
 
 
 def test_waits_are_for_completions_that_there_are() -> None:

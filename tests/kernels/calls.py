@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from npusim.isa.base.tensor import Quantization, TensorType
-from npusim.kernels.operator.operator import Call, Operator, Rule
-
-NONE: Mapping[str, Any] = {}
+from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.parameters import NONE, Parameters
+from npusim.kernels.table import operator
 
 
 def codes(*shape: int, dtype: str = "int8", scale: float = 1.0, zero_point: int = 0) -> TensorType:
@@ -23,21 +23,21 @@ def reals(*shape: int) -> TensorType:
     return TensorType("float32", shape)
 
 
+def given(name: str, **values: Any) -> Parameters:
+    """Parameters of the operator of a name."""
+    return operator(name).parameters(**values)
+
+
 def call_with(
-    inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any] = NONE
+    inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], parameters: Parameters = NONE
 ) -> Call:
     """A call without constants."""
-    return Call(attributes, tuple(inputs), tuple(outputs), {})
-
-
-def broken(rules: Sequence[Rule], call: Call) -> str | None:
-    """The first rule that a call does not keep."""
-    return next((rule.__doc__ for rule in rules if not rule(call)), None)
+    return Call(parameters, tuple(inputs), tuple(outputs), {})
 
 
 def results(entry: Operator, call: Call, *values: Any) -> list[Any]:
     """The outputs of an operator for nested lists of numbers, as nested lists."""
-    assert broken(entry.rules, call) is None
+    assert entry.broken_rule(call) is None
     arrays = [
         None if tensor is None else np.array(value, tensor.dtype).reshape(tensor.shape)
         for tensor, value in zip(call.inputs, values, strict=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.table import operator
 
 ACTIVATIONS = {0: "none", 1: "relu", 2: "relu_n1_to_1", 3: "relu6"}
 SAME = 0
@@ -30,7 +31,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What attributes are made of: TFLite options, types and values of all operands, the output type."""
+    """What parameters are made of: TFLite options, types and values of all operands, the output type."""
 
     options: Mapping[str, Any]
     types: Sequence[TensorType]
@@ -40,11 +41,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a TFLite operator becomes ours: its name, its attributes, how many of its inputs stay."""
+    """How a TFLite operator becomes ours: its name, its parameters, how many of its inputs stay."""
 
     operator: str
     inputs: int | None
-    attributes: Callable[[Source], dict[str, Any]]
+    parameters: Callable[[Source], dict[str, Any]]
 
 
 def litert_cases(shared: Path, op: str, dtype: str) -> Iterator[Case]:
@@ -62,8 +63,9 @@ def _case(name: str, recipe: Recipe, entry: Mapping[str, Any], arrays: Mapping[s
     data = [arrays[tensor["key"]] for tensor in operands]
     outputs = tuple(_type(tensors[index]) for index in entry["outputs"])
     kept = len(operands) if recipe.inputs is None else recipe.inputs
+    source = Source(entry["options"], types, data, outputs[0])
     call = Call(
-        attributes=recipe.attributes(Source(entry["options"], types, data, outputs[0])),
+        parameters=operator(recipe.operator).parameters(**recipe.parameters(source)),
         inputs=tuple(types[:kept]),
         outputs=outputs,
         constants={i: data[i] for i in range(kept) if operands[i]["role"] == "const"},
@@ -81,7 +83,7 @@ def _type(tensor: Mapping[str, Any]) -> TensorType:
     return TensorType(tensor["dtype"], tuple(tensor["shape"]), quantization)
 
 
-def _no_attributes(source: Source) -> dict[str, Any]:
+def _no_parameters(source: Source) -> dict[str, Any]:
     return {}
 
 
@@ -111,10 +113,14 @@ def _window(source: Source, kernel: Sequence[int], dilations: Sequence[int]) -> 
 
 def _convolution(source: Source) -> dict[str, Any]:
     dilations = [source.options["DilationHFactor"], source.options["DilationWFactor"]]
-    attributes = _window(source, source.types[1].shape[1:3], dilations) | {"dilations": dilations}
+    parameters = _window(source, source.types[1].shape[1:3], dilations) | {"dilations": dilations}
     if "DepthMultiplier" in source.options:
-        attributes["depth_multiplier"] = source.options["DepthMultiplier"]
-    return attributes
+        parameters["depth_multiplier"] = source.options["DepthMultiplier"]
+    return parameters
+
+
+def _batch_matmul(source: Source) -> dict[str, Any]:
+    return {"adj_x": source.options["AdjX"], "adj_y": source.options["AdjY"]}
 
 
 def _fully_connected(source: Source) -> dict[str, Any]:
@@ -160,6 +166,7 @@ def _concatenation(source: Source) -> dict[str, Any]:
 
 def _resize(source: Source) -> dict[str, Any]:
     return {
+        "size": source.ofm.shape[1:3],
         "align_corners": source.options["AlignCorners"],
         "half_pixel_centers": source.options["HalfPixelCenters"],
     }
@@ -168,6 +175,7 @@ def _resize(source: Source) -> dict[str, Any]:
 RECIPES: dict[str, Recipe] = {
     "CONV_2D": Recipe("conv_2d", None, _convolution),
     "DEPTHWISE_CONV_2D": Recipe("depthwise_conv_2d", None, _convolution),
+    "BATCH_MATMUL": Recipe("batch_matmul", None, _batch_matmul),
     "FULLY_CONNECTED": Recipe("fully_connected", None, _fully_connected),
     "ADD": Recipe("add", 2, _activation),
     "SUB": Recipe("sub", 2, _activation),
@@ -176,17 +184,17 @@ RECIPES: dict[str, Recipe] = {
     "MAX_POOL_2D": Recipe("max_pool_2d", 1, _pool),
     "MEAN": Recipe("mean", 1, _mean),
     "SOFTMAX": Recipe("softmax", 1, _softmax),
-    "LOGISTIC": Recipe("logistic", 1, _no_attributes),
-    "TANH": Recipe("tanh", 1, _no_attributes),
-    "RELU": Recipe("relu", 1, _no_attributes),
-    "RELU6": Recipe("relu6", 1, _no_attributes),
-    "HARD_SWISH": Recipe("hard_swish", 1, _no_attributes),
+    "LOGISTIC": Recipe("logistic", 1, _no_parameters),
+    "TANH": Recipe("tanh", 1, _no_parameters),
+    "RELU": Recipe("relu", 1, _no_parameters),
+    "RELU6": Recipe("relu6", 1, _no_parameters),
+    "HARD_SWISH": Recipe("hard_swish", 1, _no_parameters),
     "LEAKY_RELU": Recipe("leaky_relu", 1, _leaky_relu),
     "RESIZE_BILINEAR": Recipe("resize_bilinear", 1, _resize),
     "ARG_MAX": Recipe("arg_max", 1, _arg_max),
-    "QUANTIZE": Recipe("quantize", 1, _no_attributes),
-    "DEQUANTIZE": Recipe("dequantize", 1, _no_attributes),
+    "QUANTIZE": Recipe("quantize", 1, _no_parameters),
+    "DEQUANTIZE": Recipe("dequantize", 1, _no_parameters),
     "PAD": Recipe("pad", 1, _pad),
     "CONCATENATION": Recipe("concatenation", None, _concatenation),
 }
-"""TFLite operators of ops_litert_ref that npusim has; inputs beyond the count are folded into attributes."""
+"""TFLite operators of ops_litert_ref that npusim has; inputs beyond the count are folded into parameters."""

@@ -11,7 +11,7 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY, Quantization, TensorType
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 
@@ -64,8 +64,20 @@ FAULTS: list[tuple[Graph, str]] = [
     (graph(outputs=()), "the model has no output"),
     (graph(outputs=(-2,)), "model outputs: tensor -2, the model has 4"),
     (with_type(0, replace(EIGHT, shape=(-1, 4))),
-     'tensor 0 "x": shape [-1, 4] has an unknown size; give every size, from 0 on, or convert the model with a '
-     "fixed shape"),
+     'input "x": shape [-1, 4] has an unknown size; bind the graph to sizes (npusim.kernels.graph.bind), or convert '
+     "the model with a fixed shape"),
+    (with_type(0, replace(EIGHT, shape=(-3, 4))), 'tensor 0 "x": shape [-3, 4], sizes count from 0 on'),
+    (with_type(3, replace(EIGHT, shape=(-1, 4)), SIZE_ONLY), 'tensor 3 "k": shape [-1, 4], sizes count from 0 on'),
+    (with_type(1, replace(EIGHT, shape=(4, 1))),
+     'layer "first" (relu): output "y" has shape [4, 1], its operands say [1, 4]'),
+    (graph(nodes=(FIRST, replace(SECOND, op="softmax"))),
+     'layer "second" (softmax): has parameters.Parameters, must have softmax.Parameters'),
+    (graph(nodes=(FIRST, replace(SECOND, parameters={"alpha": 1.0}))),  # type: ignore[arg-type]
+     'layer "second" (relu): has builtins.dict, must have parameters.Parameters'),
+    (graph(nodes=(FIRST, replace(SECOND, name="first"))),
+     '2 layers are named "first"; every layer has a name of its own'),
+    (graph(nodes=(FIRST, replace(SECOND, bodies=(Graph("body", (), (), (), ()),)))),
+     'layer "second" (relu): has 1 bodies, may have none'),
     (with_type(0, replace(EIGHT, shape=(0, 1 << 32, 1 << 32))),
      f'tensor 0 "x": shape [0, 4294967296, 4294967296] spans {1 << 64} bytes, may be {(1 << 63) - 1}'),
     (with_type(0, replace(EIGHT, shape=(1.5, 4))), 'tensor 0 "x": shape [1.5, 4], sizes must be whole numbers'),  # type: ignore[arg-type]

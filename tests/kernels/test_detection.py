@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,23 @@ import numpy as np
 import pytest
 
 from npusim.frontends.tflite import reader as tflite
-from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.errors import GraphError, SimulationError
 from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.detection import detection_post_process
+from npusim.kernels.operators.detection.detection_post_process import Parameters
 from npusim.kernels.operators.reduction.partial_sort import largest
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.table import operator
 
-from .calls import broken, call_with, codes, reals, results
+from .calls import call_with, codes, reals, results
 
 DETECTION = detection_post_process.OPERATOR
 
 
-def output_types(attributes: Mapping[str, Any]) -> tuple[TensorType, ...]:
-    """Outputs with the shapes that the attributes give them."""
-    assert DETECTION.infer is not None
-    return tuple(TensorType("float32", shape) for shape in DETECTION.infer(Call(attributes, (), (), {})))
+def output_types(parameters: Parameters) -> tuple[TensorType, ...]:
+    """Outputs with the shapes that the parameters give them."""
+    return tuple(TensorType("float32", shape) for shape in DETECTION.infer(Call(parameters, (), (), {})))
 
 
 @pytest.mark.parametrize("sample", [0, 1, 2])
@@ -39,7 +40,7 @@ def test_a_detection_head_gives_the_bytes_of_litert(shared: Path, sample: int) -
         values |= {tensor: golden[f"in{sample}_{i}"] for i, tensor in enumerate(graph.inputs)}
         for node in graph.nodes:
             call, entry = call_of(graph, node), operator(node.op)
-            assert broken(entry.rules, call) is None, node.name
+            assert entry.broken_rule(call) is None, node.name
             outputs = entry.reference(call, [values[index] for index in node.inputs])
             for index, found in zip(node.outputs, outputs, strict=True):
                 values[index] = found
@@ -51,19 +52,17 @@ def test_a_detection_head_gives_the_bytes_of_litert(shared: Path, sample: int) -
 
 # Small vectors
 
-ATTRIBUTES: Mapping[str, Any] = {
-    "max_detections": 3,
-    "max_classes_per_detection": 1,
-    "detections_per_class": 100,
-    "use_regular_nms": False,
-    "nms_score_threshold": 0.25,
-    "nms_iou_threshold": 0.5,
-    "num_classes": 2,
-    "y_scale": 1.0,
-    "x_scale": 1.0,
-    "h_scale": 1.0,
-    "w_scale": 1.0,
-}
+PARAMETERS = detection_post_process.Parameters(
+    max_detections=3,
+    max_classes_per_detection=1,
+    nms_score_threshold=0.25,
+    nms_iou_threshold=0.5,
+    num_classes=2,
+    y_scale=1.0,
+    x_scale=1.0,
+    h_scale=1.0,
+    w_scale=1.0,
+)
 
 ANCHORS = [  # centre y and x, height, width
     [1.0, 1.0, 2.0, 2.0],
@@ -76,9 +75,9 @@ NOTHING = [0.0, 0.0, 0.0, 0.0]
 
 def detect(scores: list[list[float]], **changes: Any) -> tuple[list[Any], list[float], list[float], int]:
     """Boxes, classes, scores and number of detections; boxes are the anchors themselves."""
-    attributes = {**ATTRIBUTES, **changes}
+    parameters = replace(PARAMETERS, **changes)
     types = [reals(1, 3, 4), reals(1, 3, len(scores[0])), reals(3, 4)]
-    call = call_with(types, output_types(attributes), attributes)
+    call = call_with(types, output_types(parameters), parameters)
     [boxes], [classes], [found], [count] = results(DETECTION, call, np.zeros((1, 3, 4)), scores, ANCHORS)
     return boxes, classes, found, int(count)
 
@@ -131,27 +130,27 @@ def test_regular_suppression_works_class_by_class() -> None:
 
 
 def test_boxes_are_decoded_from_their_anchors() -> None:
-    attributes = {**ATTRIBUTES, "max_detections": 1, "num_classes": 1, "y_scale": 10.0, "h_scale": 5.0}
+    parameters = replace(PARAMETERS, max_detections=1, num_classes=1, y_scale=10.0, h_scale=5.0)
     types = [reals(1, 1, 4), reals(1, 1, 1), reals(1, 4)]
-    call = call_with(types, output_types(attributes), attributes)
+    call = call_with(types, output_types(parameters), parameters)
     # centre 10 / 10 * 2 + 3 = 5 and 1 * 4 + 1 = 5, half sizes exp(0) * 2 / 2 = 1 and exp(ln 2) * 4 / 2 = 4
     [[box]], *_ = results(DETECTION, call, [10, 1, 0, np.log(2)], [1.0], [3, 1, 2, 4])
     assert box == pytest.approx([4, 1, 6, 9], rel=1e-6)
 
 
 def test_codes_count_as_what_they_stand_for() -> None:
-    attributes = {**ATTRIBUTES, "max_detections": 1, "num_classes": 1}
+    parameters = replace(PARAMETERS, max_detections=1, num_classes=1)
     boxes = codes(1, 1, 4, dtype="uint8", scale=0.5, zero_point=128)
     scores, anchors = codes(1, 1, 1, dtype="uint8", scale=1 / 256), codes(1, 4, dtype="uint8", scale=0.25)
-    call = call_with([boxes, scores, anchors], output_types(attributes), attributes)
+    call = call_with([boxes, scores, anchors], output_types(parameters), parameters)
     [[box]], _, [[score]], _ = results(DETECTION, call, [130, 126, 128, 128], [192], [4, 4, 8, 8])
     assert (box, score) == ([2, -2, 4, 0], 0.75)  # centre 1 * 2 + 1 and -1 * 2 + 1, size 2
 
 
 def test_an_anchor_of_negative_size_is_refused() -> None:
-    attributes = {**ATTRIBUTES, "max_detections": 1, "num_classes": 1}
+    parameters = replace(PARAMETERS, max_detections=1, num_classes=1)
     types = [reals(1, 1, 4), reals(1, 1, 1), reals(1, 4)]
-    call = call_with(types, output_types(attributes), attributes)
+    call = call_with(types, output_types(parameters), parameters)
     with pytest.raises(SimulationError) as caught:
         results(DETECTION, call, [0, 0, 0, 0], [1.0], [0, 0, -1, 1])
     assert str(caught.value) == (
@@ -191,13 +190,13 @@ def test_the_largest_values_are_those_of_a_full_sort() -> None:
 
 
 def call_of_three_boxes(**changes: Any) -> Call:
-    attributes = {**ATTRIBUTES, **changes}
+    parameters = replace(PARAMETERS, **changes)
     types = [reals(1, 3, 4), reals(1, 3, 2), reals(3, 4)]
-    return call_with(types, output_types(ATTRIBUTES), attributes)
+    return call_with(types, output_types(PARAMETERS), parameters)
 
 
 def call_of_types(boxes: Any, scores: Any, anchors: Any) -> Call:
-    return call_with([boxes, scores, anchors], output_types(ATTRIBUTES), ATTRIBUTES)
+    return call_with([boxes, scores, anchors], output_types(PARAMETERS), PARAMETERS)
 
 
 @pytest.mark.parametrize(
@@ -205,15 +204,12 @@ def call_of_types(boxes: Any, scores: Any, anchors: Any) -> Call:
     [
         (
             call_of_types(reals(1, 3, 4), reals(1, 3, 2), codes(3, 4, dtype="uint8")),
-            "boxes and anchors are both float32 or both uint8, scores are float32 or uint8",
+            "element types are (float32, float32|uint8, float32 -> float32)"
+            " or (uint8, float32|uint8, uint8 -> float32)",
         ),
         (
             call_of_types(reals(1, 3, 4), reals(1, 4, 2), reals(3, 4)),
             "boxes are [1, n, 4 or more], scores [1, n, classes], anchors [n, 4], with n of 1 or more",
-        ),
-        (
-            call_of_three_boxes(num_classes=0),
-            "the attributes that count detections and classes are integers of 1 or more",
         ),
         (
             call_of_three_boxes(num_classes=4),
@@ -221,18 +217,29 @@ def call_of_types(boxes: Any, scores: Any, anchors: Any) -> Call:
         ),
         (
             call_of_three_boxes(nms_iou_threshold=1.5),
-            "the box scales are finite and not 0, nms_iou_threshold lies in 0..1 without 0,"
-            " both thresholds finite",
+            "the box scales are not 0, and nms_iou_threshold lies in 0..1 without 0",
         ),
         (
             call_of_three_boxes(max_detections=5),
-            "outputs are float32 [1, n, 4], [1, n], [1, n], [1]"
-            " with n = max_detections * max_classes_per_detection",
+            "outputs are [1, n, 4], [1, n], [1, n], [1] with n = max_detections * max_classes_per_detection",
         ),
     ],
 )
 def test_rules(call: Call, message: str) -> None:
-    assert broken(DETECTION.rules, call) == message
+    assert DETECTION.broken_rule(call) == message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_classes": 0}, "num_classes: 0 is not a whole number from 1 to 2147483647"),
+        ({"y_scale": float("inf")}, "y_scale: inf is not a finite number"),
+    ],
+)
+def test_parameters(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        replace(PARAMETERS, **change)
+    assert str(caught.value) == message
 
 
 def test_work_is_bounded_by_all_comparisons() -> None:

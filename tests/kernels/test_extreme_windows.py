@@ -19,7 +19,7 @@ from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import operator
 from npusim.models.writer import ModelWriter, per_tensor
 
-from .calls import broken, codes, reals
+from .calls import codes, given, reals
 from .test_extreme_scales import litert_outputs, outputs_of
 
 LARGE = (9, 255, 256, 30_000, 1 << 30, (1 << 31) - 1)
@@ -76,20 +76,20 @@ def test_pools_larger_than_their_image(
 
 def test_a_pool_of_many_rows_takes_no_time() -> None:
     # 200,000 windows of 200,000 rows each, cut to the image: 4e10 steps one by one
-    attributes = {"filter": [200_000, 1], "strides": [1, 1], "padding": [[99_999, 100_000], [0, 0]]}
+    window = given("max_pool_2d", filter=[200_000, 1], padding=[[99_999, 100_000], [0, 0]])
     shape = (1, 200_000, 1, 1)
     image = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
-    call = Call({**attributes, "activation": "none"}, (codes(*shape),), (codes(*shape),), {})
+    call = Call(window, (codes(*shape),), (codes(*shape),), {})
     seen = image[0, 1:, 0, 0].astype(np.int64)  # what window 100,000 sees: rows 1 to 200,000
     for name, expected in (("max_pool_2d", seen.max()), ("average_pool_2d", np.rint(seen.mean()))):
-        assert broken(operator(name).rules, call) is None
+        assert operator(name).broken_rule(call) is None
         [found] = operator(name).reference(call, [image])
         assert found[0, 100_000, 0, 0] == expected
 
 
 def test_float_pools_see_the_image_only() -> None:
-    attributes = {"filter": [30_000, 30_000], "strides": [1, 1], "padding": [[14_999, 15_000]] * 2}
-    call = Call({**attributes, "activation": "none"}, (reals(1, 4, 4, 1),), (reals(1, 4, 4, 1),), {})
+    window = given("max_pool_2d", filter=[30_000, 30_000], padding=[[14_999, 15_000]] * 2)
+    call = Call(window, (reals(1, 4, 4, 1),), (reals(1, 4, 4, 1),), {})
     image = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
     image[0, 0, 0] = -np.inf
     [found] = operator("max_pool_2d").reference(call, [image])

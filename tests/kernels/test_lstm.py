@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,35 +9,31 @@ import numpy as np
 import pytest
 
 from npusim.frontends.tflite import reader as tflite
+from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.sequence.lstm_cell import Operand
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.table import operator
 
-from .calls import broken, codes, reals
+from .calls import codes, given, reals
 
 LSTM = operator("unidirectional_sequence_lstm")
-ATTRIBUTES: Mapping[str, Any] = {
-    "activation": "tanh",
-    "cell_clip": 0.0,
-    "proj_clip": 0.0,
-    "time_major": False,
-}
 
 Operands = dict[int, tuple[TensorType, Array | None]]
 
 
 def run(call: Call, operands: Operands) -> Any:
     """The output of a call that keeps all rules."""
-    assert broken(LSTM.rules, call) is None
+    assert LSTM.broken_rule(call) is None
     [found] = LSTM.reference(call, [operands[i][1] if i in operands else None for i in range(24)])
     assert (found.dtype, found.shape) == (call.outputs[0].numpy_dtype, call.outputs[0].shape)
     return found
 
 
-def call_of_operands(operands: Operands, output: TensorType, **attributes: Any) -> Call:
+def call_of_operands(operands: Operands, output: TensorType, **parameters: Any) -> Call:
     inputs = tuple(operands[i][0] if i in operands else None for i in range(24))
-    return Call({**ATTRIBUTES, **attributes}, inputs, (output,), {})
+    return Call(given(LSTM.name, **parameters), inputs, (output,), {})
 
 
 # A trained model
@@ -57,7 +52,7 @@ def test_a_trained_layer_gives_the_bytes_of_litert(
     handwriting: tuple[Call, list[Array | None], Path],
 ) -> None:
     call, values, golden = handwriting
-    assert broken(LSTM.rules, call) is None
+    assert LSTM.broken_rule(call) is None
     with (
         np.load(golden / "tflm_mnist_lstm_int8.npz") as ends,
         np.load(golden / "tflm_mnist_lstm_int8.mid.npz") as between,
@@ -105,11 +100,11 @@ def one_cell(code: int = 0, state: int = 0) -> Operands:
     return {i: (tensor, np.array(value, tensor.dtype)) for i, (tensor, value) in operands.items()}
 
 
-def cell_output(operands: Operands, **attributes: Any) -> int:
+def cell_output(operands: Operands, **parameters: Any) -> int:
     """The output code of the only step, in 1/128."""
     intermediates = [None, None, None, None, [1 / 128, 0]]
     output = codes(1, 1, 1, scale=1 / 128)
-    found = run(call_of_operands(operands, output, intermediates=intermediates, **attributes), operands)
+    found = run(call_of_operands(operands, output, intermediates=intermediates, **parameters), operands)
     return int(found[0, 0, 0])
 
 
@@ -233,7 +228,7 @@ def integer_with(position: int, tensor: TensorType) -> Call:
     ("call", "message"),
     [
         (
-            Call(ATTRIBUTES, (reals(1, 1, 1),) * 5, (reals(1, 1, 1),), {}),
+            Call(given(LSTM.name), (reals(1, 1, 1),) * 5, (reals(1, 1, 1),), {}),
             "takes 20 or 24 operands and gives 1 output, or the next values of both states beside it",
         ),
         (
@@ -255,7 +250,8 @@ def integer_with(position: int, tensor: TensorType) -> Call:
         ),
         (
             with_type(Operand.INPUT_WEIGHTS + 1, codes(4, 3)),
-            "is float32 throughout, or int8 with int32 biases, int16 peephole weights and int16 cell state",
+            "element types are (int8*9, int16*3, int32*4, int8, int32, int8, int16 -> int8*2, int16)"
+            " or (float32 -> float32)",
         ),
         (
             with_type(Operand.BIAS + 3, reals(5)),
@@ -271,20 +267,27 @@ def integer_with(position: int, tensor: TensorType) -> Call:
         ),
         (
             call_of_operands(one_cell(), codes(1, 1, 1)),
-            "in integers the fifth of the attribute intermediates is the [scale, zero point] of o tanh(c)",
+            "in integers the fifth of the intermediates is the [scale, zero point] of o tanh(c)",
         ),
     ],
 )
 def test_rules(call: Call, message: str) -> None:
-    assert broken(LSTM.rules, call) == message
+    assert LSTM.broken_rule(call) == message
 
 
-@pytest.mark.parametrize("change", [{"activation": "relu"}, {"cell_clip": -1.0}, {"time_major": None}])
-def test_attributes(change: dict[str, Any]) -> None:
-    operands = random_layer(np.random.default_rng(0), batch=1, steps=1)
-    call = call_of_operands(operands, reals(1, 1, 4), **change)
-    message = "activation is tanh, time_major true or false, and the clips are 0 (none) or more"
-    assert broken(LSTM.rules, call) == message
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"activation": "relu"}, 'activation: "relu" is not one of tanh'),
+        ({"cell_clip": -1.0}, "cell_clip: -1.0 is not a number from 0.0 on"),
+        ({"time_major": None}, "time_major: null is not true or false"),
+        ({"intermediates": [[1.0]]}, "intermediates[0]: 1 entries; there must be 2"),
+    ],
+)
+def test_parameters(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        given(LSTM.name, **change)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -298,5 +301,5 @@ def test_scales_whose_shift_c_leaves_undefined(position: int, largest: float) ->
         operands[position] = codes(1, 1, scale=scale), operands[position][1]
         output = codes(1, 1, 1, scale=1 / 128)
         call = call_of_operands(operands, output, intermediates=[None, None, None, None, [1 / 128, 0]])
-        found = broken(LSTM.rules, call)
+        found = LSTM.broken_rule(call)
         assert (found is not None and found.startswith(rule)) == refused

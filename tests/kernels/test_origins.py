@@ -52,6 +52,6 @@ def test_its_data_cannot_be_had() -> None:
     graph, constant = added_constant()
     program = compile_graph(without_data(graph, constant), hardware("edge-256"))
     with pytest.raises(
-        SimulationError, match=r'constant "t1" is known by its size only: it can be timed, not'
+        SimulationError, match=r'constant "t1" is known by its size only: the program can be timed, not'
     ):
         bytes(program.constants)

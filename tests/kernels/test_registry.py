@@ -7,8 +7,10 @@ import pytest
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph, Node, Tensor
-from npusim.kernels.table import OPERATORS, call_of, operator
+from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.table import OPERATORS, operator
 
 
 def test_names_are_unique() -> None:
@@ -20,7 +22,7 @@ def test_names_are_unique() -> None:
 def test_every_rule_says_in_one_line_what_it_demands(name: str) -> None:
     entry = operator(name)
     assert entry.name == name
-    for rule in (*entry.rules, *entry.npu_rules):
+    for rule in (*entry.rules, *(rule for row in entry.lowerings for rule in row.rules)):
         assert rule.__doc__
         assert "\n" not in rule.__doc__
 
@@ -45,14 +47,14 @@ def test_call_of_collects_types_and_constants_by_position() -> None:
     x, y = TensorType("float32", (2,)), TensorType("int32", (1,))
     data = np.array([7], np.int32)
     tensors = (Tensor("x", x), Tensor("c", y, data), Tensor("y", x))
-    node = Node("n", "add", inputs=(0, None, 1), outputs=(2,), attributes={"activation": "none"})
+    node = Node("n", "add", inputs=(0, None, 1), outputs=(2,), parameters=Activated(activation="relu"))
     call = call_of(Graph("g", tensors, (node,), inputs=(0,), outputs=(2,)), node)
     assert call.inputs == (x, None, y)
     assert call.outputs == (x,)
     assert dict(call.constants) == {2: data}
-    assert call.attributes == {"activation": "none"}
+    assert call.parameters == Activated(activation="relu")
 
 
-def test_what_the_npu_computes_names_its_unit() -> None:
+def test_an_operator_has_lowerings_or_a_reason_why_not() -> None:
     for entry in OPERATORS:
-        assert (entry.lower is None) == (entry.unit is None), entry.name
+        assert bool(entry.lowerings) != bool(entry.on_host), entry.name

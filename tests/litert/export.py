@@ -13,10 +13,17 @@ import numpy as np
 
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.operators.convolution.convolution import Convolution
 from npusim.models.writer import ModelWriter
 
 from ..graphs import same_padding
 from .sample import ACTIVATION_CODES
+
+
+def of(node: Node) -> Any:
+    """The parameters of a node, of the type that its operator has."""
+    return node.parameters
 
 
 class _Export:
@@ -43,8 +50,8 @@ class _Export:
         self, node: Node, inputs: list[int | None], code: str = "", options: str = "", **fields: Any
     ) -> None:
         """The node as an operator; what it is called in TFLite is its own name unless given."""
-        if "activation" in node.attributes:
-            fields["FusedActivationFunction"] = ACTIVATION_CODES[node.attributes["activation"]]
+        if isinstance(node.parameters, Activated):
+            fields["FusedActivationFunction"] = ACTIVATION_CODES[node.parameters.activation]
         outputs = [self.type(index) for index in node.outputs]
         results = self.writer.operator_of_many(
             code or node.op.upper(), inputs, outputs, options=options, fields=fields
@@ -58,20 +65,21 @@ class _Export:
 
     def window(self, node: Node, kernel: list[int]) -> tuple[bool, dict[str, Any]]:
         """Whether the padding needs an operator of its own, and the options."""
-        a = node.attributes
+        window: Any = node.parameters
         first = node.inputs[0]
         assert first is not None
         size = self.type(first).shape[1:3]
-        dilations = a.get("dilations", [1, 1])
-        same = [list(same_padding(*each)) for each in zip(size, kernel, a["strides"], dilations, strict=True)]
-        none = a["padding"] == [[0, 0], [0, 0]]
-        apart = not none and a["padding"] != same
+        dilations = getattr(window, "dilations", (1, 1))
+        axes = zip(size, kernel, window.strides, dilations, strict=True)
+        same = tuple(same_padding(*axis) for axis in axes)
+        none = window.padding == ((0, 0), (0, 0))
+        apart = not none and window.padding != same
         fields = {
             "Padding": 1 if none or apart else 0,
-            "StrideH": a["strides"][0],
-            "StrideW": a["strides"][1],
+            "StrideH": window.strides[0],
+            "StrideW": window.strides[1],
         }
-        if "dilations" in a:
+        if isinstance(window, Convolution):
             fields |= {"DilationHFactor": dilations[0], "DilationWFactor": dilations[1]}
         return apart, fields
 
@@ -81,8 +89,8 @@ class _Export:
         apart, fields = self.window(node, list(weights_type.shape[1:3]))
         assert ifm is not None
         if apart:
-            rows, columns = node.attributes["padding"]
-            ifm = self.writer.pad(ifm, [(0, 0), tuple(rows), tuple(columns), (0, 0)])
+            rows, columns = of(node).padding
+            ifm = self.writer.pad(ifm, [(0, 0), rows, columns, (0, 0)])
         if bias is None:
             bias = self.writer.constant("bias", np.zeros(weights_type.shape[kernel_channels], np.int32))
         self.write(node, [ifm, weights, bias], options=options, **fields, **more)
@@ -93,7 +101,7 @@ def _conv(to: _Export, node: Node) -> None:
 
 
 def _depthwise(to: _Export, node: Node) -> None:
-    multiplier = node.attributes["depth_multiplier"]
+    multiplier = of(node).depth_multiplier
     to.convolution(node, "DepthwiseConv2DOptions", 3, DepthMultiplier=multiplier)
 
 
@@ -106,16 +114,16 @@ def _binary(to: _Export, node: Node) -> None:
 
 
 def _pool(to: _Export, node: Node) -> None:
-    height, width = node.attributes["filter"]
+    height, width = of(node).filter
     apart, fields = to.window(node, [height, width])
     if apart:
-        raise ValueError(f"{node.name}: a pool with padding {node.attributes['padding']}")
+        raise ValueError(f"{node.name}: a pool with padding {of(node).padding}")
     to.write(node, to.inputs(node), options="Pool2DOptions", FilterHeight=height, FilterWidth=width, **fields)
 
 
 def _mean(to: _Export, node: Node) -> None:
-    axes = to.operand(*node.attributes["axes"])
-    to.write(node, [*to.inputs(node), axes], options="ReducerOptions", KeepDims=node.attributes["keep_dims"])
+    axes = to.operand(*of(node).axes)
+    to.write(node, [*to.inputs(node), axes], options="ReducerOptions", KeepDims=of(node).keep_dims)
 
 
 def _plain(to: _Export, node: Node) -> None:
@@ -123,27 +131,27 @@ def _plain(to: _Export, node: Node) -> None:
 
 
 def _softmax(to: _Export, node: Node) -> None:
-    to.write(node, to.inputs(node), options="SoftmaxOptions", Beta=node.attributes["beta"])
+    to.write(node, to.inputs(node), options="SoftmaxOptions", Beta=of(node).beta)
 
 
 def _concatenation(to: _Export, node: Node) -> None:
-    to.write(node, to.inputs(node), options="ConcatenationOptions", Axis=node.attributes["axis"])
+    to.write(node, to.inputs(node), options="ConcatenationOptions", Axis=of(node).axis)
 
 
 def _split(to: _Export, node: Node) -> None:
-    axis = node.attributes["axis"]
+    axis = of(node).axis
     sizes = to.operand(*(to.type(index).shape[axis] for index in node.outputs))
     operands = [*to.inputs(node), sizes, to.writer.constant("axis", np.array(axis, np.int32))]
     to.write(node, operands, "SPLIT_V", "SplitVOptions", NumSplits=len(node.outputs))
 
 
 def _pad(to: _Export, node: Node) -> None:
-    pairs = to.writer.constant("paddings", np.array(node.attributes["paddings"], np.int32))
+    pairs = to.writer.constant("paddings", np.array(of(node).paddings, np.int32))
     to.write(node, [*to.inputs(node), pairs], options="PadOptions")
 
 
 def _transpose(to: _Export, node: Node) -> None:
-    order = to.operand(*node.attributes["perm"])
+    order = to.operand(*of(node).perm)
     to.write(node, [*to.inputs(node), order], options="TransposeOptions")
 
 
@@ -155,7 +163,7 @@ def _reshape(to: _Export, node: Node) -> None:
 def _resize(to: _Export, node: Node) -> None:
     size = to.operand(*to.type(node.outputs[0]).shape[1:3])
     flags = {"AlignCorners": "align_corners", "HalfPixelCenters": "half_pixel_centers"}
-    fields = {name: node.attributes[key] for name, key in flags.items()}
+    fields = {name: getattr(node.parameters, key) for name, key in flags.items()}
     to.write(node, [*to.inputs(node), size], options="ResizeBilinearOptions", **fields)
 
 

@@ -19,6 +19,7 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operators.movement import reshape
 from npusim.session import states as held_states
 from npusim.session.api import host_functions
 
@@ -201,7 +202,7 @@ def test_a_state_has_one_reader() -> None:
     state = graph.states[0].before
     shape = graph.tensors[state].type
     other = replace(graph.tensors[state], name="other")
-    second = Node("second", "reshape", (state,), (len(graph.tensors),), {})
+    second = Node("second", "reshape", (state,), (len(graph.tensors),), reshape.Parameters(shape=shape.shape))
     shared = replace(graph, tensors=(*graph.tensors, other), nodes=(*graph.nodes, second))
     with pytest.raises(GraphError) as fault:
         npusim.compile(shared)

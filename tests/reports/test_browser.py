@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import npusim
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import html, series

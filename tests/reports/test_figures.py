@@ -7,7 +7,7 @@ from io import BytesIO
 
 import pytest
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import figures, series

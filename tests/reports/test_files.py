@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports import REPORTS, report

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.page import page

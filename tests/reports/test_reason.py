@@ -6,7 +6,7 @@ import pytest
 
 import npusim
 from npusim.isa.hardware.file import change, parameters
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import html, terminal
@@ -32,7 +32,7 @@ def test_every_lever_is_a_parameter_and_every_loss_has_one() -> None:
     for keys in (*BOUND_LEVERS.values(), *CAUSE_LEVERS.values()):
         assert keys
         assert set(keys) <= known
-    gains = {cause for cause, meaning in CAUSES.items() if meaning.startswith("gain")}
+    gains = {name for name, cause in CAUSES.items() if cause.meaning.startswith("gain")}
     assert set(CAUSE_LEVERS) == set(CAUSES) - gains
 
 

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from npusim.numbers.losses import CAUSES
+from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult, WallTimes
 from npusim.reports.run import terminal

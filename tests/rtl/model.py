@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Layer, Program
+from npusim.isa.program.start import memory_of
 from npusim.machine.core import load
 from npusim.machine.system import System
 
@@ -54,11 +56,11 @@ def program_of(
 
 def timeline(program: Program, scratchpad: Image, dram: Image) -> Timeline:
     """The machine's times for every instruction of a program, and both memories after it."""
-    memory = Memory(program, {})
+    memory = memory_of(program)
     memory.spaces = {Space.SCRATCHPAD: scratchpad.copy(), Space.DRAM: dram.copy()}
-    system = System(program.hardware)
+    system = System((program.hardware,))
     launch = system.cores[0].launch(load(program, program.hardware), memory)
-    system.run([launch])
+    system.run()
     return Timeline(
         launch.dispatched.tolist(),
         launch.started.tolist(),

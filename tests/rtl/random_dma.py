@@ -7,10 +7,14 @@ from math import prod
 
 import numpy as np
 
-from npusim.isa.hardware.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad
+from npusim.isa.hardware.hardware import Dma, FrontEnd, Hardware, MacArray
+from npusim.isa.hardware.memories import Dram, Scratchpad
+from npusim.isa.hardware.units import PRODUCERS
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import NO_WAITS, PRODUCERS, Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
+from npusim.isa.instructions.word import WAITS, Waits
 
 from .system_referee import DMA_PORT
 
@@ -155,15 +159,18 @@ def add_waits(rng: np.random.Generator, instructions: list[Instruction]) -> list
     for instruction in instructions:
         if rng.random() < 0.1:
             found.append(Barrier(waits=_waits(rng, issued)))
-        waits = _waits(rng, issued) if rng.random() < 0.6 else NO_WAITS
+        waits = _waits(rng, issued) if rng.random() < 0.6 else ()
         found.append(replace(instruction, waits=waits))
         issued[instruction.unit] += 1
     return found
 
 
-def _waits(rng: np.random.Generator, issued: list[int]) -> tuple[int, ...]:
-    """For each unit nothing, or some of what it has been given, often all."""
-    return tuple(
+def _waits(rng: np.random.Generator, issued: list[int]) -> Waits:
+    """For some units, as many as an instruction can wait for, some of what each has been given, often all."""
+    wanted = [
         0 if rng.random() < 0.5 else count - int(rng.integers(0, 2)) * int(rng.integers(0, count + 1))
         for count in issued
-    )
+    ]
+    found = [(unit, count) for unit, count in enumerate(wanted) if count]
+    kept = sorted(rng.permutation(len(found))[:WAITS].tolist())
+    return tuple(found[position] for position in kept)

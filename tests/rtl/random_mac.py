@@ -102,6 +102,18 @@ def _window(rng: np.random.Generator) -> dict[str, int]:
     return fields
 
 
+def _order(
+    rng: np.random.Generator, window: dict[str, int], ifm_depth: int, ofm_depth: int
+) -> dict[str, int]:
+    """How operands lie in memory: weights often with the channels side by side, a map of one column transposed."""
+    order = {}
+    if rng.random() < 0.3:
+        order["weight_stride"] = ofm_depth + int(rng.choice([0, 1, 7]))
+    if rng.random() < 0.2:
+        order["ifm_transposed"] = window["ifm_width"] = 1
+    return order
+
+
 def _codes(rng: np.random.Generator) -> dict[str, int]:
     """Types, zero points, clamp, rounding."""
     signed, weights_signed = (int(x) for x in rng.integers(0, 2, 2))
@@ -161,13 +173,18 @@ def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
         return None
     codes = _codes(rng)
     parameters = _parameters(rng, ofm_depth, inner, codes["per_channel"])
+    order = {} if kind == "depthwise" else _order(rng, window, ifm_depth, ofm_depth)
+    if weight_stride := order.get("weight_stride"):
+        weight_bytes = inner * weight_stride
     ifm_pixel = ifm_depth + int(rng.choice([0, 0, 3]))
     ifm_row = window["ifm_width"] * ifm_pixel + int(rng.choice([0, 0, 5]))
     ofm_pixel = ofm_depth + int(rng.choice([0, 0, 3]))
     ofm_row = window["ofm_width"] * ofm_pixel + int(rng.choice([0, 0, 5]))
+    if order.get("ifm_transposed"):
+        ifm_row, ifm_pixel = 1, window["ifm_height"] + int(rng.choice([0, 0, 3]))
     memory = _Allocator(rng)
     fields = {
-        "ifm": memory.place(window["ifm_height"] * ifm_row),
+        "ifm": memory.place(max(window["ifm_height"] * ifm_row, ifm_depth * ifm_pixel)),
         "weights": memory.place(weight_bytes),
         "parameters": memory.place(len(parameters)),
         "ofm": memory.place(window["ofm_height"] * ofm_row),
@@ -179,6 +196,7 @@ def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
         "ofm_depth": ofm_depth,
         **window,
         **codes,
+        **order,
     }
     if memory.next > SCRATCHPAD_BYTES:
         return None

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from npusim.isa.engines.systolic import array_shape
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
-from npusim.isa.instructions.instruction import PRODUCERS, Instruction, Unit
+from npusim.isa.hardware.units import PRODUCERS, Unit
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 

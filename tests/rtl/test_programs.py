@@ -8,10 +8,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from npusim.isa.instructions.instruction import Space, Unit
-from npusim.isa.instructions.memory import Memory
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
+from npusim.isa.program.start import memory_of
 from npusim.kernels.graph.graph import Graph
 
 from ..graphs import random_inputs
@@ -54,7 +55,7 @@ def images(program: Program, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     """Both memories before the run: constants, code and random inputs in the DRAM, random bytes elsewhere."""
     rng = np.random.default_rng(0)
     scratchpad, dram = (rng.integers(0, 256, size, np.uint8) for size in (SCRATCHPAD_BYTES, DRAM_BYTES))
-    memory = Memory(program, {})
+    memory = memory_of(program)
     memory.store_inputs(random_inputs(graph))
     dram[: program.dram_size_bytes] = memory.spaces[Space.DRAM]
     code = program.code.reshape(-1)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from npusim.isa.instructions.instruction import FieldSpec, Instruction
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import HALVINGS_BITS
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS
+from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")
 """Field names that SystemVerilog keeps for itself; an underscore follows."""
 _VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup")
 """Vector instructions that the registers execute."""
+
+_WAIT = [replace(spec, name=spec.name.partition(".")[2]) for spec in WAIT_SPECS[:2]]
+"""Unit and count of a wait."""
 
 
 def _struct(name: str, specs: Sequence[FieldSpec]) -> str:
@@ -52,6 +57,9 @@ def package() -> str:
         "// Generated from the instruction rows; see words.py.",
         "`timescale 1ns / 1ps",
         "package isa_words;",
+        f"  localparam int WAITS = {WAITS};",
+        f"  localparam int WAITS_OFFSET = {WAIT_SPECS[0].offset};",
+        _struct("wait_t", _WAIT),
         f"  localparam logic [7:0] CONVOLVE_OPCODE = {convolve.opcode};",
         f"  localparam logic [7:0] DEPTHWISE_OPCODE = {depthwise.opcode};",
         f"  localparam int WINDOW_OFFSET = {window[0].offset};",
@@ -61,7 +69,8 @@ def package() -> str:
         *_vector_rows(rows),
         f"  localparam int HALVINGS_BITS = {HALVINGS_BITS};",
         *(
-            f"  localparam int {name.upper()}_{spec.name.upper()}_OFFSET = {spec.offset};"
+            f"  localparam int {name.upper()}_{spec.name.upper()}_OFFSET = {spec.offset};\n"
+            f"  localparam int {name.upper()}_{spec.name.upper()}_BITS = {spec.width};"
             for name, specs in rest.items()
             for spec in specs
         ),

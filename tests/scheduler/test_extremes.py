@@ -10,13 +10,14 @@ import pytest
 
 from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.lowering.work import Move
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.emit.moves import pieces
+from npusim.scheduler.network.moves import pieces
 from npusim.session.api import host_functions
 
-from ..graphs import Sketch, evaluate, random_inputs
+from ..graphs import Sketch, random_inputs
 
 Draw = Callable[[Sketch], object]
 

@@ -9,14 +9,16 @@ import pytest
 
 from npusim.isa.base.errors import CompileError
 from npusim.isa.hardware.file import hardware
-from npusim.isa.hardware.hardware import Hardware, Scratchpad
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Scratchpad
 from npusim.isa.program.interpreter import interpret
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 
-from ..graphs import Sketch, evaluate, random_inputs
+from ..graphs import Sketch, random_inputs
 
 
 def tiny(size_kib: int) -> Hardware:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from npusim.isa.hardware.file import hardware
-from npusim.isa.instructions.instruction import Space, dense
-from npusim.kernels.table import simplify
+from npusim.isa.instructions.region import Space, dense
+from npusim.kernels.graph.rewrite import simplify
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.synchronise import Accesses
 from npusim.scheduler.fit.allocate import Allocator
@@ -106,5 +106,5 @@ def test_paddings_one_behind_the_other_are_folded_together() -> None:
         x = sketch.pad(x, border)
     sketch.conv(x, 8)
     (node,) = simplify(sketch.graph()).nodes
-    assert node.attributes["padding"] == [[1, 2], [1, 2]]
+    assert node.parameters.padding == ((1, 2), (1, 2))
     assert compile_graph(sketch.graph(), hardware("edge-128")).instructions > 0

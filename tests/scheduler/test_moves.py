@@ -12,22 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Instruction, Space
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.interpreter import interpret
-from npusim.isa.program.program import Layer, Placement, Program
+from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.lowering.work import Move
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.moves import plan_move
 
 from ..examples import examples
-from ..graphs import Sketch, evaluate, random_inputs, with_leading_transpose
+from ..graphs import Sketch, random_inputs, with_leading_transpose
 from ..races import races
 
 SPACES = [(Space.DRAM, Space.SCRATCHPAD), (Space.SCRATCHPAD, Space.DRAM), (Space.SCRATCHPAD, Space.SCRATCHPAD),

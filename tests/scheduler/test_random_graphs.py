@@ -19,12 +19,13 @@ from npusim.isa.hardware.file import hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.interpreter import interpret
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 
 from ..examples import examples
-from ..graphs import evaluate, random_inputs
+from ..graphs import random_inputs
 from ..races import races
 from ..random_graphs import Pick, deep_graph, random_graph
 

@@ -15,6 +15,7 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph, prepare, schedule
 from npusim.scheduler.fit.choices import FAST, Band, Choices
@@ -24,7 +25,7 @@ from npusim.session.api import host_functions
 from npusim.session.tuning import timing
 
 from ..examples import examples
-from ..graphs import Sketch, evaluate, random_inputs
+from ..graphs import Sketch, random_inputs
 from ..races import races
 from ..random_graphs import deep_graph, random_graph
 from .test_random_graphs import graphs, machines

@@ -12,13 +12,14 @@ import pytest
 
 from npusim.isa.base.errors import CompileError
 from npusim.isa.hardware.file import hardware
-from npusim.isa.hardware.hardware import Scratchpad
+from npusim.isa.hardware.memories import Scratchpad
 from npusim.isa.program.interpreter import interpret
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 
-from ..graphs import Sketch, evaluate, random_inputs
+from ..graphs import Sketch, random_inputs
 from ..races import unwritten_reads
 
 SAME = ((1, 1), (1, 1))

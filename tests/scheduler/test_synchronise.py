@@ -19,19 +19,27 @@ from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import PRODUCERS, Cost, Instruction, Region, Space, Unit, dense
-from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.mac import Convolve
+from npusim.isa.instructions.memory import commit
+from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import INSTRUCTIONS, decode_all, encode_all
 from npusim.isa.instructions.vector import Lookup
 from npusim.isa.program.program import Program
+from npusim.isa.program.start import memory_of
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.emit.synchronise import Accesses, overlap, synchronise
+from npusim.scheduler.emit.sequence import Timeline
+from npusim.scheduler.emit.synchronise import Accesses, ordered, overlap, synchronise
 
 from ..graphs import Sketch, random_inputs, with_all_outputs
+from ..npusim.machine.handmade import bench
+from ..npusim.machine.handmade import program as handmade_program
 from ..races import bytes_of, races, unwritten_reads
 from ..random_graphs import random_graph
 
@@ -185,7 +193,7 @@ def lookup(source: int, target: int, size: int = 16) -> Lookup:
 )  # fmt: skip
 def test_waits(instructions: Sequence[Instruction], waits: list[dict[str, int]]) -> None:
     found = [
-        {unit.name.lower(): count for unit, count in zip(PRODUCERS, each, strict=True) if count}
+        {UNIT_NAMES[PRODUCERS[unit]]: count for unit, count in each}
         for each in synchronise(instructions, Context(hardware("edge-32")))
     ]
     assert found == waits
@@ -279,19 +287,15 @@ def setting(name: str) -> tuple[Program, tuple[Array, ...], tuple[Array, ...], A
 def waits_of(instructions: Sequence[Instruction]) -> list[tuple[int, Unit]]:
     """Every wait of a program: (instruction, unit)."""
     return [
-        (index, PRODUCERS[producer])
-        for index, each in enumerate(instructions)
-        for producer, count in enumerate(each.waits)
-        if count
+        (index, PRODUCERS[producer]) for index, each in enumerate(instructions) for producer, _ in each.waits
     ]
 
 
 def without(instructions: Sequence[Instruction], index: int, unit: Unit) -> list[Instruction]:
     """The instructions with one wait deleted."""
-    waits = list(instructions[index].waits)
-    waits[PRODUCERS.index(unit)] = 0
     changed = list(instructions)
-    changed[index] = replace(changed[index], waits=tuple(waits))
+    others = tuple(wait for wait in changed[index].waits if wait[0] != unit)
+    changed[index] = replace(changed[index], waits=others)
     return changed
 
 
@@ -316,7 +320,7 @@ def caught(name: str, instructions: list[Instruction], unit: Unit) -> bool:
 def repeats(name: str) -> set[int]:
     """Instructions that, in program order, write only what is there already: a band loaded twice to one place."""
     program, inputs, _, functions = setting(name)
-    memory = Memory(program, functions)
+    memory = memory_of(program, functions)
     memory.store_inputs(inputs)
     found = set()
     for index, each in enumerate(decode_all(program.code)):
@@ -359,3 +363,43 @@ def test_every_wait_is_needed(name: str) -> None:
     repeated = repeats(name)
     assert len(harmless) <= 2
     assert all(repeated & set(pair) for wait in harmless for pair in unordered[wait])
+
+
+# More waits than a word has room for.
+
+
+def crowded() -> Timeline:
+    """A convolution that reads what five units write."""
+    fills = [Copy(fill=1, value=unit, channel=unit, target=16 * unit, size=16) for unit in range(4)]
+    ones = (
+        "ifm_height", "ifm_width", "ofm_height", "ofm_width", "ofm_depth", "kernel_height", "kernel_width",
+        "stride_height", "stride_width", "dilation_height", "dilation_width", "weights_signed",
+    )  # fmt: skip
+    places = {"ifm": 0, "ifm_depth": 80, "weights": 1024, "parameters": 2048, "ofm": 3000}
+    convolve = Convolve(**dict.fromkeys(ones, 1), **places, high=255)
+    return Timeline([*fills, lookup(3072, 64), convolve], [0, 0, 0, 0, 1, 2])
+
+
+def test_a_barrier_takes_the_waits_beyond_four() -> None:
+    given = crowded()
+    found = ordered(given, Context(bench()))
+    *writers, convolve = given.instructions
+    assert found.instructions == [*writers, Barrier(), convolve]
+    assert found.layers == [0, 0, 0, 0, 1, 2, 2]
+    assert found.waits == [(), (), (), (), (), ((0, 1),), ((1, 1), (2, 1), (3, 1), (5, 1))]
+    assert [found.position(index) for index in range(6)] == [0, 1, 2, 3, 4, 6]
+
+
+@pytest.mark.parametrize("slow", [Unit.DMA0, Unit.DMA3, Unit.VECTOR])
+def test_nothing_begins_before_the_waits_of_its_barrier(slow: Unit) -> None:
+    found = ordered(crowded(), Context(bench()))
+    code = [replace(each, waits=waits) for each, waits in zip(found.instructions, found.waits, strict=True)]
+    with adversary(slow, late_reads=False):
+        trace = execute(handmade_program(code, bench(dma__channels=4)), data=False).trace
+    assert trace.started[-1] >= trace.ended[:5].max() > 999
+
+
+def test_a_network_needs_no_barrier_for_its_waits() -> None:
+    # In all compiled programs so far no instruction waits for more than two units.
+    program, *_ = setting("residual")
+    assert max(len(each.waits) for each in decode_all(program.code)) == 2

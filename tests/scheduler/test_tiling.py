@@ -9,9 +9,10 @@ import pytest
 
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering.work import Work
-from npusim.kernels.table import call_of, operator
+from npusim.kernels.table import operator
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.fit.cuts import Cut, End, Residency, band_bytes, cuts
@@ -27,8 +28,8 @@ def works(graph: Graph, chosen: Hardware) -> Iterator[Work]:
     """The works into which the nodes of a graph are lowered."""
     for node in graph.nodes:
         found, call = operator(node.op), call_of(graph, node)
-        if found.lower is not None and all(rule(call) for rule in found.npu_rules):
-            yield from (body for body in found.lower(call, chosen) if isinstance(body, Work))
+        if row := found.lowering(call):
+            yield from (body for body in row.lower(call, chosen) if isinstance(body, Work))
 
 
 def one_layer(kind: str) -> Graph:
@@ -91,9 +92,9 @@ def test_cuts_of_random_layers(seed: int) -> None:
 
 def covers_once(work: Work, cut: Cut) -> None:
     """Every output element lies in one tile, and every tile finds the input rows that it needs."""
-    times = np.zeros((work.rows, work.channels), np.int8)
+    times = np.zeros((work.entries, work.rows, work.channels), np.int8)
     for tile in cut.tiles(work):
-        times[tile.first_row : tile.last_row, tile.first_channel : tile.last_channel] += 1
+        times[tile.entry, tile.first_row : tile.last_row, tile.first_channel : tile.last_channel] += 1
         for position, (rows, needed) in enumerate(work.inputs):
             first, last = needed(tile.first_row, tile.last_row)
             assert 0 <= first < last <= rows.count

@@ -6,7 +6,7 @@ import pytest
 
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.scheduler import prepare, schedule

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
 
 from npusim.isa.arithmetic.integer import Int64Array
 from npusim.isa.base.tensor import Array
-from npusim.kernels.operator.activation import activation_in_32_bits, known_activation
+from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.geometry import (
-    Pair,
+    Window,
     image_ranks,
     limited,
     maps_on_npu,
     padding_on_npu,
-    window_attributes,
     window_shape,
 )
-from npusim.kernels.operator.operands import input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Rule, Shapes, SlidingWindow
+from npusim.kernels.operator.operands import input_type, input_value, quantization, weight_zero
+from npusim.kernels.operator.operator import Call, Rule, Shapes, SlidingWindow, Values
+from npusim.kernels.operator.parameters import Pair
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
 from npusim.kernels.operators.convolution import weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
-class Window(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolution(Window):
+    """Parameters of a convolution: steps of the window, and of the kernel inside it, by (height, width)."""
+
+    dilations: Pair = (1, 1)
+
+
+class Geometry(TypedDict):
     """A window in the words of `npusim.isa.arithmetic.convolution`, (height, width) each."""
 
     strides: Pair
@@ -35,23 +43,23 @@ class Window(TypedDict):
     output_shape: Pair
 
 
-def window_of(call: Call) -> Window:
+def geometry(call: Call[Convolution]) -> Geometry:
     """The window of a call; padding below and to the right follows from the shape of the output."""
-    attributes = call.attributes
     _, rows, columns, _ = call.outputs[0].shape
-    (top, _), (left, _) = attributes["padding"]
-    return Window(
-        strides=(attributes["strides"][0], attributes["strides"][1]),
-        dilations=(attributes["dilations"][0], attributes["dilations"][1]),
+    (top, _), (left, _) = call.parameters.padding
+    return Geometry(
+        strides=call.parameters.strides,
+        dilations=call.parameters.dilations,
         pads=(top, left),
         output_shape=(rows, columns),
     )
 
 
-def infer(call: Call, channel_axis: int) -> Shapes:
+def infer(call: Call[Convolution], channel_axis: int) -> Shapes:
     """What kernel, strides, dilations and padding give; `channel_axis` of the weights holds the output channels."""
     weights = input_type(call, WEIGHTS).shape
-    return ((input_type(call).shape[0], *window_shape(weights[1:3], call), weights[channel_axis]),)
+    rows, columns = window_shape(call, weights[1:3], call.parameters.dilations)
+    return ((input_type(call).shape[0], rows, columns, weights[channel_axis]),)
 
 
 def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
@@ -66,17 +74,14 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
 
     return (
         weighted_sum.three_operands,
-        weighted_sum.one_kind_of_number,
         image_ranks,
         filters,
-        window_attributes,
         output_shape,
         weighted_sum.one_scale_per_map,
         weighted_sum.weights_scaled_by_channel(channel_axis),
         sound_scales,
         weighted_sum.bias_per_channel,
         moved_in_32_bits("the scale of a product over that of the output", _multipliers),
-        known_activation,
         activation_in_32_bits,
     )
 
@@ -90,11 +95,11 @@ def _kernel_on_npu(call: Call) -> bool:
     return max(input_type(call, WEIGHTS).shape[1:3]) <= 255
 
 
-def _rows_on_npu(call: Call) -> bool:
+def _rows_on_npu(call: Call[Convolution]) -> bool:
     """on the NPU padding above and below is less than the height of the dilated kernel"""
-    extent = (input_type(call, WEIGHTS).shape[1] - 1) * call.attributes["dilations"][0] + 1
+    extent = (input_type(call, WEIGHTS).shape[1] - 1) * call.parameters.dilations[0] + 1
     # A tile of rows that see the padding below only would have to start beyond the feature map.
-    return bool(max(call.attributes["padding"][0]) < extent)
+    return max(call.parameters.padding[0]) < extent
 
 
 NPU_RULES: tuple[Rule, ...] = (
@@ -109,22 +114,25 @@ NPU_RULES: tuple[Rule, ...] = (
 )
 
 
-def reference(
-    call: Call,
-    values: Sequence[Array | None],
-    weights: Array,
-    of_codes: Callable[..., Array],
-    of_reals: Callable[..., Array],
+def of_codes(
+    call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
 ) -> list[Array]:
-    """A convolution in numpy; `of_codes` and `of_reals` are the primitives of `npusim.isa.arithmetic.convolution`."""
-    images, bias = input_value(values), weighted_sum.bias_value(values)
-    ifm, window = input_type(call), window_of(call)
-    if ifm.dtype == "float32":
-        sums: Any = np.stack([of_reals(image, weights, **window) for image in images])
-        return [weighted_sum.finish_reals(call, sums, bias)]
-    zeros = quantization(ifm).zero_point, weighted_sum.weight_zero(call)
-    accumulators: Any = np.stack([of_codes(image, weights, *zeros, **window) for image in images])
-    return [weighted_sum.finish_codes(call, accumulators, bias, _multipliers(call), "double")]
+    """A convolution of 8-bit codes; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
+    zeros = quantization(input_type(call)).zero_point, weight_zero(call)
+    sums: Any = np.stack(
+        [convolve(image, weights, *zeros, **geometry(call)) for image in input_value(values)]
+    )
+    return [
+        weighted_sum.finish_codes(call, sums, weighted_sum.bias_value(values), _multipliers(call), "double")
+    ]
+
+
+def of_reals(
+    call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
+) -> list[Array]:
+    """A convolution of real numbers; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
+    sums: Any = np.stack([convolve(image, weights, **geometry(call)) for image in input_value(values)])
+    return [weighted_sum.finish_reals(call, sums, weighted_sum.bias_value(values))]
 
 
 def border(call: Call) -> int:
@@ -132,8 +140,7 @@ def border(call: Call) -> int:
     return quantization(input_type(call)).zero_point if input_type(call).quantized8 else 0
 
 
-def window(call: Call) -> SlidingWindow:
+def window(call: Call[Convolution]) -> SlidingWindow:
     """Height and width of the weights, and the steps of the window."""
     _, height, width, _ = input_type(call, WEIGHTS).shape
-    down, right = call.attributes["strides"]
-    return SlidingWindow((height, width), (down, right))
+    return SlidingWindow((height, width), call.parameters.strides)

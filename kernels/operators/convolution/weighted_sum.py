@@ -5,7 +5,6 @@ Operands are (ifm, weights, bias or None); an output channel is a weighted sum o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +13,19 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic.integer import Int32Array, Int64Array, Rounding, requantise
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator.activation import act_range, limit_reals
+from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Rule
+from npusim.kernels.operator.operator import Call, Rule, Values
+from npusim.kernels.operator.parameters import Activated
 
 IFM, WEIGHTS, BIAS = 0, 1, 2
-EIGHT_BIT = ("int8", "uint8")
+
+TYPES = (
+    "int8, int8|uint8, int32 -> int8",
+    "uint8, int8|uint8, int32 -> uint8",
+    "float32, float32, float32 -> float32",
+)
+"""Element types of feature map, weights, bias and output."""
 
 
 def three_operands(call: Call) -> bool:
@@ -28,18 +34,10 @@ def three_operands(call: Call) -> bool:
     return present and len(call.outputs) == 1
 
 
-def one_kind_of_number(call: Call) -> bool:
-    """feature map and output are both int8, uint8 or float32; weights are 8-bit or float32 to match"""
-    ifm, weights, ofm = input_type(call).dtype, input_type(call, WEIGHTS).dtype, call.outputs[0].dtype
-    if ifm != ofm:
-        return False
-    return weights in EIGHT_BIT if ifm in EIGHT_BIT else ifm == weights == "float32"
-
-
 def one_scale_per_map(call: Call) -> bool:
     """an 8-bit feature map and its output have one scale and zero point each"""
     maps = (input_type(call), call.outputs[0])
-    return all(tensor.dtype == "float32" or _per_tensor(tensor.quantization) for tensor in maps)
+    return all(tensor.real or _per_tensor(tensor.quantization) for tensor in maps)
 
 
 def _per_tensor(scaling: object) -> bool:
@@ -52,7 +50,7 @@ def weights_scaled_by_channel(axis: int) -> Rule:
     def rule(call: Call) -> bool:
         weights = input_type(call, WEIGHTS)
         scaling = weights.quantization
-        if weights.dtype == "float32":
+        if weights.real:
             return True
         if scaling is None or len(set(scaling.zero_points)) != 1:
             return False
@@ -64,12 +62,9 @@ def weights_scaled_by_channel(axis: int) -> Rule:
 
 
 def bias_per_channel(call: Call) -> bool:
-    """the bias has one value per output channel, int32 beside 8-bit weights, float32 beside float32"""
+    """the bias has one value per output channel"""
     bias = call.inputs[BIAS] if len(call.inputs) > BIAS else None
-    if bias is None:
-        return True
-    dtype = "float32" if input_type(call).dtype == "float32" else "int32"
-    return bias.dtype == dtype and bias.elements == call.outputs[0].shape[-1]
+    return bias is None or bias.elements == call.outputs[0].shape[-1]
 
 
 def quantized_maps(call: Call) -> bool:
@@ -83,19 +78,14 @@ def constant_weights(call: Call) -> bool:
     return all(position in call.constants for position in present)
 
 
-def weight_zero(call: Call) -> int:
-    """The zero point of 8-bit weights."""
-    return quantization(input_type(call, WEIGHTS)).zero_points[0]
-
-
-def bias_value(values: Sequence[Array | None]) -> Any:
+def bias_value(values: Values) -> Any:
     """The bias as a vector, or None."""
     bias = values[BIAS] if len(values) > BIAS else None
     return None if bias is None else bias.reshape(-1)
 
 
 def finish_codes(
-    call: Call,
+    call: Call[Activated],
     accumulators: Int32Array,
     bias: Any,
     multipliers: tuple[Int64Array, Int64Array],
@@ -105,17 +95,17 @@ def finish_codes(
     ofm = call.outputs[0]
     if bias is not None:
         accumulators += bias.astype(np.int32, copy=False)
-    low, high = act_range(call.attributes["activation"], ofm)
+    low, high = act_range(call.parameters.activation, ofm)
     return requantise(
         accumulators, *multipliers, quantization(ofm).zero_point, low, high, ofm.numpy_dtype, rounding
     )
 
 
-def finish_reals(call: Call, sums: NDArray[np.float32], bias: Any) -> Array:
+def finish_reals(call: Call[Activated], sums: NDArray[np.float32], bias: Any) -> Array:
     """The output stage on float32 sums: bias and activation."""
     if bias is not None:
         sums += bias
-    return limit_reals(call.attributes["activation"], sums)
+    return limited(call.parameters.activation, sums)
 
 
 def workload(call: Call, kind: Literal["gemm", "depthwise"], inner: int) -> Workload:
@@ -124,7 +114,7 @@ def workload(call: Call, kind: Literal["gemm", "depthwise"], inner: int) -> Work
     constants = [tensor for tensor in call.inputs[1:] if tensor is not None]
     return Workload(
         kind=kind,
-        dtype="float32" if ofm.dtype == "float32" else "int8",
+        dtype=ofm.element.rates,
         macs=ofm.elements * inner,
         inner_k=inner,
         weight_bytes=sum(tensor.size_bytes for tensor in constants),

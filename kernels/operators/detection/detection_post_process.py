@@ -8,9 +8,8 @@ Rows without a detection are zero (LiteRT leaves in them what was there).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,10 @@ from numpy.typing import NDArray
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator import rules
+from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
-from npusim.kernels.operator.operator import Call, Operator, Shapes
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Count
 from npusim.kernels.operators.reduction.partial_sort import largest
 
 Float32Array = NDArray[np.float32]
@@ -34,18 +34,40 @@ _OPERATIONS_PER_BOX = 12  # to decode it
 _OPERATIONS_PER_OVERLAP = 12  # four comparisons, four differences, two products, a sum, a quotient
 
 
-def _infer(call: Call) -> Shapes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """How many detections and classes, what suppresses a box, and the scales of the encodings."""
+
+    max_detections: Count
+    max_classes_per_detection: Count
+    num_classes: Count
+    detections_per_class: Count = 100
+    use_regular_nms: bool = False
+    nms_score_threshold: float
+    nms_iou_threshold: float
+    y_scale: float
+    x_scale: float
+    h_scale: float
+    w_scale: float
+
+    @property
+    def scales(self) -> tuple[float, float, float, float]:
+        """Of y, x, height and width."""
+        return self.y_scale, self.x_scale, self.h_scale, self.w_scale
+
+
+def _infer(call: Call[Parameters]) -> Shapes:
     """Boxes, classes, scores and their number, for the batch of one that the kernel takes."""
-    rows = call.attributes["max_detections"] * call.attributes["max_classes_per_detection"]
+    rows = call.parameters.max_detections * call.parameters.max_classes_per_detection
     return (1, rows, _COORDINATES), (1, rows), (1, rows), (1,)
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     boxes = _decode(call, _real(call, values, _BOXES)[0], _real(call, values, _ANCHORS))
     scores = _real(call, values, _SCORES)[0]
-    scores = scores[:, scores.shape[1] - call.attributes["num_classes"] :]  # without the background
-    select = _regular if call.attributes["use_regular_nms"] else _fast
-    rows, chosen, classes, count = select(call.attributes, boxes, scores)
+    scores = scores[:, scores.shape[1] - call.parameters.num_classes :]  # without the background
+    select = _regular if call.parameters.use_regular_nms else _fast
+    rows, chosen, classes, count = select(call.parameters, boxes, scores)
     outputs = [np.zeros(output.shape, np.float32) for output in call.outputs]
     outputs[0][0, rows] = boxes[chosen]
     outputs[1][0, rows] = classes
@@ -60,17 +82,17 @@ def _detections(outputs: Sequence[Array]) -> list[Array]:
     return [*(np.ascontiguousarray(each[:, :count]) for each in outputs[:_NUMBER]), outputs[_NUMBER]]
 
 
-def _real(call: Call, values: Sequence[Array | None], position: int) -> Float32Array:
+def _real(call: Call, values: Values, position: int) -> Float32Array:
     tensor, value = input_type(call, position), input_value(values, position)
-    if tensor.quantization is None or tensor.dtype == "float32":
+    if tensor.quantization is None or tensor.real:
         return value.astype(np.float32, copy=False)
     codes = value.astype(np.float32) - np.float32(tensor.quantization.zero_point)
     return codes * np.float32(tensor.quantization.scale)
 
 
-def _decode(call: Call, encodings: Float32Array, anchors: Float32Array) -> Float32Array:
+def _decode(call: Call[Parameters], encodings: Float32Array, anchors: Float32Array) -> Float32Array:
     """Corners [boxes, 4]; centres and half sizes are float64 expressions rounded to float32."""
-    scales = [np.float32(call.attributes[name]) for name in ("y_scale", "x_scale", "h_scale", "w_scale")]
+    scales = [np.float32(scale) for scale in call.parameters.scales]
     code = encodings[:, :_COORDINATES].astype(np.float64) / np.array(scales, np.float64)
     centre, size = anchors[:, :2].astype(np.float64), anchors[:, 2:].astype(np.float64)
     middle = (code[:, :2] * size + centre).astype(np.float32)
@@ -89,22 +111,22 @@ Selection = tuple[IntArray, IntArray, IntArray, int]
 """Output rows, the box and the class of each, and the number of detections."""
 
 
-def _fast(attributes: Mapping[str, Any], boxes: Float32Array, scores: Float32Array) -> Selection:
+def _fast(chosen_by: Parameters, boxes: Float32Array, scores: Float32Array) -> Selection:
     """Suppression once, by the best class of each box; then the best classes of each box that is left."""
-    per_box = attributes["max_classes_per_detection"]
-    kept = _suppress(attributes, boxes, scores.max(axis=1), attributes["max_detections"])
+    per_box = chosen_by.max_classes_per_detection
+    kept = _suppress(chosen_by, boxes, scores.max(axis=1), chosen_by.max_detections)
     shown = min(per_box, scores.shape[1])
     classes = [number for box in kept for number in largest(scores[box].tolist(), shown)]
     rows = np.arange(len(kept))[:, None] * per_box + np.arange(shown)
     return rows.reshape(-1), np.repeat(kept, shown), np.array(classes, np.int64), len(kept)
 
 
-def _regular(attributes: Mapping[str, Any], boxes: Float32Array, scores: Float32Array) -> Selection:
+def _regular(chosen_by: Parameters, boxes: Float32Array, scores: Float32Array) -> Selection:
     """Suppression class by class; then the best of all classes."""
-    most = attributes["max_detections"]
+    most = chosen_by.max_detections
     chosen, classes = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for number in range(scores.shape[1]):
-        kept = _suppress(attributes, boxes, scores[:, number], attributes["detections_per_class"])
+        kept = _suppress(chosen_by, boxes, scores[:, number], chosen_by.detections_per_class)
         chosen = np.concatenate([chosen, kept])
         classes = np.concatenate([classes, np.full(len(kept), number)])
         best = _decreasing(scores[chosen, classes])[:most]
@@ -117,18 +139,16 @@ def _decreasing(values: Float32Array) -> IntArray:
     return np.argsort(-values, kind="stable")
 
 
-def _suppress(
-    attributes: Mapping[str, Any], boxes: Float32Array, scores: Float32Array, most: int
-) -> IntArray:
+def _suppress(chosen_by: Parameters, boxes: Float32Array, scores: Float32Array, most: int) -> IntArray:
     """The boxes, best first and at most `most`, that overlap no better one by more than the threshold."""
-    candidates = np.flatnonzero(scores >= np.float32(attributes["nms_score_threshold"]))
+    candidates = np.flatnonzero(scores >= np.float32(chosen_by.nms_score_threshold))
     candidates = candidates[_decreasing(scores[candidates])]
     kept: list[int] = []
     while candidates.size and len(kept) < most:
         best, candidates = candidates[0], candidates[1:]
         kept.append(best)
         overlaps = _overlap(boxes[best], boxes[candidates])
-        candidates = candidates[~(overlaps > np.float32(attributes["nms_iou_threshold"]))]
+        candidates = candidates[~(overlaps > np.float32(chosen_by.nms_iou_threshold))]
     return np.array(kept, np.int64)
 
 
@@ -149,24 +169,18 @@ def _area(boxes: Float32Array) -> Float32Array:
     return area
 
 
-def _workload(call: Call) -> Workload:
+def _workload(call: Call[Parameters]) -> Workload:
     """Suppression depends on the data; counted is its bound, every detection compared with every box."""
     _, boxes, classes = input_type(call, _SCORES).shape
-    detections = call.attributes["max_detections"]
-    overlaps = detections * boxes
-    if call.attributes["use_regular_nms"]:
-        overlaps = call.attributes["detections_per_class"] * call.attributes["num_classes"] * boxes
+    asked = call.parameters
+    overlaps = asked.max_detections * boxes
+    if asked.use_regular_nms:
+        overlaps = asked.detections_per_class * asked.num_classes * boxes
     operations = boxes * (classes + _OPERATIONS_PER_BOX) + overlaps * _OPERATIONS_PER_OVERLAP
     return elementwise(call, operations)
 
 
 # Rules
-
-
-def _types(call: Call) -> bool:
-    """boxes and anchors are both float32 or both uint8, scores are float32 or uint8"""
-    boxes, scores, anchors = (input_type(call, position).dtype for position in range(3))
-    return boxes == anchors and {boxes, scores} <= {"float32", "uint8"}
 
 
 def _shapes(call: Call) -> bool:
@@ -179,47 +193,36 @@ def _shapes(call: Call) -> bool:
     return fits and boxes[0] == 1 and count > 0 and boxes[2] >= _COORDINATES
 
 
-def _counts(call: Call) -> bool:
-    """the attributes that count detections and classes are integers of 1 or more"""
-    names = ("max_detections", "max_classes_per_detection", "detections_per_class", "num_classes")
-    counts = [call.attributes.get(name) for name in names]
-    return all(isinstance(count, int) and count > 0 for count in counts)
-
-
-def _classes(call: Call) -> bool:
+def _classes(call: Call[Parameters]) -> bool:
     """scores have num_classes columns, or one more for the background"""
-    return input_type(call, _SCORES).shape[2] - call.attributes["num_classes"] in (0, 1)
+    return input_type(call, _SCORES).shape[2] - call.parameters.num_classes in (0, 1)
 
 
-def _numbers(call: Call) -> bool:
-    """the box scales are finite and not 0, nms_iou_threshold lies in 0..1 without 0, both thresholds finite"""
-    scales = [call.attributes.get(name, 0.0) for name in ("y_scale", "x_scale", "h_scale", "w_scale")]
-    threshold = call.attributes.get("nms_iou_threshold", 0.0)
-    finite = isfinite(call.attributes.get("nms_score_threshold", float("nan")))
-    return all(isfinite(scale) and scale != 0 for scale in scales) and 0 < threshold <= 1 and finite
+def _numbers(call: Call[Parameters]) -> bool:
+    """the box scales are not 0, and nms_iou_threshold lies in 0..1 without 0"""
+    return 0 not in call.parameters.scales and 0 < call.parameters.nms_iou_threshold <= 1
 
 
-def _output_types(call: Call) -> bool:
-    """outputs are float32 [1, n, 4], [1, n], [1, n], [1] with n = max_detections * max_classes_per_detection"""
-    shapes = tuple(output.shape for output in call.outputs)
-    return {output.dtype for output in call.outputs} == {"float32"} and shapes == _infer(call)
+def _output_shapes(call: Call[Parameters]) -> bool:
+    """outputs are [1, n, 4], [1, n], [1, n], [1] with n = max_detections * max_classes_per_detection"""
+    return _infer(call) == tuple(output.shape for output in call.outputs)
 
 
 OPERATOR = Operator(
     name="detection_post_process",
+    parameters=Parameters,
+    types=("float32, float32|uint8, float32 -> float32", "uint8, float32|uint8, uint8 -> float32"),
     rules=(
         rules.operands(3, 4),
         rules.per_tensor,
-        _types,
         _shapes,
-        _counts,
         _classes,
         _numbers,
-        _output_types,
+        _output_shapes,
     ),
     infer=_infer,
-    npu_rules=(rules.host_only("the NPU has no floating-point unit and does not sort"),),
     reference=_reference,
     workload=_workload,
+    on_host="the NPU has no floating-point unit and does not sort",
     defined=_detections,
 )

@@ -1,8 +1,7 @@
-"""Product of two tensors, which may broadcast. Attributes: activation."""
+"""Product of two tensors, which may broadcast."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,15 @@ import numpy as np
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_mul, regular_broadcast
 from npusim.kernels.operator import broadcast, operands, rules
-from npusim.kernels.operator.operands import elementwise, input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, quantization
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, mul_multiplier
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _codes(call: Call[Activated], values: Values) -> list[Array]:
     types = input_type(call), input_type(call, 1)
-    if types[0].dtype == "float32":
-        return broadcast.combine_reals(call, values, np.multiply)
     first, second = (_centred(input_value(values, i), quantization(types[i]).zero_point) for i in (0, 1))
     return [broadcast.finish_codes(call, first * second, _multiplier(call))]
 
@@ -33,13 +32,15 @@ def _centred(codes: Any, zero_point: int) -> Any:
     return centred
 
 
+REFERENCES = broadcast.references(_codes, np.multiply)
+
 OPERATOR = Operator(
     name="mul",
+    parameters=Activated,
+    types=alike(*REFERENCES),
     rules=(*broadcast.RULES, moved_in_32_bits("input scale * input scale / output scale", _multiplier)),
     infer=operands.broadcast,
-    npu_rules=(rules.eight_bit, regular_broadcast),
-    reference=_reference,
+    reference=by_type(REFERENCES),
     workload=elementwise,
-    lower=lower_mul,
-    unit="vector",
+    lowerings=(Lowering("vector", (rules.eight_bit, regular_broadcast), lower_mul),),
 )

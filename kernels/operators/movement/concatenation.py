@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -13,8 +13,9 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import join
 from npusim.kernels.lowering.vector import dense_row_bytes, table_work
-from npusim.kernels.lowering.work import Lowering, Move, Rows, Work
+from npusim.kernels.lowering.work import Move, Parts, Rows, Work
 from npusim.kernels.operator import rules
+from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import (
     code_range,
     elementwise,
@@ -23,9 +24,17 @@ from npusim.kernels.operator.operands import (
     move,
     quantization,
 )
-from npusim.kernels.operator.operator import Alias, Call, Operator, Shapes
+from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Activated, Size
 from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.tables.lookup import look_up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(Activated):
+    """axis: along which the inputs are joined, counted from the front."""
+
+    axis: Size
 
 
 def table(call: Call, position: int) -> Array | None:
@@ -45,17 +54,17 @@ def table(call: Call, position: int) -> Array | None:
     return clamp(codes_of_reals(steps, target.zero_point), *code_range("uint8"), np.uint8)
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     parts = []
     for position in range(len(call.inputs)):
         part, entries = input_value(values, position), table(call, position)
         parts.append(part if entries is None else look_up(entries, part))
-    return [np.concatenate(parts, axis=call.attributes["axis"])]
+    return [np.concatenate(parts, axis=call.parameters.axis)]
 
 
-def _alias(call: Call) -> tuple[Alias, ...] | None:
+def _alias(call: Call[Parameters]) -> tuple[Alias, ...] | None:
     """Each input is a contiguous part of the output when all axes before the joined one have one element."""
-    output, axis = call.outputs[0], call.attributes["axis"]
+    output, axis = call.outputs[0], call.parameters.axis
     tables = [table(call, position) for position in range(len(call.inputs))]
     if prod(output.shape[:axis]) != 1 or any(entries is not None for entries in tables):
         return None
@@ -76,21 +85,20 @@ def _present(call: Call) -> bool:
     return len(call.inputs) > 0 and None not in call.inputs and len(call.outputs) == 1
 
 
-def _axis(call: Call) -> bool:
-    """axis counts from the front and is an axis of the output"""
-    axis = call.attributes.get("axis")
-    return isinstance(axis, int) and 0 <= axis < len(call.outputs[0].shape)
+def _axis(call: Call[Parameters]) -> bool:
+    """axis is an axis of the output"""
+    return call.parameters.axis < len(call.outputs[0].shape)
 
 
-def _infer(call: Call) -> Shapes:
-    axis, shape = call.attributes["axis"], input_type(call).shape
+def _infer(call: Call[Parameters]) -> Shapes:
+    axis, shape = call.parameters.axis, input_type(call).shape
     joined = sum(input_type(call, position).shape[axis] for position in range(len(call.inputs)))
     return ((*shape[:axis], joined, *shape[axis + 1 :]),)
 
 
-def _joined_shape(call: Call) -> bool:
+def _joined_shape(call: Call[Parameters]) -> bool:
     """the sizes of the inputs along the axis add up to the output's; all other sizes are equal"""
-    axis, shape = call.attributes["axis"], call.outputs[0].shape
+    axis, shape = call.parameters.axis, call.outputs[0].shape
     shapes = [input_type(call, position).shape for position in range(len(call.inputs))]
     if any(len(other) != len(shape) for other in shapes):
         return False
@@ -98,9 +106,9 @@ def _joined_shape(call: Call) -> bool:
     return others and sum(other[axis] for other in shapes) == shape[axis]
 
 
-def _no_activation(call: Call) -> bool:
+def _no_activation(call: Call[Parameters]) -> bool:
     """has no fused activation"""
-    return bool(call.attributes.get("activation", "none") == "none")
+    return call.parameters.activation == "none"
 
 
 def _same_quantization_in_int8(call: Call) -> bool:
@@ -108,15 +116,15 @@ def _same_quantization_in_int8(call: Call) -> bool:
     return call.outputs[0].dtype != "int8" or rules.same_quantization(call)
 
 
-def _few_rescaled_rows(call: Call) -> bool:
+def _few_rescaled_rows(call: Call[Parameters]) -> bool:
     """on the NPU inputs of another scale than the output have at most 256 elements before the joined axis"""
     rescaled = any(table(call, position) is not None for position in range(len(call.inputs)))
-    return not rescaled or prod(call.outputs[0].shape[: call.attributes["axis"]]) <= 256
+    return not rescaled or prod(call.outputs[0].shape[: call.parameters.axis]) <= 256
 
 
-def _lower(call: Call, hardware: Hardware) -> Lowering:
+def _lower(call: Call[Parameters], hardware: Hardware) -> Parts:
     """A copy per input; an input of another scale is looked up instead, a contiguous piece at a time."""
-    axis, offset = call.attributes["axis"], 0
+    axis, offset = call.parameters.axis, 0
     parts: list[Move | Work] = []
     for position in range(len(call.inputs)):
         entries, row_bytes = table(call, position), prod(input_type(call, position).shape[axis:])
@@ -134,9 +142,10 @@ def _lower(call: Call, hardware: Hardware) -> Lowering:
 
 OPERATOR = Operator(
     name="concatenation",
+    parameters=Parameters,
+    types=ANY_ALIKE,
     rules=(
         _present,
-        rules.same_type,
         rules.per_tensor,
         sound_scales,
         _axis,
@@ -145,10 +154,8 @@ OPERATOR = Operator(
         _same_quantization_in_int8,
     ),
     infer=_infer,
-    npu_rules=(rules.eight_bit, _few_rescaled_rows),
     reference=_reference,
     workload=_workload,
-    lower=_lower,
-    unit="dma",
+    lowerings=(Lowering("dma", (rules.eight_bit, _few_rescaled_rows), _lower),),
     alias=_alias,
 )

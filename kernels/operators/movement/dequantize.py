@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input, quantization
-from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.operands import (
+    by_type,
+    elementwise,
+    input_type,
+    input_value,
+    like_input,
+    quantization,
+)
+from npusim.kernels.operator.operator import Call, Operator, Values
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    codes = input_value(values)
-    if codes.dtype == np.float16:
-        return [codes.astype(np.float32)]
-    source = quantization(input_type(call))
+def _codes(call: Call, values: Values) -> list[Array]:
+    codes, source = input_value(values), quantization(input_type(call))
     shape = [1] * codes.ndim
     if source.axis is not None:
         shape[source.axis] = -1
@@ -25,18 +27,23 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
     return [scales * (codes.astype(np.int64) - zero_points).astype(np.float32)]
 
 
-def _types(call: Call) -> bool:
-    """turns int8, uint8 or int16 with scale and zero point, or float16, into float32"""
-    tensor = input_type(call)
-    coded = tensor.dtype in ("int8", "uint8", "int16") and tensor.quantization is not None
-    return (coded or tensor.dtype == "float16") and call.outputs[0].dtype == "float32"
+def _halves(call: Call, values: Values) -> list[Array]:
+    return [input_value(values).astype(np.float32)]
 
+
+def _scaled_codes(call: Call) -> bool:
+    """whole numbers have a scale and a zero point"""
+    return input_type(call).quantized or input_type(call).real
+
+
+REFERENCES = {"int8": _codes, "uint8": _codes, "int16": _codes, "float16": _halves}
 
 OPERATOR = Operator(
     name="dequantize",
-    rules=(rules.operands(1), _types, rules.same_shape),
+    types=tuple(f"{dtype} -> float32" for dtype in REFERENCES),
+    rules=(rules.operands(1), _scaled_codes, rules.same_shape),
     infer=like_input,
-    npu_rules=(rules.host_only("the NPU has no floating-point unit"),),
-    reference=_reference,
+    reference=by_type(REFERENCES),
     workload=elementwise,
+    on_host="the NPU has no floating-point unit",
 )

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import pad_moves
-from npusim.kernels.lowering.work import Lowering
-from npusim.kernels.operator import rules
+from npusim.kernels.lowering.work import Parts
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
-from npusim.kernels.operator.operator import Call, Operator, Shapes
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Border
 
 
-def pad_value(call: Call) -> int | float:
-    """What the borders hold: attribute `pad_value` (a code in integer tensors), by default real zero."""
-    value: int | float | None = call.attributes.get("pad_value")
-    if value is not None:
-        return value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """paddings: elements before and behind each axis; pad_value: what they hold, a code in integer tensors."""
+
+    paddings: tuple[Border, ...]
+    pad_value: int | float | None = None
+
+
+def pad_value(call: Call[Parameters]) -> int | float:
+    """What the borders hold, by default real zero."""
+    if call.parameters.pad_value is not None:
+        return call.parameters.pad_value
     quantization = call.outputs[0].quantization
     return 0 if quantization is None else quantization.zero_point
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    padding = [tuple(pair) for pair in call.attributes["paddings"]]
-    return [np.pad(input_value(values), padding, constant_values=pad_value(call))]
+def _reference(call: Call[Parameters], values: Values) -> list[Array]:
+    return [np.pad(input_value(values), call.parameters.paddings, constant_values=pad_value(call))]
 
 
-def _a_pair_per_axis(call: Call) -> bool:
-    """paddings has two numbers, 0 or more, for each axis"""
-    pairs = call.attributes.get("paddings", ())
-    whole = all(len(pair) == 2 and min(pair) >= 0 for pair in pairs)
-    return whole and len(pairs) == len(input_type(call).shape)
+def _a_pair_per_axis(call: Call[Parameters]) -> bool:
+    """paddings has two numbers for each axis"""
+    return len(call.parameters.paddings) == len(input_type(call).shape)
 
 
-def _infer(call: Call) -> Shapes:
-    sizes = zip(input_type(call).shape, call.attributes["paddings"], strict=True)
+def _infer(call: Call[Parameters]) -> Shapes:
+    sizes = zip(input_type(call).shape, call.parameters.paddings, strict=True)
     return (tuple(size + before + after for size, (before, after) in sizes),)
 
 
@@ -48,24 +54,25 @@ def _padded_shape(call: Call) -> bool:
 
 def _storable_value(call: Call) -> bool:
     """pad_value is a value of the output's element type"""
-    dtype = call.outputs[0].dtype
-    if "int" not in dtype:
+    element = call.outputs[0].element
+    if element.kind in ("real", "complex"):
         return True
-    return bool(np.iinfo(dtype).min <= pad_value(call) <= np.iinfo(dtype).max)
+    least, most = element.limits
+    return least <= pad_value(call) <= most
 
 
-def _lower(call: Call, hardware: Hardware) -> Lowering:
+def _lower(call: Call, hardware: Hardware) -> Parts:
     """Fill the output, then copy the input into its middle."""
     return pad_moves(call, int(pad_value(call)))
 
 
 OPERATOR = Operator(
     name="pad",
-    rules=(rules.operands(1), rules.same_type, _a_pair_per_axis, _padded_shape, _storable_value),
+    parameters=Parameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), _a_pair_per_axis, _padded_shape, _storable_value),
     infer=_infer,
-    npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=move,
-    lower=_lower,
-    unit="dma",
+    lowerings=(Lowering("dma", (rules.eight_bit,), _lower),),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from npusim.isa.base.tensor import Array, Quantization
 from npusim.kernels.lowering.vector import lower_quantize
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import (
+    by_type,
     code_range,
     elementwise,
     input_type,
@@ -19,21 +19,13 @@ from npusim.kernels.operator.operands import (
     like_input,
     quantization,
 )
-from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
 
 
-def _gives_codes(call: Call) -> bool:
-    """the output is int8 or uint8 with one scale and zero point"""
-    ofm = call.outputs[0]
-    return ofm.quantized8 and rules.per_tensor(call)
-
-
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _codes(call: Call, values: Values) -> list[Array]:
     x: Any = input_value(values)
     ifm, ofm = input_type(call), call.outputs[0]
-    if ifm.dtype == "float32":
-        return [quantize_reals(x, quantization(ofm), ofm.dtype)]
     return [
         requantise(
             x.astype(np.int32) - quantization(ifm).zero_point,
@@ -43,6 +35,11 @@ def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
             ofm.numpy_dtype,
         )
     ]
+
+
+def _reals(call: Call, values: Values) -> list[Array]:
+    ofm = call.outputs[0]
+    return [quantize_reals(input_value(values), quantization(ofm), ofm.dtype)]
 
 
 def _multiplier(call: Call) -> Multiplier:
@@ -59,18 +56,16 @@ def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
 
 OPERATOR = Operator(
     name="quantize",
+    types=("int8|uint8|float32 -> int8|uint8",),
     rules=(
         rules.operands(1),
-        rules.computes_on("int8", "uint8", "float32"),
+        rules.per_tensor,
         rules.same_shape,
-        _gives_codes,
         sound_scales,
         moved_in_32_bits("input scale / output scale", _multiplier),
     ),
     infer=like_input,
-    npu_rules=(rules.eight_bit,),
-    reference=_reference,
+    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
     workload=elementwise,
-    lower=lower_quantize,
-    unit="vector",
+    lowerings=(Lowering("vector", (rules.eight_bit,), lower_quantize),),
 )

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from npusim.kernels.lowering.move import forward, lower_slice
 from npusim.kernels.operator import rules
+from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import move
-from npusim.kernels.operator.operator import Operator
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes
+from npusim.kernels.operators.movement.strided_slice import Box as Parameters
 from npusim.kernels.operators.movement.strided_slice import chosen_elements, inside, reference
+
+
+def _infer(call: Call[Parameters]) -> Shapes:
+    return (call.parameters.size,)
+
 
 OPERATOR = Operator(
     name="slice",
-    rules=(rules.operands(1), rules.same_type, inside, chosen_elements),
-    npu_rules=(rules.eight_bit, forward),
+    parameters=Parameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), inside, chosen_elements),
+    infer=_infer,
     reference=reference,
     workload=move,
-    lower=lower_slice,
-    unit="dma",
+    lowerings=(Lowering("dma", (rules.eight_bit, forward), lower_slice),),
 )

@@ -1,8 +1,8 @@
-"""split: one tensor cut along one axis into pieces, whose sizes the output types say."""
+"""split: one tensor cut along one axis into pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 
@@ -10,20 +10,29 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.move import lower_split
-from npusim.kernels.operator import rules
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
-from npusim.kernels.operator.operator import Alias, Call, Operator
+from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Size, Sizes
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    axis = call.attributes["axis"]
-    cuts = list(accumulate(output.shape[axis] for output in call.outputs))[:-1]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """axis: that is cut, counted from the front; sizes: of the pieces along it."""
+
+    axis: Size
+    sizes: Sizes
+
+
+def _reference(call: Call[Parameters], values: Values) -> list[Array]:
+    axis, cuts = call.parameters.axis, list(accumulate(call.parameters.sizes))[:-1]
     return [np.ascontiguousarray(piece) for piece in np.split(input_value(values), cuts, axis=axis)]
 
 
-def _alias(call: Call) -> tuple[Alias, ...] | None:
+def _alias(call: Call[Parameters]) -> tuple[Alias, ...] | None:
     """Each output is a contiguous part of the input when all axes before the cut one have one element."""
-    if prod(input_type(call).shape[: call.attributes["axis"]]) != 1:
+    if prod(input_type(call).shape[: call.parameters.axis]) != 1:
         return None
     offsets = accumulate((output.size_bytes for output in call.outputs), initial=0)
     numbered = zip(range(len(call.outputs)), offsets, strict=False)
@@ -35,29 +44,34 @@ def _present(call: Call) -> bool:
     return len(call.inputs) == 1 and call.inputs[0] is not None and len(call.outputs) > 0
 
 
-def _axis(call: Call) -> bool:
-    """axis counts from the front and is an axis of the input"""
-    axis = call.attributes.get("axis")
-    return isinstance(axis, int) and 0 <= axis < len(input_type(call).shape)
+def _axis(call: Call[Parameters]) -> bool:
+    """axis is an axis of the input"""
+    return call.parameters.axis < len(input_type(call).shape)
 
 
-def _pieces(call: Call) -> bool:
-    """the sizes of the outputs along the axis add up to the input's; all other sizes are equal"""
-    axis, shape = call.attributes["axis"], input_type(call).shape
-    shapes = [output.shape for output in call.outputs]
-    if any(len(other) != len(shape) for other in shapes):
-        return False
-    others = all(other[:axis] + other[axis + 1 :] == shape[:axis] + shape[axis + 1 :] for other in shapes)
-    return others and sum(other[axis] for other in shapes) == shape[axis]
+def _pieces(call: Call[Parameters]) -> bool:
+    """the sizes add up to that of the input along the axis"""
+    return sum(call.parameters.sizes) == input_type(call).shape[call.parameters.axis]
+
+
+def _infer(call: Call[Parameters]) -> Shapes:
+    axis, shape = call.parameters.axis, input_type(call).shape
+    return tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in call.parameters.sizes)
+
+
+def _shapes(call: Call[Parameters]) -> bool:
+    """the outputs have the input's shape but for their sizes along the axis"""
+    return _infer(call) == tuple(output.shape for output in call.outputs)
 
 
 OPERATOR = Operator(
     name="split",
-    rules=(_present, rules.same_type, _axis, _pieces),
-    npu_rules=(rules.eight_bit,),
+    parameters=Parameters,
+    types=ANY_ALIKE,
+    rules=(_present, _axis, _pieces, _shapes),
+    infer=_infer,
     reference=_reference,
     workload=move,
-    lower=lower_split,
-    unit="dma",
+    lowerings=(Lowering("dma", (rules.eight_bit,), lower_split),),
     alias=_alias,
 )

@@ -5,32 +5,52 @@ Strides may be negative. The output may drop or add axes of one element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.move import forward, lower_slice
-from npusim.kernels.operator import rules
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
-from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Sizes, Steps
 
 
-def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    """The chosen elements under the output's shape; without the attribute strides all strides are 1."""
-    begin, size = call.attributes["begin"], call.attributes["size"]
-    strides = call.attributes.get("strides", [1] * len(begin))
-    axes = zip(begin, size, strides, strict=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box(parameters.Parameters):
+    """For each axis the first element, how many, and how far from one to the next (not said: 1)."""
+
+    begin: Sizes
+    size: Sizes
+    strides: Steps = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(Box):
+    """shape: that of the output where it is not `size`, of as many elements."""
+
+    shape: Sizes | None = None
+
+
+def steps(call: Call[Box]) -> Steps:
+    """The strides of all axes."""
+    return call.parameters.strides or (1,) * len(call.parameters.size)
+
+
+def reference(call: Call[Box], values: Values) -> list[Array]:
+    """The chosen elements under the output's shape."""
+    axes = zip(call.parameters.begin, call.parameters.size, steps(call), strict=True)
     chosen = np.ix_(*(first + np.arange(count) * stride for first, count, stride in axes))
     return [np.ascontiguousarray(input_value(values)[chosen]).reshape(call.outputs[0].shape)]
 
 
-def inside(call: Call) -> bool:
+def inside(call: Call[Box]) -> bool:
     """begin, size and strides have an entry per axis of the input and choose elements that it has"""
-    shape = input_type(call).shape
-    begin, size = call.attributes.get("begin", ()), call.attributes.get("size", ())
-    strides = call.attributes.get("strides", [1] * len(shape))
+    shape, begin, size = input_type(call).shape, call.parameters.begin, call.parameters.size
+    strides = steps(call)
     if not len(begin) == len(size) == len(strides) == len(shape):
         return False
     return all(map(_inside_axis, shape, begin, size, strides))
@@ -38,21 +58,31 @@ def inside(call: Call) -> bool:
 
 def _inside_axis(length: int, first: int, count: int, stride: int) -> bool:
     last = first + (count - 1) * stride
-    return count == 0 or (count > 0 and 0 <= first < length and 0 <= last < length)
+    return count == 0 or (0 <= first < length and 0 <= last < length)
 
 
-def chosen_elements(call: Call) -> bool:
+def chosen_elements(call: Call[Box]) -> bool:
     """the output has as many elements as size says"""
-    size: list[int] = call.attributes["size"]
-    return call.outputs[0].elements == prod(size)
+    return call.outputs[0].elements == prod(call.parameters.size)
+
+
+def _infer(call: Call[Parameters]) -> Shapes:
+    shape = call.parameters.shape
+    return (call.parameters.size if shape is None else shape,)
+
+
+def _said_shape(call: Call[Parameters]) -> bool:
+    """the output has the shape that the parameters say"""
+    return _infer(call) == (call.outputs[0].shape,)
 
 
 OPERATOR = Operator(
     name="strided_slice",
-    rules=(rules.operands(1), rules.same_type, inside, chosen_elements),
-    npu_rules=(rules.eight_bit, forward),
+    parameters=Parameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), inside, chosen_elements, _said_shape),
+    infer=_infer,
     reference=reference,
     workload=move,
-    lower=lower_slice,
-    unit="dma",
+    lowerings=(Lowering("dma", (rules.eight_bit, forward), lower_slice),),
 )

@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.move import lower_transpose
-from npusim.kernels.operator import rules
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
-from npusim.kernels.operator.operator import Call, Operator, Shapes
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Sizes
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    return [np.ascontiguousarray(np.transpose(input_value(values), call.attributes["perm"]))]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """perm: for each axis of the output that of the input."""
+
+    perm: Sizes
 
 
-def _permutation(call: Call) -> bool:
+def _reference(call: Call[Parameters], values: Values) -> list[Array]:
+    return [np.ascontiguousarray(np.transpose(input_value(values), call.parameters.perm))]
+
+
+def _permutation(call: Call[Parameters]) -> bool:
     """perm names each axis of the input once"""
-    return sorted(call.attributes.get("perm", ())) == list(range(len(input_type(call).shape)))
+    return sorted(call.parameters.perm) == list(range(len(input_type(call).shape)))
 
 
-def _infer(call: Call) -> Shapes:
-    return (tuple(input_type(call).shape[axis] for axis in call.attributes["perm"]),)
+def _infer(call: Call[Parameters]) -> Shapes:
+    return (tuple(input_type(call).shape[axis] for axis in call.parameters.perm),)
 
 
-def _permuted_shape(call: Call) -> bool:
+def _permuted_shape(call: Call[Parameters]) -> bool:
     """the output has the input's sizes in the order of perm"""
     return _infer(call) == (call.outputs[0].shape,)
 
 
 OPERATOR = Operator(
     name="transpose",
-    rules=(rules.operands(1), rules.same_type, _permutation, _permuted_shape),
+    parameters=Parameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), _permutation, _permuted_shape),
     infer=_infer,
-    npu_rules=(rules.eight_bit,),
     reference=_reference,
     workload=move,
-    lower=lower_transpose,
-    unit="dma",
+    lowerings=(Lowering("dma", (rules.eight_bit,), lower_transpose),),
 )

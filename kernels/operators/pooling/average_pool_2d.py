@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,33 +9,36 @@ import numpy as np
 from npusim.isa.arithmetic.integer import clamp, rounding_divide
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_average_pool
-from npusim.kernels.operator.activation import act_range, limit_reals
-from npusim.kernels.operator.operands import input_type, input_value
-from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.activation import act_range, limited
+from npusim.kernels.operator.operands import by_type, input_value
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.pooling import pooling
+from npusim.kernels.operators.pooling.pooling import Pooling as Parameters
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     """Codes are averaged as they are: input and output have one scale and zero point."""
     image: Any = input_value(values)
-    ofm, activation = call.outputs[0], call.attributes["activation"]
-    counts = pooling.elements_seen(call)
-    if input_type(call).dtype == "float32":
-        sums = pooling.combine_windows(image, call, np.add)
-        sums /= counts
-        return [limit_reals(activation, sums)]
+    ofm = call.outputs[0]
     sums = pooling.combine_windows(image.astype(np.int32), call, np.add)
-    return [clamp(rounding_divide(sums, counts), *act_range(activation, ofm), ofm.numpy_dtype)]
+    means = rounding_divide(sums, pooling.elements_seen(call))
+    return [clamp(means, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
+
+
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+    sums = pooling.combine_windows(input_value(values), call, np.add)
+    sums /= pooling.elements_seen(call)
+    return [limited(call.parameters.activation, sums)]
 
 
 OPERATOR = Operator(
     name="average_pool_2d",
+    parameters=Parameters,
+    types=pooling.TYPES,
     rules=pooling.RULES,
     infer=pooling.infer,
-    npu_rules=pooling.NPU_RULES,
-    reference=_reference,
+    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
     workload=pooling.workload,
     window=pooling.window,
-    lower=lower_average_pool,
-    unit="vector",
+    lowerings=(Lowering("vector", pooling.NPU_RULES, lower_average_pool),),
 )

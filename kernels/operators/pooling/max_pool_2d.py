@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_max_pool
-from npusim.kernels.operator.activation import act_range, limit_reals
-from npusim.kernels.operator.operands import code_range, input_type, input_value
-from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.activation import act_range, limited
+from npusim.kernels.operator.operands import by_type, code_range, input_type, input_value
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.pooling import pooling
+from npusim.kernels.operators.pooling.pooling import Pooling as Parameters
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    image: Any = input_value(values)
-    ofm, activation = call.outputs[0], call.attributes["activation"]
-    if input_type(call).dtype == "float32":
-        return [limit_reals(activation, pooling.combine_windows(image, call, np.maximum))]
-    largest = pooling.combine_windows(image, call, np.maximum)
-    return [clamp(largest, *act_range(activation, ofm), ofm.numpy_dtype)]
+def _codes(call: Call[Parameters], values: Values) -> list[Array]:
+    ofm = call.outputs[0]
+    largest = pooling.combine_windows(input_value(values), call, np.maximum)
+    return [clamp(largest, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
+
+
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+    return [
+        limited(call.parameters.activation, pooling.combine_windows(input_value(values), call, np.maximum))
+    ]
 
 
 def _border(call: Call) -> int:
@@ -32,13 +33,13 @@ def _border(call: Call) -> int:
 
 OPERATOR = Operator(
     name="max_pool_2d",
+    parameters=Parameters,
+    types=pooling.TYPES,
     rules=pooling.RULES,
     infer=pooling.infer,
-    npu_rules=pooling.NPU_RULES,
-    reference=_reference,
+    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
     workload=pooling.workload,
     window=pooling.window,
     border=_border,
-    lower=lower_max_pool,
-    unit="vector",
+    lowerings=(Lowering("vector", pooling.NPU_RULES, lower_max_pool),),
 )

@@ -1,11 +1,11 @@
 """What average and maximum pooling share: rules, and combining the elements of each window.
 
-ifm [n, h, w, c] -> ofm [n, rows, columns, c]. Attributes: filter and strides (height, width), padding
-((top, bottom), (left, right)), activation.
+ifm [n, h, w, c] -> ofm [n, rows, columns, c].
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,24 +14,33 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.activation import activation_in_32_bits, known_activation
+from npusim.kernels.operator.activation import activation_in_32_bits
+from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import (
+    Window,
     image_ranks,
     limited,
     maps_on_npu,
     padding_on_npu,
-    window_attributes,
     window_shape,
 )
 from npusim.kernels.operator.operands import elementwise, input_type, quantization
 from npusim.kernels.operator.operator import Call, Rule, Shapes, SlidingWindow
+from npusim.kernels.operator.parameters import Pair
 from npusim.kernels.operator.rescale import sound_scales
 
 
-def infer(call: Call) -> Shapes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling(Window):
+    """Parameters of a pool: its window, (height, width), and how it moves."""
+
+    filter: Pair
+
+
+def infer(call: Call[Pooling]) -> Shapes:
     """What filter, strides and padding give."""
     images, _, _, channels = input_type(call).shape
-    return ((images, *window_shape(call.attributes["filter"], call), channels),)
+    return ((images, *window_shape(call, call.parameters.filter), channels),)
 
 
 def _output_shape(call: Call) -> bool:
@@ -39,31 +48,30 @@ def _output_shape(call: Call) -> bool:
     return infer(call) == (call.outputs[0].shape,)
 
 
-def _padding_below_filter(call: Call) -> bool:
+def _padding_below_filter(call: Call[Pooling]) -> bool:
     """padding is smaller than the filter, so that every window sees the image"""
-    pairs = zip(call.attributes["padding"], call.attributes["filter"], strict=True)
+    pairs = zip(call.parameters.padding, call.parameters.filter, strict=True)
     return all(max(padding) < size for padding, size in pairs)
 
 
 def _one_scale(call: Call) -> bool:
     """8-bit input and output have one zero point and one scale (to 1e-6): pooling does not rescale"""
-    if input_type(call).dtype == "float32":
+    if input_type(call).real:
         return True
     ifm, ofm = quantization(input_type(call)), quantization(call.outputs[0])
     return ifm.zero_point == ofm.zero_point and abs(ifm.scale - ofm.scale) <= 1e-6
 
 
+TYPES = alike("int8", "uint8", "float32")
+
 RULES: tuple[Rule, ...] = (
     rules.operands(1),
-    rules.computes_on("int8", "uint8", "float32"),
-    rules.same_type,
+    rules.per_tensor,
     image_ranks,
-    window_attributes,
     _output_shape,
     _padding_below_filter,
     sound_scales,
     _one_scale,
-    known_activation,
     activation_in_32_bits,
 )
 
@@ -76,7 +84,7 @@ NPU_RULES: tuple[Rule, ...] = (
 )
 
 
-def combine_windows(values: NDArray[Any], call: Call, combine: np.ufunc) -> NDArray[Any]:
+def combine_windows(values: NDArray[Any], call: Call[Pooling], combine: np.ufunc) -> NDArray[Any]:
     """Combine the elements of each window that lie in the image, [n, h, w, c] -> [n, rows, columns, c], same dtype.
 
     First along the height, then along the width. Windows are cut to the image, which may be much smaller than they
@@ -112,31 +120,30 @@ def _combine(
     return np.moveaxis(result, 0, axis)
 
 
-def elements_seen(call: Call) -> NDArray[np.int32]:
+def elements_seen(call: Call[Pooling]) -> NDArray[np.int32]:
     """How many elements of the image each window sees: [rows, columns, 1]."""
     rows, columns = (_seen(call, axis)[1].astype(np.int32) for axis in (1, 2))
     seen: NDArray[np.int32] = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
     return seen
 
 
-def _seen(call: Call, axis: int) -> tuple[IntArray, IntArray]:
+def _seen(call: Call[Pooling], axis: int) -> tuple[IntArray, IntArray]:
     """The first element of the image that each window sees along axis 1 (height) or 2 (width), and how many it sees."""
-    attributes = call.attributes
-    first = np.arange(call.outputs[0].shape[axis]) * attributes["strides"][axis - 1]
-    first -= attributes["padding"][axis - 1][0]
-    last = np.minimum(first + attributes["filter"][axis - 1], input_type(call).shape[axis])
+    window = call.parameters
+    first = np.arange(call.outputs[0].shape[axis]) * window.strides[axis - 1]
+    first -= window.padding[axis - 1][0]
+    last = np.minimum(first + window.filter[axis - 1], input_type(call).shape[axis])
     first = np.maximum(first, 0)
     return first, last - first
 
 
-def workload(call: Call) -> Workload:
+def workload(call: Call[Pooling]) -> Workload:
     """One elementwise step per element of the image read, windows that overlap counted as often as they do."""
     images, _, _, channels = input_type(call).shape
     height, width = (int(_seen(call, axis)[1].sum()) for axis in (1, 2))
     return elementwise(call, images * channels * height * width)
 
 
-def window(call: Call) -> SlidingWindow:
+def window(call: Call[Pooling]) -> SlidingWindow:
     """The filter, and its steps."""
-    (height, width), (down, right) = call.attributes["filter"], call.attributes["strides"]
-    return SlidingWindow((height, width), (down, right))
+    return SlidingWindow(call.parameters.filter, call.parameters.strides)

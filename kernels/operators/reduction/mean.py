@@ -1,8 +1,8 @@
-"""Mean over some dimensions. Attributes: axes (sorted, from 0), keep_dims."""
+"""Mean over some dimensions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -12,30 +12,47 @@ from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
-from npusim.kernels.operator import rules
-from npusim.kernels.operator.operands import code_range, elementwise, input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Operator, Shapes
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    elementwise,
+    input_type,
+    input_value,
+    quantization,
+)
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Sizes
 from npusim.kernels.operator.rescale import Multiplier, mean_multiplier, moved_in_32_bits, sound_scales
 
 MOST_CODES = 1 << 23
 """So many 8-bit codes always add up within the 32 bits of an accumulator."""
 
 
-def averaged(call: Call) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """axes: the averaged dimensions, counted from the front; keep_dims: they stay, with one element each."""
+
+    axes: Sizes
+    keep_dims: bool = False
+
+
+def averaged(call: Call[Parameters]) -> int:
     """How many elements make up one mean."""
     shape = input_type(call).shape
-    return prod(shape[axis] for axis in call.attributes["axes"])
+    return prod(shape[axis] for axis in call.parameters.axes)
 
 
-def _axes(call: Call) -> bool:
+def _axes(call: Call[Parameters]) -> bool:
     """axes are different dimensions of the input, in ascending order"""
-    axes = list(call.attributes["axes"])
-    return axes == sorted(set(axes)) and all(0 <= axis < len(input_type(call).shape) for axis in axes)
+    axes = list(call.parameters.axes)
+    return axes == sorted(set(axes)) and all(axis < len(input_type(call).shape) for axis in axes)
 
 
-def _infer(call: Call) -> Shapes:
-    shape, axes = input_type(call).shape, call.attributes["axes"]
-    if call.attributes["keep_dims"]:
+def _infer(call: Call[Parameters]) -> Shapes:
+    shape, axes = input_type(call).shape, call.parameters.axes
+    if call.parameters.keep_dims:
         return (tuple(1 if axis in axes else size for axis, size in enumerate(shape)),)
     return (tuple(size for axis, size in enumerate(shape) if axis not in axes),)
 
@@ -50,22 +67,23 @@ def _count(call: Call) -> bool:
     return 1 <= averaged(call) <= MOST_CODES
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     x: Any = input_value(values)
-    ifm, ofm = input_type(call), call.outputs[0]
-    axes = tuple(call.attributes["axes"])
-    if ifm.dtype == "float32":
-        return [np.asarray(x.mean(axis=axes, dtype=np.float32)).reshape(ofm.shape)]
-    count = averaged(call)
-    sums = np.asarray(x.sum(axis=axes, dtype=np.int32)) - count * quantization(ifm).zero_point
+    ofm, count = call.outputs[0], averaged(call)
+    sums = np.asarray(x.sum(axis=call.parameters.axes, dtype=np.int32))
     codes = requantise(
-        sums,
+        sums - count * quantization(input_type(call)).zero_point,
         *_multiplier(call),
         quantization(ofm).zero_point,
         *code_range(ofm.dtype),
         ofm.numpy_dtype,
     )
     return [codes.reshape(ofm.shape)]
+
+
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+    x: Any = input_value(values)
+    return [np.asarray(x.mean(axis=call.parameters.axes, dtype=np.float32)).reshape(call.outputs[0].shape)]
 
 
 def _multiplier(call: Call) -> Multiplier:
@@ -76,12 +94,15 @@ def _workload(call: Call) -> Workload:
     return elementwise(call, input_type(call).elements)
 
 
+REFERENCES = {"int8": _codes, "uint8": _codes, "float32": _reals}
+
 OPERATOR = Operator(
     name="mean",
+    parameters=Parameters,
+    types=alike(*REFERENCES),
     rules=(
         rules.operands(1),
-        rules.computes_on("int8", "uint8", "float32"),
-        rules.same_type,
+        rules.per_tensor,
         _axes,
         _output_shape,
         _count,
@@ -89,9 +110,7 @@ OPERATOR = Operator(
         moved_in_32_bits("input scale / output scale", _multiplier),
     ),
     infer=_infer,
-    npu_rules=(rules.eight_bit, adjacent_axes),
-    reference=_reference,
+    reference=by_type(REFERENCES),
     workload=_workload,
-    lower=lower_mean,
-    unit="vector",
+    lowerings=(Lowering("vector", (rules.eight_bit, adjacent_axes), lower_mean),),
 )

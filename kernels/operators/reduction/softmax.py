@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import floor
 from typing import NamedTuple
 
@@ -12,11 +12,19 @@ from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.vector import softmax_work
-from npusim.kernels.lowering.work import Lowering
-from npusim.kernels.operator import rules
+from npusim.kernels.lowering.work import Parts
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
-from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input, quantization
-from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.operands import (
+    by_type,
+    elementwise,
+    input_type,
+    input_value,
+    like_input,
+    quantization,
+)
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.tables.lookup import Float32Array
 
@@ -26,7 +34,14 @@ SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
 _WORD = FixedPoint(32)
 
 
-class Parameters(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """beta: what differences are multiplied by."""
+
+    beta: float = 1.0
+
+
+class FixedPointSoftmax(NamedTuple):
     """Numbers of the fixed-point softmax.
 
     A difference of codes d = code - largest code (0 or less) is worth SRDHM(d << left_shift, multiplier) with
@@ -38,22 +53,22 @@ class Parameters(NamedTuple):
     difference_min: int
 
 
-def fixed_point_parameters(call: Call) -> Parameters:
-    """The fixed-point parameters of an 8-bit call, as LiteRT's PreprocessSoftmaxScaling computes them."""
+def fixed_point_numbers(call: Call) -> FixedPointSoftmax:
+    """The numbers of an 8-bit call, as LiteRT's PreprocessSoftmaxScaling computes them."""
     fraction_bits = 31 - DIFFERENCE_INTEGER_BITS
     multiplier, left_shift = quantize_multiplier(min(_real_multiplier(call), 2.0**31 - 1))
     largest = ((1 << DIFFERENCE_INTEGER_BITS) - 1) << fraction_bits
-    return Parameters(multiplier, left_shift, -floor(largest / 2.0**left_shift))
+    return FixedPointSoftmax(multiplier, left_shift, -floor(largest / 2.0**left_shift))
 
 
-def _real_multiplier(call: Call) -> float:
+def _real_multiplier(call: Call[Parameters]) -> float:
     scale = quantization(input_type(call)).scale
-    return float(np.float32(call.attributes["beta"])) * scale * 2.0 ** (31 - DIFFERENCE_INTEGER_BITS)
+    return float(np.float32(call.parameters.beta)) * scale * 2.0 ** (31 - DIFFERENCE_INTEGER_BITS)
 
 
 def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
     """Probabilities in 1/256 (0..255) of int64 codes, in any shape."""
-    multiplier, left_shift, difference_min = fixed_point_parameters(call)
+    multiplier, left_shift, difference_min = fixed_point_numbers(call)
     difference = codes - codes.max(axis=-1, keepdims=True)
     counts = difference >= difference_min
     scaled = _WORD.multiply(np.where(counts, difference, 0) << left_shift, multiplier)
@@ -67,20 +82,21 @@ def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
     return np.where(counts, np.minimum(shares, 255), 0)
 
 
-def _float(x: Float32Array, beta: np.float32) -> Float32Array:
-    exponentials = np.exp((x - x.max(axis=-1, keepdims=True)) * beta)
-    result: Float32Array = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    return result
-
-
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-    x = input_value(values)
-    output = call.outputs[0]
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+    x = input_value(values).astype(np.float32, copy=False)
     if not x.size:
-        return [np.empty(output.shape, output.numpy_dtype)]
-    if output.dtype == "float32":
-        return [_float(x.astype(np.float32, copy=False), np.float32(call.attributes["beta"]))]
-    shares = _fixed_point(call, x.astype(np.int64))
+        return [x]
+    exponentials: Float32Array = np.exp(
+        (x - x.max(axis=-1, keepdims=True)) * np.float32(call.parameters.beta)
+    )
+    return [exponentials / exponentials.sum(axis=-1, keepdims=True)]
+
+
+def _codes(call: Call[Parameters], values: Values) -> list[Array]:
+    codes, output = input_value(values), call.outputs[0]
+    if not codes.size:
+        return [codes]
+    shares = _fixed_point(call, codes.astype(np.int64))
     return [(shares + quantization(output).zero_point).astype(output.numpy_dtype)]
 
 
@@ -89,17 +105,16 @@ def _has_axis(call: Call) -> bool:
     return len(input_type(call).shape) > 0
 
 
-def _positive_beta(call: Call) -> bool:
+def _positive_beta(call: Call[Parameters]) -> bool:
     """beta is a positive number"""
-    beta = call.attributes.get("beta")
-    return isinstance(beta, int | float) and 0 < beta < float("inf")
+    return call.parameters.beta > 0
 
 
 def _probabilities(call: Call) -> bool:
     """an 8-bit output has the scale 1/256 and the smallest code as zero point"""
     output = call.outputs[0]
-    if output.dtype == "float32" or output.quantization is None:
-        return output.dtype == "float32"
+    if output.quantization is None:
+        return output.real
     return (output.quantization.scale, output.quantization.zero_point) == (
         1 / 256,
         -128 if output.dtype == "int8" else 0,
@@ -108,26 +123,28 @@ def _probabilities(call: Call) -> bool:
 
 def _representable_scale(call: Call) -> bool:
     """beta times the scale of an 8-bit input is more than 2**-26"""
-    return input_type(call).dtype == "float32" or _real_multiplier(call) > 1
+    return input_type(call).real or _real_multiplier(call) > 1
 
 
 def _short_axis(call: Call) -> bool:
     """an 8-bit input has at most 4096 elements along the last axis, which is what the accumulator holds"""
     tensor = input_type(call)
-    return tensor.dtype == "float32" or tensor.shape[-1] <= 1 << SUM_INTEGER_BITS
+    return tensor.real or tensor.shape[-1] <= 1 << SUM_INTEGER_BITS
 
 
-def _lower(call: Call, hardware: Hardware) -> Lowering:
+def _lower(call: Call, hardware: Hardware) -> Parts:
     """The fixed-point version, row by row."""
-    return softmax_work(call, *fixed_point_parameters(call))
+    return softmax_work(call, *fixed_point_numbers(call))
 
+
+REFERENCES = {"int8": _codes, "uint8": _codes, "float32": _reals}
 
 OPERATOR = Operator(
     name="softmax",
+    parameters=Parameters,
+    types=alike(*REFERENCES),
     rules=(
         rules.operands(1),
-        rules.computes_on("int8", "uint8", "float32"),
-        rules.same_type,
         rules.same_shape,
         rules.per_tensor,
         sound_scales,
@@ -138,9 +155,7 @@ OPERATOR = Operator(
         _short_axis,
     ),
     infer=like_input,
-    npu_rules=(rules.eight_bit,),
-    reference=_reference,
+    reference=by_type(REFERENCES),
     workload=elementwise,
-    lower=_lower,
-    unit="vector",
+    lowerings=(Lowering("vector", (rules.eight_bit,), _lower),),
 )

@@ -5,7 +5,8 @@ LiteRT computes int8 in integers with 10 fraction bits per axis, uint8 and float
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,14 +14,28 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator import rules
-from npusim.kernels.operator.operands import elementwise, input_type, input_value
-from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Size
 
 Numbers = NDArray[Any]
 
 _TAPS = 4
 _FRACTION_BITS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resizing(parameters.Parameters):
+    """Parameters of a resize: height and width of the output, and which pixels lie on each other.
+
+    align_corners: those in the corners; half_pixel_centers: those in the middle, pixels having their centres at halves.
+    """
+
+    size: tuple[Size, Size]
+    align_corners: bool = False
+    half_pixel_centers: bool = False
 
 
 class Axis(NamedTuple):
@@ -32,15 +47,15 @@ class Axis(NamedTuple):
     weight_above: Numbers
 
 
-def _integer_axis(call: Call, axis: int) -> Axis:
+def _integer_axis(call: Call[Resizing], axis: int) -> Axis:
     """Positions with 10 fraction bits; weights are integers that add up to 1024."""
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
     one, divisor = 1 << _FRACTION_BITS, count
-    if call.attributes["align_corners"] and count > 1:
+    if call.parameters.align_corners and count > 1:
         size, divisor = size - 1, count - 1
     scale = (size * one + divisor // 2) // divisor
     position = np.arange(count, dtype=np.int64) * scale
-    if call.attributes["half_pixel_centers"]:
+    if call.parameters.half_pixel_centers:
         position = position + (scale // 2 - one // 2)
     last = input_type(call).shape[axis] - 1
     below = np.clip(position // one, 0, last)
@@ -49,14 +64,14 @@ def _integer_axis(call: Call, axis: int) -> Axis:
     return Axis(below, above, one - weight_above, weight_above)
 
 
-def _float_axis(call: Call, axis: int) -> Axis:
+def _float_axis(call: Call[Resizing], axis: int) -> Axis:
     """Positions and weights in float32."""
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
     scale = np.float32(size) / np.float32(count)
-    if call.attributes["align_corners"] and count > 1:
+    if call.parameters.align_corners and count > 1:
         scale = np.float32(size - 1) / np.float32(count - 1)
     position = np.arange(count, dtype=np.float32)
-    if call.attributes["half_pixel_centers"]:
+    if call.parameters.half_pixel_centers:
         position = (position + np.float32(0.5)) * scale - np.float32(0.5)
     else:
         position = position * scale
@@ -66,47 +81,61 @@ def _float_axis(call: Call, axis: int) -> Axis:
     return Axis(below, above, np.float32(1) - weight_above, weight_above)
 
 
-def _interpolate(x: Numbers, rows: Axis, columns: Axis, row: int) -> Numbers:
-    """One output row [batch, width, channels]: weighted pixels, multiplied and added in LiteRT's order."""
-    upper, lower = x[:, rows.below[row]], x[:, rows.above[row]]
-    left, right = columns.weight_below[:, None], columns.weight_above[:, None]
-    total: Numbers = upper[:, columns.below] * rows.weight_below[row] * left
-    total += lower[:, columns.below] * rows.weight_above[row] * left
-    total += upper[:, columns.above] * rows.weight_below[row] * right
-    total += lower[:, columns.above] * rows.weight_above[row] * right
-    return total
-
-
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def _interpolate(
+    call: Call[Resizing], x: Numbers, rows: Axis, columns: Axis, finish: Callable[[Numbers], Numbers]
+) -> list[Array]:
+    """Output rows [batch, width, channels] one by one: weighted pixels, multiplied and added in LiteRT's order."""
     output = call.outputs[0]
-    if output.dtype == "int8":
-        x: Numbers = input_value(values).astype(np.int32)
-        rows, columns = _integer_axis(call, 1), _integer_axis(call, 2)
-    else:
-        x = input_value(values).astype(np.float32)
-        rows, columns = _float_axis(call, 1), _float_axis(call, 2)
+    left, right = columns.weight_below[:, None], columns.weight_above[:, None]
     result = np.empty(output.shape, output.numpy_dtype)
     for row in range(output.shape[1]):
-        result[:, row] = _rounded(_interpolate(x, rows, columns, row), output.dtype)
+        upper, lower = x[:, rows.below[row]], x[:, rows.above[row]]
+        total: Numbers = upper[:, columns.below] * rows.weight_below[row] * left
+        total += lower[:, columns.below] * rows.weight_above[row] * left
+        total += upper[:, columns.above] * rows.weight_below[row] * right
+        total += lower[:, columns.above] * rows.weight_above[row] * right
+        result[:, row] = finish(total)
     return [result]
 
 
-def _rounded(totals: Numbers, dtype: str) -> Numbers:
-    if dtype == "int8":
-        half = 1 << (2 * _FRACTION_BITS - 1)
-        rounded: Numbers = np.sign(totals) * ((np.abs(totals) + half) >> (2 * _FRACTION_BITS))
-        return rounded
-    return np.trunc(totals + np.float32(0.5)) if dtype == "uint8" else totals
+def _integers(call: Call[Resizing], values: Values) -> list[Array]:
+    x: Numbers = input_value(values).astype(np.int32)
+    return _interpolate(call, x, _integer_axis(call, 1), _integer_axis(call, 2), _without_fraction)
+
+
+def _without_fraction(totals: Numbers) -> Numbers:
+    """Rounded half away from zero, from twice the fraction bits of an axis."""
+    half = 1 << (2 * _FRACTION_BITS - 1)
+    rounded: Numbers = np.sign(totals) * ((np.abs(totals) + half) >> (2 * _FRACTION_BITS))
+    return rounded
+
+
+def _reals(call: Call[Resizing], values: Values) -> list[Array]:
+    return _of_reals(call, values, lambda totals: totals)
+
+
+def _rounded_reals(call: Call[Resizing], values: Values) -> list[Array]:
+    return _of_reals(call, values, lambda totals: np.trunc(totals + np.float32(0.5)))
+
+
+def _of_reals(call: Call[Resizing], values: Values, finish: Callable[[Numbers], Numbers]) -> list[Array]:
+    x: Numbers = input_value(values).astype(np.float32)
+    return _interpolate(call, x, _float_axis(call, 1), _float_axis(call, 2), finish)
 
 
 def _workload(call: Call) -> Workload:
     return elementwise(call, _TAPS * call.outputs[0].elements)
 
 
-def images(call: Call) -> bool:
-    """input and output have the shape [batch, height, width, channels] and differ in height and width only"""
-    source, target = input_type(call).shape, call.outputs[0].shape
-    return len(source) == len(target) == 4 and (source[0], source[3]) == (target[0], target[3])
+def infer(call: Call[Resizing]) -> Shapes:
+    """As many images and channels as before."""
+    images, _, _, channels = input_type(call).shape
+    return ((images, *call.parameters.size, channels),)
+
+
+def images(call: Call[Resizing]) -> bool:
+    """input and output are [batch, height, width, channels] and differ in height and width only, which size says"""
+    return len(input_type(call).shape) == 4 and infer(call) == (call.outputs[0].shape,)
 
 
 def some_pixels(call: Call) -> bool:
@@ -114,23 +143,26 @@ def some_pixels(call: Call) -> bool:
     return min(*input_type(call).shape[1:3], *call.outputs[0].shape[1:3]) > 0
 
 
-def corners_or_centers(call: Call) -> bool:
-    """align_corners and half_pixel_centers are true or false, not both true"""
-    flags = [call.attributes.get("align_corners"), call.attributes.get("half_pixel_centers")]
-    return set(flags) <= {True, False} and not all(flags)
+def corners_or_centers(call: Call[Resizing]) -> bool:
+    """align_corners and half_pixel_centers are not both true"""
+    return not (call.parameters.align_corners and call.parameters.half_pixel_centers)
 
+
+REFERENCES = {"int8": _integers, "uint8": _rounded_reals, "float32": _reals}
 
 OPERATOR = Operator(
     name="resize_bilinear",
+    parameters=Resizing,
+    types=alike(*REFERENCES),
     rules=(
         rules.operands(1),
-        rules.computes_on("int8", "uint8", "float32"),
-        rules.same_type,
+        rules.per_tensor,
         images,
         some_pixels,
         corners_or_centers,
     ),
-    npu_rules=(rules.host_only("the vector unit does not interpolate"),),
-    reference=_reference,
+    infer=infer,
+    reference=by_type(REFERENCES),
     workload=_workload,
+    on_host="the vector unit does not interpolate",
 )

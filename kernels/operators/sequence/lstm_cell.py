@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operands import input_type, input_value
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Call, Values
 
 Numbers = NDArray[Any]
 
 GATES = ("input", "forget", "cell", "output")
+
+
+Code = Annotated[int, Between(-(1 << 31), (1 << 31) - 1)]
+Limit = Annotated[float, Between(0.0)]
+"""The largest value of either sign; 0 for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """activation: of the cell; the clips limit its state and its projection.
+
+    time_major:    the input is [steps, batch, ...] instead of [batch, steps, ...].
+    intermediates: of integer layers, (scale, zero point) of the sums of the four gates and of o tanh(c).
+    """
+
+    activation: Literal["tanh"] = "tanh"
+    cell_clip: Limit = 0.0
+    proj_clip: Limit = 0.0
+    time_major: bool = False
+    intermediates: tuple[tuple[float, Code] | None, ...] = ()
 
 
 class Operand(IntEnum):
@@ -52,10 +75,10 @@ class Sizes(NamedTuple):
     outputs: int
 
 
-def sizes_of(call: Call) -> Sizes:
+def sizes_of(call: Call[Parameters]) -> Sizes:
     """The sizes that input and weights say."""
     first, second, inputs = input_type(call, Operand.INPUT).shape
-    batch, steps = (second, first) if call.attributes["time_major"] else (first, second)
+    batch, steps = (second, first) if call.parameters.time_major else (first, second)
     cells, outputs = input_type(call, weights_of("output", Operand.RECURRENT_WEIGHTS)).shape
     return Sizes(batch, steps, inputs, cells, outputs)
 
@@ -80,9 +103,7 @@ def gates_of(call: Call) -> tuple[str, ...]:
     return GATES if present(call, Operand.INPUT_WEIGHTS) else GATES[1:]
 
 
-def initial_state(
-    values: Sequence[Array | None], position: Operand, shape: tuple[int, int], zero: int
-) -> Numbers:
+def initial_state(values: Values, position: Operand, shape: tuple[int, int], zero: int) -> Numbers:
     """The state tensor under its full shape; `zero` everywhere if the caller gives none."""
     value = values[position] if position < len(values) else None
     return np.full(shape, zero) if value is None else value.reshape(shape)
@@ -93,17 +114,17 @@ Step = Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers]]
 
 
 def walk(
-    call: Call, values: Sequence[Array | None], output_state: Numbers, cell_state: Numbers, step: Step
+    call: Call[Parameters], values: Values, output_state: Numbers, cell_state: Numbers, step: Step
 ) -> list[Array]:
     """Take the cell through the sequence: the outputs of all its steps, in the layout of the input; then its states."""
     x: Numbers = input_value(values, Operand.INPUT)
-    sequence = x if call.attributes["time_major"] else x.swapaxes(0, 1)
+    sequence = x if call.parameters.time_major else x.swapaxes(0, 1)
     outputs = []
     for each in sequence:
         output_state, cell_state = step(each, output_state, cell_state)
         outputs.append(output_state)
     stacked = np.stack(outputs).astype(call.outputs[0].numpy_dtype)
-    if not call.attributes["time_major"]:
+    if not call.parameters.time_major:
         stacked = np.ascontiguousarray(stacked.swapaxes(0, 1))
     return [stacked, *_as_stored(call, output_state, cell_state)]
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator.operands import input_value
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Call, Values
 from npusim.kernels.operators.sequence.lstm_cell import (
     PEEPHOLES,
     Numbers,
     Operand,
+    Parameters,
     gates_of,
     initial_state,
     present,
@@ -23,7 +23,7 @@ from npusim.kernels.operators.sequence.lstm_cell import (
 )
 
 
-def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def reference(call: Call[Parameters], values: Values) -> list[Array]:
     """All outputs of the sequence, then the states at its end."""
     sizes = sizes_of(call)
     output_state = initial_state(values, Operand.OUTPUT_STATE, (sizes.batch, sizes.outputs), 0)
@@ -37,7 +37,7 @@ def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
 
 
 def _step(
-    call: Call, values: Sequence[Array | None], x: Numbers, output_state: Numbers, cell_state: Numbers
+    call: Call[Parameters], values: Values, x: Numbers, output_state: Numbers, cell_state: Numbers
 ) -> tuple[Numbers, Numbers]:
     def sums(gate: str) -> Numbers:
         weights: Any = input_value(values, weights_of(gate, Operand.INPUT_WEIGHTS))
@@ -51,14 +51,14 @@ def _step(
 
     forget, candidate = _logistic(sums("forget")), np.tanh(sums("cell"))
     admitted = _logistic(sums("input")) if "input" in gates_of(call) else 1 - forget
-    cell_state = _clip(forget * cell_state + admitted * candidate, call.attributes["cell_clip"])
+    cell_state = _clip(forget * cell_state + admitted * candidate, call.parameters.cell_clip)
     output = _logistic(sums("output")) * np.tanh(cell_state)
     if present(call, Operand.PROJECTION_WEIGHTS):
         projection: Any = input_value(values, Operand.PROJECTION_WEIGHTS)
         output = output @ projection.T
         if present(call, Operand.PROJECTION_BIAS):
             output = output + np.asarray(input_value(values, Operand.PROJECTION_BIAS), np.float32)
-        output = _clip(output, call.attributes["proj_clip"])
+        output = _clip(output, call.parameters.proj_clip)
     return output, cell_state
 
 

@@ -7,7 +7,7 @@ state is a power of two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from math import log2
 from typing import Any, NamedTuple
@@ -18,11 +18,12 @@ from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quan
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.operator.operands import input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Call, Values
 from npusim.kernels.operators.sequence.lstm_cell import (
     PEEPHOLES,
     Numbers,
     Operand,
+    Parameters,
     gates_of,
     initial_state,
     present,
@@ -36,7 +37,7 @@ _SUM_SCALE = np.float32(2.0**-12)
 _WORD = FixedPoint(16)
 
 HIDDEN = 4
-"""Index in the attribute `intermediates` of the quantization of o tanh(c)."""
+"""Index in the parameter `intermediates` of the quantization of o tanh(c)."""
 
 
 class Addend(NamedTuple):
@@ -73,7 +74,7 @@ class Gate(NamedTuple):
         return total
 
 
-def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+def reference(call: Call, values: Values) -> list[Array]:
     """All outputs of the sequence, then the states at its end."""
     cell = _Cell(call, values)
     sizes, zero = sizes_of(call), quantization(input_type(call, Operand.OUTPUT_STATE)).zero_point
@@ -85,12 +86,12 @@ def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
 class _Cell:
     """A call's weights and multipliers, ready to take steps."""
 
-    def __init__(self, call: Call, values: Sequence[Array | None]) -> None:
+    def __init__(self, call: Call[Parameters], values: Values) -> None:
         self.gates = {gate: _gate(call, values, gate) for gate in gates_of(call)}
         self.state_exponent = state_exponent(call)
         state_scale = quantization(input_type(call, Operand.CELL_STATE)).scale
-        self.cell_limit = _limit(call.attributes["cell_clip"], state_scale, 32767)
-        hidden_scale, self.hidden_zero = call.attributes["intermediates"][HIDDEN]
+        self.cell_limit = _limit(call.parameters.cell_clip, state_scale, 32767)
+        hidden_scale, self.hidden_zero = _hidden(call)
         self.hidden_rescale = _hidden_rescale(call)
         self.projection: Addend | None = None
         if present(call, Operand.PROJECTION_WEIGHTS):
@@ -109,7 +110,7 @@ class _Cell:
             )
             self.output_zero = state.zero_point
             output_scale = quantization(call.outputs[0]).scale
-            self.output_limit = _limit(call.attributes["proj_clip"], output_scale, 127)
+            self.output_limit = _limit(call.parameters.proj_clip, output_scale, 127)
 
     def step(self, x: Numbers, output_state: Numbers, cell_state: Int64Array) -> tuple[Numbers, Numbers]:
         """One step for int8 codes [batch, ...]."""
@@ -136,7 +137,7 @@ class _Cell:
         return output
 
 
-def _gate(call: Call, values: Sequence[Array | None], gate: str) -> Gate:
+def _gate(call: Call, values: Values, gate: str) -> Gate:
     source = quantization(input_type(call, Operand.INPUT))
     state = quantization(input_type(call, Operand.OUTPUT_STATE))
     weights = weights_of(gate, Operand.INPUT_WEIGHTS)
@@ -154,7 +155,7 @@ def _gate(call: Call, values: Sequence[Array | None], gate: str) -> Gate:
 
 def _addend(
     call: Call,
-    values: Sequence[Array | None],
+    values: Values,
     position: int,
     bias_position: int | None,
     scale: np.float32,
@@ -189,13 +190,21 @@ def largest_shift(call: Call) -> int:
         if gate in PEEPHOLES and present(call, PEEPHOLES[gate]):
             pairs.append(_peephole_rescale(call, gate))
     if present(call, Operand.PROJECTION_WEIGHTS):
-        hidden = np.float32(call.attributes["intermediates"][HIDDEN][0])
+        hidden = np.float32(_hidden(call)[0])
         pairs.append(_rescale_of(call, Operand.PROJECTION_WEIGHTS, hidden, state))
     return max(shift for _, shift in pairs)
 
 
+def _hidden(call: Call[Parameters]) -> tuple[float, int]:
+    """Scale and zero point of o tanh(c)."""
+    hidden = call.parameters.intermediates[HIDDEN]
+    if hidden is None:
+        raise ValueError("o tanh(c) has no scale; the operator's rules should have refused the call")
+    return hidden
+
+
 def _hidden_rescale(call: Call) -> tuple[int, int]:
-    hidden_scale, _ = call.attributes["intermediates"][HIDDEN]
+    hidden_scale, _ = _hidden(call)
     return _pair(2.0**-15 / hidden_scale * 2.0**-15)
 
 

@@ -6,26 +6,25 @@ The inputs are TFLite's by position (`lstm_cell.Operand`). Every step computes, 
     c = f c + i g                              h = o tanh(c), or its projection
 
 with the new c in o. Peephole weights p and the projection may be absent; without weights of its own i = 1 - f.
-Attributes: activation ("tanh"), cell_clip, proj_clip (0: none), time_major; intermediates in integer layers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite, log2
+from math import log2
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator import rules
-from npusim.kernels.operator.operands import elementwise, input_type
-from npusim.kernels.operator.operator import Call, Operator, Shapes
+from npusim.kernels.operator.operands import by_type, elementwise, input_type
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.sequence import lstm_float, lstm_integer
 from npusim.kernels.operators.sequence.lstm_cell import (
     GATES,
     PEEPHOLES,
     Operand,
+    Parameters,
     gates_of,
     operand,
     present,
@@ -37,13 +36,19 @@ _WEIGHTS = (*range(Operand.INPUT_WEIGHTS, Operand.CELL_TO_INPUT), Operand.PROJEC
 _PEEPHOLES = tuple(PEEPHOLES.values())
 _BIASES = (*range(Operand.BIAS, Operand.PROJECTION_WEIGHTS), Operand.PROJECTION_BIAS)
 _STATES = (Operand.OUTPUT_STATE, Operand.CELL_STATE)
+_TYPES = (
+    "int8*9, int16*3, int32*4, int8, int32, int8, int16 -> int8*2, int16",  # input and weights, peepholes, biases, ...
+    "float32 -> float32",
+)
 _OPERATIONS_PER_CELL = 9  # three logistic functions, two tanh, three products, one sum
 
 
-def _reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
+_COMPUTE = by_type({"float32": lstm_float.reference, "int8": lstm_integer.reference})
+
+
+def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     """The output, then the next values of the states if the call asks for them."""
-    compute = lstm_float.reference if input_type(call).dtype == "float32" else lstm_integer.reference
-    return compute(call, values)[: len(call.outputs)]
+    return _COMPUTE(call, values)[: len(call.outputs)]
 
 
 def _workload(call: Call) -> Workload:
@@ -103,27 +108,10 @@ def _no_layer_norm(call: Call) -> bool:
     return not _given(call, range(Operand.LAYER_NORM, len(call.inputs)))
 
 
-def _types(call: Call) -> bool:
-    """is float32 throughout, or int8 with int32 biases, int16 peephole weights and int16 cell state"""
-    kinds = ("int8", "int8", "int32", "int16", "int16")
-    if input_type(call).dtype == "float32":
-        kinds = ("float32",) * 5
-    groups = ((Operand.INPUT, Operand.OUTPUT_STATE), _WEIGHTS, _BIASES, _PEEPHOLES, (Operand.CELL_STATE,))
-    alike = all(
-        tensor.dtype == kind
-        for kind, group in zip(kinds, groups, strict=True)
-        for tensor in _given(call, group)
-    )
+def _next_states(call: Call) -> bool:
+    """the next value of a state is of its type"""
     after = zip(call.outputs[1:], _given(call, _STATES), strict=False)
-    return alike and call.outputs[0].dtype == kinds[0] and all(state == before for state, before in after)
-
-
-def _attributes(call: Call) -> bool:
-    """activation is tanh, time_major true or false, and the clips are 0 (none) or more"""
-    found = call.attributes
-    clips = [found.get("cell_clip", 0.0), found.get("proj_clip", 0.0)]
-    sound = all(isfinite(clip) and clip >= 0 for clip in clips)
-    return sound and found.get("activation") == "tanh" and found.get("time_major") in (True, False)
+    return all(state == before for state, before in after)
 
 
 def _ranks(call: Call) -> bool:
@@ -161,7 +149,7 @@ def _shapes(call: Call) -> bool:
 
 def _integer_scales(call: Call) -> bool:
     """in integers every operand but the biases has one scale, and weights have no zero point"""
-    if input_type(call).dtype == "float32":
+    if input_type(call).real:
         return True
     weights = _given(call, (*_WEIGHTS, *_PEEPHOLES))
     tensors = [*weights, *_given(call, (Operand.INPUT, *_STATES)), call.outputs[0]]
@@ -173,26 +161,28 @@ def _integer_scales(call: Call) -> bool:
 def _cell_scale(call: Call) -> bool:
     """in integers the scale of the cell state is a power of two from 2**-15 to 2**-9, without zero point"""
     found = input_type(call, Operand.CELL_STATE).quantization
-    if input_type(call).dtype == "float32" or found is None:
-        return input_type(call).dtype == "float32"
+    if input_type(call).real or found is None:
+        return input_type(call).real
     return log2(found.scale) in range(-15, -8) and found.zero_point == 0
 
 
-def _hidden_scale(call: Call) -> bool:
-    """in integers the fifth of the attribute intermediates is the [scale, zero point] of o tanh(c)"""
-    if input_type(call).dtype == "float32":
+def _hidden_scale(call: Call[Parameters]) -> bool:
+    """in integers the fifth of the intermediates is the [scale, zero point] of o tanh(c)"""
+    if input_type(call).real:
         return True
-    intermediates = call.attributes.get("intermediates", ())
+    intermediates = call.parameters.intermediates
     return len(intermediates) == 5 and intermediates[lstm_integer.HIDDEN] is not None
 
 
 def _shifts(call: Call) -> bool:
     """in integers products of scales are less than 2**31 times the scale of their sum: C leaves more undefined"""
-    return input_type(call).dtype == "float32" or lstm_integer.largest_shift(call) <= MOST_LEFT
+    return input_type(call).real or lstm_integer.largest_shift(call) <= MOST_LEFT
 
 
 OPERATOR = Operator(
     name="unidirectional_sequence_lstm",
+    parameters=Parameters,
+    types=_TYPES,
     rules=(
         _operand_count,
         _needed_operands,
@@ -200,8 +190,7 @@ OPERATOR = Operator(
         _peepholes,
         _projection,
         _no_layer_norm,
-        _types,
-        _attributes,
+        _next_states,
         _ranks,
         _shapes,
         _integer_scales,
@@ -210,8 +199,8 @@ OPERATOR = Operator(
         _shifts,
     ),
     infer=_infer,
-    npu_rules=(rules.host_only("the NPU has no 16-bit gates and cell states"),),
     reference=_reference,
     workload=_workload,
+    on_host="the NPU has no 16-bit gates and cell states",
     states=tuple(map(int, _STATES)),
 )

@@ -37,7 +37,7 @@ def _multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
 
 def _moved_in_16_bits(call: Call) -> bool:
     """input scale / output scale is from 2**-9 to less than 2**7, and the input scale about 2**-22 to 2**24"""
-    if input_type(call).dtype == "float32":
+    if input_type(call).real:
         return True
     # LiteRT refuses a left shift of the output, and C leaves undefined what 16 bits moved right by 16 are.
     (_, output_shift), (_, gate_shift) = _multipliers(call)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from npusim.isa.arithmetic.integer import quantize_multipliers
+from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import moved_in_32_bits
@@ -12,8 +15,15 @@ from npusim.kernels.operators.tables.lookup import Float32Array, Int64Array, tab
 from npusim.kernels.operators.tables.rectifier import rescale
 
 
-def _alpha(call: Call) -> np.float32:
-    return np.float32(call.attributes["alpha"])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """alpha: the slope where x is negative."""
+
+    alpha: float
+
+
+def _alpha(call: Call[Parameters]) -> np.float32:
+    return np.float32(call.parameters.alpha)
 
 
 def _real(call: Call, x: Float32Array) -> Float32Array:
@@ -41,11 +51,6 @@ def _shifts(call: Call) -> tuple[Int64Array, Int64Array]:
     return quantize_multipliers(np.abs(_slopes(call)))
 
 
-def _finite_slope(call: Call) -> bool:
-    """alpha is a finite number"""
-    return bool(np.isfinite(call.attributes.get("alpha", np.nan)))
-
-
 table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
@@ -53,6 +58,6 @@ OPERATOR = unary_operator(
     "leaky_relu",
     table,
     _real,
-    _finite_slope,
     moved_in_32_bits("input scale / output scale, also times alpha,", _shifts),
+    parameters=Parameters,
 )

@@ -6,7 +6,7 @@ stands in the operator's file, as a function of codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_table
 from npusim.kernels.operator import rules
+from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import (
+    by_type,
     code_range,
     elementwise,
     input_type,
@@ -23,7 +25,8 @@ from npusim.kernels.operator.operands import (
     like_input,
     quantization,
 )
-from npusim.kernels.operator.operator import Call, Operator, Rule
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Rule, Values
+from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.operator.rescale import sound_scales
 
 Int64Array = NDArray[np.int64]
@@ -88,30 +91,28 @@ def round_half_away(values: Float32Array) -> Int64Array:
     return np.trunc(exact + np.copysign(0.5, exact)).astype(np.int64)
 
 
-def unary_operator(name: str, table: Table, real: RealFunction, *own_rules: Rule) -> Operator:
+def unary_operator(
+    name: str, table: Table, real: RealFunction, *own_rules: Rule, parameters: type[Parameters] = Parameters
+) -> Operator:
     """The operator that looks 8-bit tensors up in `table` and applies `real` to float32 ones."""
 
-    def reference(call: Call, values: Sequence[Array | None]) -> list[Array]:
-        x = input_value(values)
-        if input_type(call).dtype == "float32":
-            return [real(call, x.astype(np.float32, copy=False))]
-        return [look_up(table(call), x)]
+    def codes(call: Call, values: Values) -> list[Array]:
+        return [look_up(table(call), input_value(values))]
 
+    def reals(call: Call, values: Values) -> list[Array]:
+        return [real(call, input_value(values).astype(np.float32, copy=False))]
+
+    references = {"int8": codes, "uint8": codes, "float32": reals}
+    on_vector_unit = Lowering(
+        "vector", (rules.eight_bit,), lambda call, hardware: lower_table(call, table(call))
+    )
     return Operator(
         name=name,
-        rules=(
-            rules.operands(1),
-            rules.computes_on("int8", "uint8", "float32"),
-            rules.same_type,
-            rules.same_shape,
-            rules.per_tensor,
-            sound_scales,
-            *own_rules,
-        ),
+        parameters=parameters,
+        types=alike(*references),
+        rules=(rules.operands(1), rules.same_shape, rules.per_tensor, sound_scales, *own_rules),
         infer=like_input,
-        npu_rules=(rules.eight_bit,),
-        reference=reference,
+        reference=by_type(references),
         workload=elementwise,
-        lower=lambda call, hardware: lower_table(call, table(call)),
-        unit="vector",
+        lowerings=(on_vector_unit,),
     )

@@ -36,7 +36,7 @@ def rectifier_rules(ceiling: float | None) -> tuple[Rule, ...]:
     """The rules of max(x, 0), limited to `ceiling` if there is one, beside those of all unary operators."""
 
     def top(call: Call) -> bool:
-        return ceiling is None or input_type(call).dtype == "float32" or _steps(ceiling, call) < 1 << 31
+        return ceiling is None or input_type(call).real or _steps(ceiling, call) < 1 << 31
 
     top.__doc__ = (
         f"{ceiling:g} / output scale is less than 2**31" if ceiling is not None else "has no upper limit"

@@ -1,4 +1,4 @@
-"""The operators of TFLite: what each is called here, what becomes its attributes, what remains its inputs.
+"""The operators of TFLite: what each is called here, what becomes its parameters, what remains its inputs.
 
 Sources: tensorflow/lite/schema/schema.fbs for the options, tensorflow/lite/kernels/ for their meaning.
 """
@@ -12,9 +12,8 @@ from typing import Any
 
 from npusim.frontends.tflite.layer import Layer
 from npusim.isa.base.tensor import TensorType
-from npusim.kernels.operator.operator import Shapes
 
-Attributes = dict[str, Any]
+Parameters = dict[str, Any]
 
 _ACTIVATIONS = {0: "none", 1: "relu", 2: "relu_n1_to_1", 3: "relu6"}
 _LSTM_ACTIVATIONS = {**_ACTIVATIONS, 4: "tanh"}
@@ -27,7 +26,7 @@ _MOST_STEP = (1 << 15) - 1
 """Strides and dilations of convolutions that LiteRT takes; larger ones pass its 32 bits."""
 
 
-def no_attributes(layer: Layer) -> Attributes:
+def no_parameters(layer: Layer) -> Parameters:
     """For operators that their operands describe completely."""
     return {}
 
@@ -44,24 +43,21 @@ class Translation:
     op:         the name of the operator here.
     required:   how many leading operands must be there; those after them are optional.
     most:       how many operands there may be, None for any number.
-    attributes: layer -> attributes of the node.
+    parameters: layer -> parameters of the node by name.
     options:    the schema's options table, None if the operator has none or none that matters.
     keeps:      the operands that become the node's inputs, in this order, None for all of them. The others
-                become attributes, or say what the output's type says already.
+                become parameters, or say what the output's type says already.
     results:    how many outputs, None for any number.
-    shapes:     layer -> shapes of the outputs, for operators of which operands and options say them that the node does
-                not have; None where they do not either. The others infer theirs (`kernels.infer`).
     retyped:    layer -> the operands that the kernel reads as another type than the file gives them.
     """
 
     op: str
     required: int = 1
     most: int | None = 1
-    attributes: Callable[[Layer], Attributes] = no_attributes
+    parameters: Callable[[Layer], Parameters] = no_parameters
     options: str | None = None
     keeps: tuple[int, ...] | None = None
     results: int | None = 1
-    shapes: Callable[[Layer], Shapes | None] | None = None
     retyped: Callable[[Layer], Mapping[int, TensorType]] = as_it_is
 
 
@@ -89,7 +85,7 @@ def _strides(layer: Layer, most: int | None = None) -> list[int]:
     return [layer.whole("StrideH", 1, most), layer.whole("StrideW", 1, most)]
 
 
-def _activation(layer: Layer) -> Attributes:
+def _activation(layer: Layer) -> Parameters:
     return {"activation": layer.choice("FusedActivationFunction", _ACTIVATIONS)}
 
 
@@ -136,7 +132,7 @@ def _matrix(layer: Layer) -> dict[int, TensorType]:
     return _without_zero_point(layer, 1) if _by_channel(layer.input(1)) else {}
 
 
-def _convolution(layer: Layer) -> Attributes:
+def _convolution(layer: Layer) -> Parameters:
     """Zero points of int8 weights are refused, as LiteRT does: its kernel would not subtract them."""
     scaling = layer.input(1).quantization
     if layer.input(0).dtype == "int8" and scaling is not None and any(scaling.zero_points):
@@ -145,7 +141,7 @@ def _convolution(layer: Layer) -> Attributes:
     return _window(layer)
 
 
-def _window(layer: Layer) -> Attributes:
+def _window(layer: Layer) -> Parameters:
     strides = _strides(layer, _MOST_STEP)
     dilations = [layer.whole(f"Dilation{axis}Factor", 1, _MOST_STEP) for axis in "HW"]
     padding = _padding(layer, layer.input(0, rank=4), _kernel(layer, 1), strides, dilations)
@@ -153,7 +149,7 @@ def _window(layer: Layer) -> Attributes:
     return {"strides": strides, "dilations": dilations, "padding": padding, **_activation(layer)}
 
 
-def _depthwise_convolution(layer: Layer) -> Attributes:
+def _depthwise_convolution(layer: Layer) -> Parameters:
     channels, filters = layer.input(0, rank=4).shape[3], layer.input(1, rank=4).shape[3]
     # As the kernels do: the option says the same in good files and nothing in old ones.
     if not channels or filters % channels:
@@ -161,7 +157,7 @@ def _depthwise_convolution(layer: Layer) -> Attributes:
     return {**_window(layer), "depth_multiplier": filters // channels}
 
 
-def _transposed_convolution(layer: Layer) -> Attributes:
+def _transposed_convolution(layer: Layer) -> Parameters:
     """Padding is that of the convolution that leads from the output back to the input."""
     output = layer.output(rank=4)
     if layer.is_constant(0) and layer.integers(0, "output shape") != list(output.shape):
@@ -171,66 +167,65 @@ def _transposed_convolution(layer: Layer) -> Attributes:
     return {"strides": strides, "padding": padding, **_activation(layer)}
 
 
-def _pooling(layer: Layer) -> Attributes:
+def _pooling(layer: Layer) -> Parameters:
     window = [layer.whole("FilterHeight", 1), layer.whole("FilterWidth", 1)]
     strides = _strides(layer)
     padding = _padding(layer, layer.input(0, rank=4), window, strides, [1, 1])
     return {"filter": window, "strides": strides, "padding": padding, **_activation(layer)}
 
 
-def _fully_connected(layer: Layer) -> Attributes:
+def _fully_connected(layer: Layer) -> Parameters:
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
     _weights(layer, 1)
     return {**_activation(layer), "keep_num_dims": layer.flag("KeepNumDims")}
 
 
-def _matrix_product(layer: Layer) -> Attributes:
+def _matrix_product(layer: Layer) -> Parameters:
     return {"adj_x": layer.flag("AdjX"), "adj_y": layer.flag("AdjY")}
 
 
 # Functions of single elements, of rows and of neighbourhoods
 
 
-def _softmax(layer: Layer) -> Attributes:
+def _softmax(layer: Layer) -> Parameters:
     return {"beta": layer.real("Beta")}
 
 
-def _leaky(layer: Layer) -> Attributes:
+def _leaky(layer: Layer) -> Parameters:
     return {"alpha": layer.real("Alpha")}
 
 
-def _gelu(layer: Layer) -> Attributes:
+def _gelu(layer: Layer) -> Parameters:
     return {"approximate": layer.flag("Approximate")}
 
 
-def _local_response(layer: Layer) -> Attributes:
+def _local_response(layer: Layer) -> Parameters:
     constants = {name.lower(): layer.real(name) for name in ("Bias", "Alpha", "Beta")}
     return {"radius": layer.whole("Radius", 0), **constants}
 
 
-def _resize(layer: Layer) -> Attributes:
-    return {"align_corners": layer.flag("AlignCorners"), "half_pixel_centers": layer.flag("HalfPixelCenters")}
-
-
-def _resized(layer: Layer) -> Shapes:
-    images, _, _, channels = layer.input(0, rank=4).shape
-    height, width = layer.integers(1, "size", 2)
-    return ((images, height, width, channels),)
+def _resize(layer: Layer) -> Parameters:
+    layer.input(0, rank=4)
+    flags = {
+        "align_corners": layer.flag("AlignCorners"),
+        "half_pixel_centers": layer.flag("HalfPixelCenters"),
+    }
+    return {"size": layer.integers(1, "size", 2), **flags}
 
 
 # Along axes
 
 
-def _reduction(layer: Layer) -> Attributes:
+def _reduction(layer: Layer) -> Parameters:
     axes = layer.axes(layer.integers(1, "axes"), len(layer.input(0).shape))
     return {"axes": axes, "keep_dims": layer.flag("KeepDims")}
 
 
-def _operand_axis(layer: Layer) -> Attributes:
+def _operand_axis(layer: Layer) -> Parameters:
     return {"axis": layer.axis(layer.integers(1, "axis", 1)[0], len(layer.input(0).shape))}
 
 
-def _position(layer: Layer) -> Attributes:
+def _position(layer: Layer) -> Parameters:
     """The kernels give positions of the type that the option names, whatever type the output has in the file."""
     kind = layer.choice("OutputType", _POSITION_TYPES)
     if layer.outputs[0].dtype != kind:
@@ -238,36 +233,61 @@ def _position(layer: Layer) -> Attributes:
     return _operand_axis(layer)
 
 
-def _cumulative_sum(layer: Layer) -> Attributes:
+def _cumulative_sum(layer: Layer) -> Parameters:
     return {**_operand_axis(layer), "exclusive": layer.flag("Exclusive"), "reverse": layer.flag("Reverse")}
 
 
-def _reversal(layer: Layer) -> Attributes:
+def _reversal(layer: Layer) -> Parameters:
     return {"axes": layer.axes(layer.integers(1, "axes"), len(layer.input(0).shape))}
 
 
-def _concatenation(layer: Layer) -> Attributes:
+def _concatenation(layer: Layer) -> Parameters:
     axis = layer.axis(int(layer.option("Axis")), len(layer.input(0).shape))
     return {"axis": axis, **_activation(layer)}
 
 
-def _pack(layer: Layer) -> Attributes:
+def _pack(layer: Layer) -> Parameters:
     return {"axis": layer.axis(int(layer.option("Axis")), len(layer.input(0).shape) + 1)}
 
 
-def _unpack(layer: Layer) -> Attributes:
+def _unpack(layer: Layer) -> Parameters:
     return {"axis": layer.axis(int(layer.option("Axis")), len(layer.input(0).shape))}
 
 
-def _split(layer: Layer) -> Attributes:
-    return {"axis": layer.axis(layer.integers(0, "axis", 1)[0], len(layer.input(1).shape))}
+def _split(layer: Layer) -> Parameters:
+    """Equal parts."""
+    shape, count = layer.input(1).shape, len(layer.outputs)
+    axis = layer.axis(layer.integers(0, "axis", 1)[0], len(shape))
+    if not count or shape[axis] % count:
+        layer.fail(f"{count} outputs from {shape[axis]} elements along axis {axis}, must divide them")
+    return {"axis": axis, "sizes": [shape[axis] // count] * count}
 
 
-def _split_by_sizes(layer: Layer) -> Attributes:
-    return {"axis": layer.axis(layer.integers(2, "axis", 1)[0], len(layer.input(0).shape))}
+def _split_by_sizes(layer: Layer) -> Parameters:
+    """The sizes operand; one of them may be -1, "what is left over". Computed ones are those of the outputs."""
+    shape = layer.input(0).shape
+    axis = layer.axis(layer.integers(2, "axis", 1)[0], len(shape))
+    if not layer.is_constant(1):
+        return {"axis": axis, "sizes": [_size(layer, output, axis) for output in layer.outputs]}
+    sizes = layer.integers(1, "sizes", len(layer.outputs))
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
+    if min(sizes) < 0 or sum(sizes) != shape[axis]:
+        layer.fail(f"operand 1 (sizes) is {sizes}, must add up to {shape[axis]}")
+    return {"axis": axis, "sizes": sizes}
 
 
-def _gather(layer: Layer) -> Attributes:
+def _size(layer: Layer, output: TensorType, axis: int) -> int:
+    """The size of an output along an axis, from the file."""
+    if axis >= len(output.shape) or output.shape[axis] < 0:
+        shape = list(output.shape)
+        layer.fail(
+            f"operand 1 (sizes) is computed while running, and the file's shape {shape} does not say it either"
+        )
+    return output.shape[axis]
+
+
+def _gather(layer: Layer) -> Parameters:
     axis = layer.axis(int(layer.option("Axis")), len(layer.input(0).shape))
     batch_dims = int(layer.option("BatchDims"))
     if batch_dims < 0:
@@ -280,14 +300,14 @@ def _gather(layer: Layer) -> Attributes:
 # Moving elements
 
 
-def _reshaped(layer: Layer) -> Shapes | None:
+def _reshape(layer: Layer) -> Parameters:
     """The shape operand, or the option of the same meaning where there is none; -1 is "what is left over"."""
     if layer.is_constant(1):
         wanted = layer.integers(1, "shape")
     elif not layer.has_operand(1):
         wanted = layer.vector("NewShape")
     elif layer.outputs[0].elements == layer.input(0).elements:
-        return None  # computed while running, from shapes that are fixed here
+        return {"shape": layer.outputs[0].shape}  # computed while running, from shapes that are fixed here
     else:
         shape = list(layer.outputs[0].shape)
         layer.fail(
@@ -295,7 +315,7 @@ def _reshaped(layer: Layer) -> Shapes | None:
         )
     elements = layer.input(0).elements
     if wanted == [0] and elements:
-        return ((),)  # how old files say "a scalar"
+        return {"shape": ()}  # how old files say "a scalar"
     if wanted.count(-1) > 1 or any(size < -1 for size in wanted):
         layer.fail(f"shape {wanted}, may have one -1 and sizes from 0 on")
     rest = prod(size for size in wanted if size != -1)
@@ -303,50 +323,30 @@ def _reshaped(layer: Layer) -> Shapes | None:
         wanted[wanted.index(-1)] = elements // rest
     if prod(wanted) != elements:
         layer.fail(f"shape {wanted} for {elements} elements of shape {list(layer.input(0).shape)}")
-    return (tuple(wanted),)
+    return {"shape": wanted}
 
 
-def _expanded(layer: Layer) -> Shapes:
+def _expand(layer: Layer) -> Parameters:
     shape = layer.input(0).shape
     axis = layer.axis(layer.integers(1, "axis", 1)[0], len(shape) + 1)
-    return ((*shape[:axis], 1, *shape[axis:]),)
+    return {"shape": (*shape[:axis], 1, *shape[axis:])}
 
 
-def _squeezed(layer: Layer) -> Shapes:
+def _squeeze(layer: Layer) -> Parameters:
     """Without the axes that the option names, or without all axes of one element."""
     shape = layer.input(0).shape
     ones = [axis for axis, size in enumerate(shape) if size == 1]
-    gone = layer.axes(layer.vector("SqueezeDims"), len(shape)) or ones
+    gone = layer.axes(layer.vector("SqueezeDims"), len(shape))
     if not set(gone) <= set(ones):
         layer.fail(f"SqueezeDims is {gone}, which must be axes of one in the input shape {list(shape)}")
-    return (tuple(size for axis, size in enumerate(shape) if axis not in gone),)
+    return {"axes": gone}
 
 
-def _parts(layer: Layer) -> Shapes | None:
-    """The sizes operand; one of them may be -1, "what is left over"."""
-    if not layer.is_constant(1):
-        return None
-    axis, shape = _split_by_sizes(layer)["axis"], layer.input(0).shape
-    sizes = layer.integers(1, "sizes", len(layer.outputs))
-    if sizes.count(-1) == 1:
-        sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
-    if min(sizes) < 0 or sum(sizes) != shape[axis]:
-        layer.fail(f"operand 1 (sizes) is {sizes}, must add up to {shape[axis]}")
-    return tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes)
-
-
-def _equal_parts(layer: Layer) -> Shapes:
-    axis, shape, count = _split(layer)["axis"], layer.input(1).shape, len(layer.outputs)
-    if not count or shape[axis] % count:
-        layer.fail(f"{count} outputs from {shape[axis]} elements along axis {axis}, must divide them")
-    return ((*shape[:axis], shape[axis] // count, *shape[axis + 1 :]),) * count
-
-
-def _pad(layer: Layer) -> Attributes:
+def _pad(layer: Layer) -> Parameters:
     return {"paddings": layer.rows(1, "paddings", len(layer.input(0).shape))}
 
 
-def _pad_with_value(layer: Layer) -> Attributes:
+def _pad_with_value(layer: Layer) -> Parameters:
     """`pad_value` is a code of the output's type, or a real number for float tensors."""
     value = layer.constants[2]
     if value is None or value.size != 1:
@@ -357,11 +357,11 @@ def _pad_with_value(layer: Layer) -> Attributes:
     return {**_pad(layer), "pad_value": number}
 
 
-def _mirror_pad(layer: Layer) -> Attributes:
+def _mirror_pad(layer: Layer) -> Parameters:
     return {**_pad(layer), "mode": layer.choice("Mode", _MIRROR_MODES)}
 
 
-def _transpose(layer: Layer) -> Attributes:
+def _transpose(layer: Layer) -> Parameters:
     rank = len(layer.input(0).shape)
     if layer.input(1).dtype != "int32":  # LiteRT reads whatever it is as int32
         layer.fail(f"operand 1 (permutation) is {layer.input(1).dtype}, must be int32")
@@ -371,7 +371,7 @@ def _transpose(layer: Layer) -> Attributes:
     return {"perm": perm}
 
 
-def _slice(layer: Layer) -> Attributes:
+def _slice(layer: Layer) -> Parameters:
     shape = layer.input(0).shape
     begin = layer.integers(1, "begin", len(shape))
     size = layer.integers(2, "size", len(shape))
@@ -381,14 +381,14 @@ def _slice(layer: Layer) -> Attributes:
     return {"begin": begin, "size": size}
 
 
-def _tile(layer: Layer) -> Attributes:
+def _tile(layer: Layer) -> Parameters:
     multiples = layer.integers(1, "multiples", len(layer.input(0).shape))
     if any(value < 1 for value in multiples):
         layer.fail(f"operand 1 (multiples) is {multiples}, may be 1 or more each")
     return {"multiples": multiples}
 
 
-def _block_size(layer: Layer) -> Attributes:
+def _block_size(layer: Layer) -> Parameters:
     return {"block_size": layer.whole("BlockSize", 1)}
 
 
@@ -399,12 +399,12 @@ def _block_shape(layer: Layer) -> list[int]:
     return block
 
 
-def _space_to_batch(layer: Layer) -> Attributes:
+def _space_to_batch(layer: Layer) -> Parameters:
     block = _block_shape(layer)
     return {"block_shape": block, "paddings": layer.rows(2, "paddings", len(block))}
 
 
-def _batch_to_space(layer: Layer) -> Attributes:
+def _batch_to_space(layer: Layer) -> Parameters:
     block = _block_shape(layer)
     return {"block_shape": block, "crops": layer.rows(2, "crops", len(block))}
 
@@ -413,11 +413,11 @@ def _bit(mask: int, position: int) -> bool:
     return bool(mask >> position & 1)
 
 
-def _strided_slice(layer: Layer) -> Attributes:
+def _strided_slice(layer: Layer) -> Parameters:
     """Element i of the result's axis is element begin + i * stride of the input's, i < size.
 
     The masks of the file are resolved, one entry per input dimension; the axes that the file adds or
-    removes afterwards show in the output's type. Meaning of the masks: tf.strided_slice.
+    removes afterwards show in the shape. Meaning of the masks: tf.strided_slice.
     """
     shape = layer.input(0).shape
     begins = layer.integers(1, "begin")
@@ -443,12 +443,11 @@ def _strided_slice(layer: Layer) -> Attributes:
         begin.append(first)
         size.append(count)
         strides.append(step)
-    return {"begin": begin, "size": size, "strides": strides}
+    return {"begin": begin, "size": size, "strides": strides, "shape": _sliced(layer, size)}
 
 
-def _sliced(layer: Layer) -> Shapes:
+def _sliced(layer: Layer, sizes: list[int]) -> list[int]:
     """The sizes of the slice, without the axes that are taken out and with those that are put in."""
-    sizes = _strided_slice(layer)["size"]
     entries = len(layer.integers(1, "begin"))
     new_axis, shrink = int(layer.option("NewAxisMask")), int(layer.option("ShrinkAxisMask"))
     ellipsis = int(layer.option("EllipsisMask"))
@@ -464,7 +463,7 @@ def _sliced(layer: Layer) -> Shapes:
         else:
             shape += [] if _bit(shrink, i) else [sizes[axis]]
             axis += 1
-    return ((*shape, *sizes[axis:]),)
+    return [*shape, *sizes[axis:]]
 
 
 def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | None]:
@@ -524,7 +523,7 @@ def _scale_and_zero_point(operand: TensorType) -> list[float | int] | None:
     return None if quantization is None else [quantization.scale, quantization.zero_point]
 
 
-def _lstm(layer: Layer) -> Attributes:
+def _lstm(layer: Layer) -> Parameters:
     if layer.flag("DiagonalRecurrentTensors"):
         layer.fail("DiagonalRecurrentTensors is true, may be false")
     return {
@@ -540,7 +539,7 @@ _DETECTION_COUNTS = ("max_detections", "max_classes_per_detection", "num_classes
 _DETECTION_REALS = ("nms_score_threshold", "nms_iou_threshold", "y_scale", "x_scale", "h_scale", "w_scale")
 
 
-def _detection(layer: Layer) -> Attributes:
+def _detection(layer: Layer) -> Parameters:
     optional = {"detections_per_class": 100, "use_regular_nms": 0}
     required = (*_DETECTION_COUNTS, *_DETECTION_REALS)
     found = optional | layer.flexbuffer((*required, *optional))
@@ -559,7 +558,7 @@ def _detection(layer: Layer) -> Attributes:
 
 
 def _plain(operands: int, *kinds: str) -> dict[str, Translation]:
-    """Operators of `operands` operands without attributes, called here as there."""
+    """Operators of `operands` operands without parameters, called here as there."""
     return {kind: Translation(kind.lower(), operands, operands) for kind in kinds}
 
 
@@ -594,7 +593,7 @@ OPERATORS: dict[str, Translation] = {
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, _block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, _activation, "DivOptions"),
-    "EXPAND_DIMS": Translation("reshape", 2, 2, keeps=(0,), shapes=_expanded),
+    "EXPAND_DIMS": Translation("reshape", 2, 2, _expand, keeps=(0,)),
     "FULLY_CONNECTED": Translation(
         "fully_connected", 2, 3, _fully_connected, "FullyConnectedOptions", keeps=(0, 1, 2), retyped=_matrix
     ),
@@ -618,26 +617,20 @@ OPERATORS: dict[str, Translation] = {
     "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "RESHAPE": Translation("reshape", 1, 2, options="ReshapeOptions", keeps=(0,), shapes=_reshaped),
-    "RESIZE_BILINEAR": Translation(
-        "resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,), shapes=_resized
-    ),
+    "RESHAPE": Translation("reshape", 1, 2, _reshape, "ReshapeOptions", keeps=(0,)),
+    "RESIZE_BILINEAR": Translation("resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,)),
     "RESIZE_NEAREST_NEIGHBOR": Translation(
-        "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,), shapes=_resized
+        "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,)
     ),
     "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, keeps=(0,)),
-    "SLICE": Translation(
-        "slice", 3, 3, _slice, keeps=(0,), shapes=lambda layer: (tuple(_slice(layer)["size"]),)
-    ),
+    "SLICE": Translation("slice", 3, 3, _slice, keeps=(0,)),
     "SOFTMAX": Translation("softmax", 1, 1, _softmax, "SoftmaxOptions"),
     "SPACE_TO_BATCH_ND": Translation("space_to_batch_nd", 3, 3, _space_to_batch, keeps=(0,)),
     "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, _block_size, "SpaceToDepthOptions"),
-    "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None, shapes=_equal_parts),
-    "SPLIT_V": Translation("split", 3, 3, _split_by_sizes, keeps=(0,), results=None, shapes=_parts),
-    "SQUEEZE": Translation("squeeze", 1, 1, options="SqueezeOptions", shapes=_squeezed),
-    "STRIDED_SLICE": Translation(
-        "strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,), shapes=_sliced
-    ),
+    "SPLIT": Translation("split", 2, 2, _split, keeps=(1,), results=None),
+    "SPLIT_V": Translation("split", 3, 3, _split_by_sizes, keeps=(0,), results=None),
+    "SQUEEZE": Translation("squeeze", 1, 1, _squeeze, "SqueezeOptions"),
+    "STRIDED_SLICE": Translation("strided_slice", 4, 4, _strided_slice, "StridedSliceOptions", keeps=(0,)),
     "SUB": Translation("sub", 2, 2, _activation, "SubOptions"),
     "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "TILE": Translation("tile", 2, 2, _tile, keeps=(0,)),

@@ -32,9 +32,10 @@ from npusim.isa.base.elements import element
 from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.check import quoted
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
+from npusim.kernels.graph.names import quoted, unique
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.parameters import Parameters, Unchecked
 from npusim.kernels.table import infer, known, operator
 
 _DTYPES = {name.upper(): name for name in element_names()}
@@ -187,7 +188,7 @@ def _nodes(model: ModelRecord, tensors: list[Tensor], now: dict[int, int]) -> tu
         if not outputs:
             raise GraphError(f"{where}: has no output")
         # Converters join the names of all that they fused with ";": the first one tells the layer.
-        name = _unique(tensors[outputs[0]].name.split(";")[0], names)
+        name = unique(tensors[outputs[0]].name.split(";")[0], names)
         where = f"layer {quoted(name)} ({record.kind} version {record.version}, operator {number})"
         if record.kind not in OPERATORS:
             nodes.append(_unknown(name, where, record, tensors))
@@ -203,13 +204,9 @@ def _nodes(model: ModelRecord, tensors: list[Tensor], now: dict[int, int]) -> tu
 def _shapes(
     record: OperatorRecord, layer: Layer, node: Node, tensors: Sequence[Tensor]
 ) -> tuple[tuple[int, ...] | None, ...]:
-    """The shapes of the outputs as operands and options say them, None where they do not."""
-    said = OPERATORS[record.kind].shapes
-    if said is None:
-        inputs = tuple(None if number is None else tensors[number].type for number in node.inputs)
-        found = infer(Call(node.attributes, inputs, layer.outputs, {}), node.op)
-    else:
-        found = said(layer)
+    """The shapes of the outputs as operands and parameters say them, None where they do not."""
+    inputs = tuple(None if number is None else tensors[number].type for number in node.inputs)
+    found = infer(Call(node.parameters, inputs, layer.outputs, {}), node.op)
     if found is None or len(found) != len(record.outputs):
         return (None,) * len(record.outputs)
     return found
@@ -308,7 +305,17 @@ def _node(name: str, record: OperatorRecord, layer: Layer, tensors: list[Tensor]
         inputs = (*inputs[:position], _another(tensors, inputs[position], type_), *inputs[position + 1 :])
     if row.keeps is not None:
         inputs = tuple(inputs[i] if i < len(inputs) else None for i in row.keeps)
-    return Node(name, row.op, inputs, record.outputs, row.attributes(layer))
+    return Node(name, row.op, inputs, record.outputs, _parameters(row, layer))
+
+
+def _parameters(row: Translation, layer: Layer) -> Parameters:
+    values = row.parameters(layer)
+    if not known(row.op):
+        return Unchecked.of(values)
+    try:
+        return operator(row.op).parameters(**values)
+    except GraphError as fault:
+        raise GraphError(f"{layer.where}: {fault}") from None
 
 
 def _updating(model: ModelRecord, node: Node, tensors: list[Tensor], now: dict[int, int]) -> Node:
@@ -362,13 +369,3 @@ def _options(
         else:
             options.Init(record.options.Bytes, record.options.Pos)
     return options
-
-
-def _unique(name: str, uses: dict[str, int]) -> str:
-    """`name`, with a number behind it if it is in use; `uses` counts how often each name was asked for."""
-    candidate = name
-    while candidate in uses:
-        uses[name] += 1
-        candidate = f"{name}_{uses[name]}"
-    uses[candidate] = 0
-    return candidate

@@ -14,7 +14,8 @@ from npusim.explore.evaluate import Evaluator, Job, Workload, order
 from npusim.explore.space import Space
 from npusim.explore.stages import Stage, paths_up_to, stage
 from npusim.isa.hardware import file as hardware_file
-from npusim.isa.hardware.hardware import Hardware, Section
+from npusim.isa.hardware.fields import Section
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.interpreter import interpret
 from npusim.machine.system import execute
 from npusim.session.api import host_functions

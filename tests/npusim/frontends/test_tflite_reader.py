@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from npusim.isa.base.errors import FormatError, GraphError, NpusimError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.parameters import Unchecked
 from npusim.models.writer import ModelWriter
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -31,11 +33,16 @@ MODELS = sorted(path.stem for path in REFERENCE.glob("golden/*.json")) or ["no m
 CASES = sorted(path.stem for path in REFERENCE.glob("ops_litert_ref/*.npz")) or ["no case"]
 
 
+def said(node: Node) -> dict[str, Any]:
+    """The parameters of a node by name, those with their default included, as plain values."""
+    values = node.parameters.values if isinstance(node.parameters, Unchecked) else asdict(node.parameters)
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
+
+
 def test_small_model() -> None:
     graph = tflite.parse(small_model(), "small")
-    assert [
-        (node.name, node.op, node.inputs, node.outputs, dict(node.attributes)) for node in graph.nodes
-    ] == [
+    assert [(node.name, node.op, node.inputs, node.outputs, said(node)) for node in graph.nodes] == [
         (
             "features",
             "conv_2d",
@@ -127,7 +134,7 @@ def test_lstm_state_and_intermediates(shared: Path) -> None:
         17,
         *[None] * 4,
     )
-    assert dict(lstm.attributes) == {
+    assert said(lstm) == {
         "activation": "tanh",
         "cell_clip": 10.0,
         "proj_clip": 0.0,
@@ -139,7 +146,7 @@ def test_lstm_state_and_intermediates(shared: Path) -> None:
 def test_options_of_the_detection_operator(shared: Path) -> None:
     graph = formats.read(shared / "models" / "edgetpu_ssd_mnv1_head.tflite")
     (detection,) = (node for node in graph.nodes if node.op == "detection_post_process")
-    assert dict(detection.attributes) == {
+    assert said(detection) == {
         "max_detections": 20,
         "max_classes_per_detection": 1,
         "num_classes": 90,
@@ -156,7 +163,7 @@ def test_options_of_the_detection_operator(shared: Path) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_one_operator_files(shared: Path, name: str) -> None:
-    """Types and constants of each tensor; attributes that explain the shape or the bytes of the output."""
+    """Types and constants of each tensor; parameters that explain the shape or the bytes of the output."""
     rows = json.loads((shared / "ops_litert_ref" / f"{name}.json").read_text())["cases"]
     arrays = np.load(shared / "ops_litert_ref" / f"{name}.npz")
     for row in rows[::3]:  # every third: all 4244 read, in 5 s
@@ -177,17 +184,18 @@ def test_one_operator_files(shared: Path, name: str) -> None:
             MEANINGS[node.op](node, inputs, values[node.outputs[0]])
 
 
-# What attributes mean, in numpy, for the operators whose arithmetic does not hide it
+# What parameters mean, in numpy, for the operators whose arithmetic does not hide it
 
 
 def window_fits(node: Node, inputs: list[np.ndarray], output: np.ndarray) -> None:
     """The positions of a sliding window are as many as the output has."""
-    kernel = node.attributes["filter"] if "filter" in node.attributes else inputs[1].shape[1:3]
-    dilations = node.attributes.get("dilations", [1, 1])
+    window = said(node)
+    kernel = window.get("filter", inputs[1].shape[1:3] if len(inputs) > 1 else None)
+    dilations = window.get("dilations", [1, 1])
     for axis in range(2):
-        padded = inputs[0].shape[axis + 1] + sum(node.attributes["padding"][axis])
+        padded = inputs[0].shape[axis + 1] + sum(window["padding"][axis])
         reach = (kernel[axis] - 1) * dilations[axis] + 1
-        assert (padded - reach) // node.attributes["strides"][axis] + 1 == output.shape[axis + 1]
+        assert (padded - reach) // window["strides"][axis] + 1 == output.shape[axis + 1]
 
 
 def transposed_window_fits(node: Node, inputs: list[np.ndarray], output: np.ndarray) -> None:
@@ -196,26 +204,26 @@ def transposed_window_fits(node: Node, inputs: list[np.ndarray], output: np.ndar
 
 def same(function: Callable[[Mapping[str, Any], list[np.ndarray]], np.ndarray]) -> Callable[..., None]:
     def check(node: Node, inputs: list[np.ndarray], output: np.ndarray) -> None:
-        np.testing.assert_array_equal(function(node.attributes, inputs).reshape(output.shape), output)
+        np.testing.assert_array_equal(function(said(node), inputs).reshape(output.shape), output)
 
     return check
 
 
-def strided(attributes: Mapping[str, Any], inputs: list[np.ndarray]) -> np.ndarray:
-    rows = zip(attributes["begin"], attributes["size"], attributes["strides"], strict=True)
+def strided(box: Mapping[str, Any], inputs: list[np.ndarray]) -> np.ndarray:
+    rows = zip(box["begin"], box["size"], box["strides"], strict=True)
     return inputs[0][np.ix_(*([begin + i * stride for i in range(size)] for begin, size, stride in rows))]
 
 
-def cut(attributes: Mapping[str, Any], inputs: list[np.ndarray]) -> np.ndarray:
-    return strided({**attributes, "strides": [1] * inputs[0].ndim}, inputs)
+def cut(box: Mapping[str, Any], inputs: list[np.ndarray]) -> np.ndarray:
+    return strided({**box, "strides": [1] * inputs[0].ndim}, inputs)
 
 
 def pads(node: Node, inputs: list[np.ndarray], output: np.ndarray) -> None:
-    """PADV2 says the value; what PAD pads with, the zero point, is not an attribute."""
-    paddings = node.attributes["paddings"]
+    """PADV2 says the value; what PAD pads with, the zero point, is not a parameter."""
+    paddings, value = said(node)["paddings"], said(node)["pad_value"]
     assert tuple(np.add(inputs[0].shape, np.sum(paddings, axis=1))) == output.shape
-    if "pad_value" in node.attributes:
-        padded = np.pad(inputs[0], paddings, constant_values=node.attributes["pad_value"])
+    if value is not None:
+        padded = np.pad(inputs[0], paddings, constant_values=value)
         np.testing.assert_array_equal(padded, output)
 
 
@@ -315,7 +323,7 @@ def test_the_larger_operator_code_is_meant(old: int, new: int, op: str) -> None:
 
 def test_options_left_out_have_their_defaults() -> None:
     (node,) = one_layer("FULLY_CONNECTED", None, 0, source=(1, 4), result=(1, 3), build=with_matrix()).nodes
-    assert dict(node.attributes) == {"activation": "none", "keep_num_dims": False}
+    assert said(node) == {"activation": "none", "keep_num_dims": False}
     assert node.inputs == (1, 0, None)
 
 
@@ -340,7 +348,7 @@ def test_shape_arithmetic_of_models_with_a_variable_batch_is_left_out() -> None:
     build.operator("PACK", [batch, rest], [packed], table("PackOptions", ValuesCount=2))
     build.operator("RESHAPE", [x, packed], [y])
     (node,) = tflite.parse(build.file([x], [y]), "one").nodes
-    assert (node.op, node.inputs, node.outputs, dict(node.attributes)) == ("reshape", (x,), (y,), {})
+    assert (node.op, node.inputs, node.outputs, said(node)) == ("reshape", (x,), (y,), {"shape": [1, 32]})
 
 
 def test_only_the_first_subgraph_is_read() -> None:
@@ -406,42 +414,43 @@ def with_constants(*constants: tuple[int, ...]) -> Builder:
 
 
 @pytest.mark.parametrize(
-    ("code", "table_", "constants", "result", "op", "attributes"),
+    ("code", "table_", "constants", "result", "op", "parameters"),
     [
         ("MEAN", options("ReducerOptions", KeepDims=True), [(-2, 1)], (1, 1, 1, 2), "mean",
          {"axes": [1, 2], "keep_dims": True}),
         ("SUM", options("ReducerOptions"), [(-1, 3)], (1, 4, 4), "sum", {"axes": [3], "keep_dims": False}),
         ("CONCATENATION", options("ConcatenationOptions", Axis=-1), [], (1, 4, 4, 2), "concatenation",
          {"axis": 3, "activation": "none"}),
-        ("SQUEEZE", options("SqueezeOptions"), [], (4, 4, 2), "squeeze", {}),
-        ("EXPAND_DIMS", None, [(0,)], (1, 1, 4, 4, 2), "reshape", {}),
-        ("RESHAPE", None, [(-1, 2)], (16, 2), "reshape", {}),
+        ("SQUEEZE", options("SqueezeOptions"), [], (4, 4, 2), "squeeze", {"axes": []}),
+        ("EXPAND_DIMS", None, [(0,)], (1, 1, 4, 4, 2), "reshape",
+         {"shape": [1, 1, 4, 4, 2]}),
+        ("RESHAPE", None, [(-1, 2)], (16, 2), "reshape", {"shape": [16, 2]}),
         ("PACK", options("PackOptions", Axis=-1, ValuesCount=1), [], (1, 4, 4, 2, 1), "pack", {"axis": 4}),
         ("RELU_N1_TO_1", None, [], (1, 4, 4, 2), "relu_n1_to_1", {}),
         ("SLICE", None, [(0, 1, 2, 0), (1, -1, 2, -1)], (1, 3, 2, 2), "slice",
-         {"begin": [0, 1, 2, 0], "size": [1, 3, 2, 2]}),
+         {"begin": [0, 1, 2, 0], "size": [1, 3, 2, 2], "strides": []}),
         ("STRIDED_SLICE", options("StridedSliceOptions", BeginMask=1, EndMask=5, ShrinkAxisMask=2),
          [(9, -1, 1), (9, 0, 0), (1, 1, 2)], (1, 2, 2), "strided_slice",
-         {"begin": [0, 3, 1, 0], "size": [1, 1, 2, 2], "strides": [1, 1, 2, 1]}),
+         {"begin": [0, 3, 1, 0], "size": [1, 1, 2, 2], "strides": [1, 1, 2, 1], "shape": [1, 2, 2]}),
         ("STRIDED_SLICE", options("StridedSliceOptions", EllipsisMask=1, NewAxisMask=2),
          [(0, 0, 1), (0, 0, -9), (1, 1, -1)], (1, 4, 4, 1, 2), "strided_slice",
-         {"begin": [0, 0, 0, 1], "size": [1, 4, 4, 2], "strides": [1, 1, 1, -1]}),
+         {"begin": [0, 0, 0, 1], "size": [1, 4, 4, 2], "strides": [1, 1, 1, -1], "shape": [1, 4, 4, 1, 2]}),
         ("STRIDED_SLICE", options("StridedSliceOptions", Offset=True),
          [(0, 1), (1, 2), (1, 1)], (1, 2, 4, 2), "strided_slice",
-         {"begin": [0, 1, 0, 0], "size": [1, 2, 4, 2], "strides": [1, 1, 1, 1]}),
+         {"begin": [0, 1, 0, 0], "size": [1, 2, 4, 2], "strides": [1, 1, 1, 1], "shape": [1, 2, 4, 2]}),
     ],
 )  # fmt: skip
-def test_attributes(
+def test_parameters(
     code: str,
     table_: Table | None,
     constants: list[tuple[int, ...]],
     result: tuple[int, ...],
     op: str,
-    attributes: dict[str, Any],
+    parameters: dict[str, Any],
 ) -> None:
     build = with_constants(*constants)
     (node,) = one_layer(code, table_, *range(len(constants)), result=result, build=build).nodes
-    assert (node.op, dict(node.attributes)) == (op, attributes)
+    assert (node.op, said(node)) == (op, parameters)
     assert node.inputs == (len(constants),)
 
 
@@ -457,7 +466,12 @@ def test_splits(code: str, operands: int, position: int, op: str) -> None:
     )
     (node,) = tflite.parse(build.file([x], [a, b]), "one").nodes
     assert inputs[position] == x
-    assert (node.op, node.inputs, node.outputs, dict(node.attributes)) == (op, (x,), (a, b), {"axis": 1})
+    assert (node.op, node.inputs, node.outputs, said(node)) == (
+        op,
+        (x,),
+        (a, b),
+        {"axis": 1, "sizes": [1, 1]},
+    )
 
 
 # Errors: the text says where, what is, what may be
@@ -535,8 +549,13 @@ def test_an_offset_and_a_mask_of_one_end_must_agree() -> None:
             "STRIDED_SLICE", table_, 0, 1, 2, source=(4, 3), result=(length, 2), build=ends, version=4
         )
 
-    assert dict(sliced(2, 2).nodes[0].attributes) == {"begin": [1, 1], "size": [2, 2], "strides": [1, 1]}
-    assert sliced(3, 1).nodes[0].attributes["size"] == [3, 2]
+    assert said(sliced(2, 2).nodes[0]) == {
+        "begin": [1, 1],
+        "size": [2, 2],
+        "strides": [1, 1],
+        "shape": [2, 2],
+    }
+    assert said(sliced(3, 1).nodes[0])["size"] == [3, 2]
     with pytest.raises(
         GraphError, match=r"takes 2 elements by its option Offset and 3 by EndMask; may have one of"
     ):
@@ -556,7 +575,7 @@ def test_a_matrix_product_has_the_shape_that_its_kernel_gives() -> None:
         )
 
 
-def test_operands_that_become_attributes_must_be_constant() -> None:
+def test_operands_that_become_parameters_must_be_constant() -> None:
     build = Builder()
     axes = build.tensor("axes", [1], "INT32", scales=None)
     with pytest.raises(GraphError) as fault:
@@ -660,8 +679,8 @@ def test_custom_operators_and_their_options() -> None:
         reals, 2
     )
     (node,) = detection(values).nodes
-    assert dict(node.attributes) == values | {"detections_per_class": 100, "use_regular_nms": False}
-    assert {type(node.attributes[name]) for name in reals} == {float}
+    assert said(node) == values | {"detections_per_class": 100, "use_regular_nms": False}
+    assert {type(said(node)[name]) for name in reals} == {float}
     del values["num_classes"]
     with pytest.raises(GraphError, match=r"its custom options lack num_classes$"):
         detection(values)
@@ -670,7 +689,7 @@ def test_custom_operators_and_their_options() -> None:
     with pytest.raises(GraphError, match=r"max_detections is nan, may be 0 or more$"):
         detection(values | {"num_classes": 3, "max_detections": float("nan")})
     (unknown,) = detection(values, code="ADD").nodes
-    assert (unknown.op, unknown.inputs, dict(unknown.attributes)) == ('custom "ADD"', (0, 1, 2), {})
+    assert (unknown.op, unknown.inputs, said(unknown)) == ('custom "ADD"', (0, 1, 2), {})
 
 
 # Files and formats

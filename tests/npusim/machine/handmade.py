@@ -7,16 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import PRODUCERS, WORD_BYTES, Instruction, Space, Unit
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.vector import Lookup
-from npusim.isa.program.program import HostCall, Layer, Placement, Program
+from npusim.isa.instructions.word import WORD_BYTES, Waits
+from npusim.isa.program.program import Layer, Program
 from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 
@@ -60,28 +64,26 @@ def bench(**changes: Any) -> Hardware:
     return change(BENCH, base | {path.replace("__", "."): value for path, value in changes.items()})
 
 
-def waits(**counts: int) -> tuple[int, ...]:
-    """Wait fields by unit name: `waits(dma0=2)`."""
-    return tuple(counts.get(unit.name.lower(), 0) for unit in PRODUCERS)
+def waits(**counts: int) -> Waits:
+    """Waits by unit name: `waits(dma0=2)`."""
+    return tuple((int(unit), counts[name]) for unit, name in UNIT_NAMES.items() if counts.get(name))
 
 
-def load(source: int, target: int, size: int, *, channel: int = 0, after: tuple[int, ...] = waits()) -> Copy:
+def load(source: int, target: int, size: int, *, channel: int = 0, after: Waits = ()) -> Copy:
     """Dense bytes from DRAM to the scratchpad."""
     return Copy(
         channel=channel, source_space=Space.DRAM, source=source, target=target, size=size, waits=after
     )
 
 
-def store(source: int, target: int, size: int, *, channel: int = 0, after: tuple[int, ...] = waits()) -> Copy:
+def store(source: int, target: int, size: int, *, channel: int = 0, after: Waits = ()) -> Copy:
     """Dense bytes from the scratchpad to DRAM."""
     return Copy(
         channel=channel, source=source, target_space=Space.DRAM, target=target, size=size, waits=after
     )
 
 
-def lookup(
-    source: int, target: int, size: int, *, after: tuple[int, ...] = waits(), table: int = 0
-) -> Lookup:
+def lookup(source: int, target: int, size: int, *, after: Waits = (), table: int = 0) -> Lookup:
     """Bytes through the table. The bench takes 8 + 256 / 8 + size / 8 cycles."""
     return Lookup(input=source, output=target, size=size, table=table, waits=after)
 

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Region, Space
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
+from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.table import decode_all
+from npusim.isa.instructions.word import Waits
 from npusim.machine.banks import banks_of, banks_used
 from npusim.machine.system import execute
 from npusim.machine.trace import Trace
@@ -39,15 +41,13 @@ def banked(ports: int, **changes: int) -> Hardware:
     return bench(scratchpad__banks=4, scratchpad__bank_ports=ports, **changes)
 
 
-def look(
-    bank: int, size: int = 64, *, to: int | None = None, after: tuple[int, ...] = waits()
-) -> Instruction:
+def look(bank: int, size: int = 64, *, to: int | None = None, after: Waits = ()) -> Instruction:
     """A look-up inside a bank, or from one to another."""
     target = bank if to is None else to
     return lookup(bank * BANK, target * BANK + 8192, size, table=bank * BANK + 12288, after=after)
 
 
-def fill(channel: int, *banks: int, after: tuple[int, ...] = waits()) -> Copy:
+def fill(channel: int, *banks: int, after: Waits = ()) -> Copy:
     """One byte into one bank, or one into each of two."""
     first, last = banks[0], banks[-1]
     stride = (last - first) * BANK
@@ -62,7 +62,7 @@ def fill(channel: int, *banks: int, after: tuple[int, ...] = waits()) -> Copy:
     )
 
 
-def convolve(bank: int, after: tuple[int, ...] = waits()) -> Convolve:
+def convolve(bank: int, after: Waits = ()) -> Convolve:
     """A convolution of one value, all of it inside a bank."""
     ones = (
         "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height", "kernel_width",

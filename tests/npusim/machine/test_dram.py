@@ -13,10 +13,10 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.hardware.hardware import Dram, Hardware
-from npusim.isa.hardware.memories import PortTiming
-from npusim.isa.instructions.instruction import Region, Space
-from npusim.machine.port import Grants, MemoryPort, cut
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Dram, PortTiming
+from npusim.isa.instructions.region import Region, Space
+from npusim.machine.port import Grants, MemoryPort, Requester, cut
 from npusim.machine.trace import INSTRUCTION_FETCH
 
 from ...examples import examples
@@ -174,7 +174,7 @@ def serve(hardware: Hardware, load: Load) -> Served:
         for ask in load[name]:
             if ask.gap:
                 yield env.timeout(ask.gap)
-            yield port.access(name, ask.region, ask.write, counts)
+            yield port.access(Requester(0, name), ask.region, ask.write, counts)
             done[name].append(int(env.now))
 
     for name in load:

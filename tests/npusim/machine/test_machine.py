@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from npusim.isa.base.errors import ProgramError, SimulationError
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space, Unit
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program

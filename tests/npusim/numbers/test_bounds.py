@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,16 +10,13 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.workload import Workload
-from npusim.isa.hardware.hardware import Vector
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space, Unit
-from npusim.isa.instructions.table import INSTRUCTIONS
-from npusim.isa.instructions.vector import Binary, Lookup
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Layer, MemoryImage
-from npusim.numbers.bounds import VECTOR_CYCLES, LowerBound, compulsory_bytes, dram_cycles, vector_work
+from npusim.numbers.bounds import LowerBound, compulsory_bytes, needed_cycles
 
-from ...isa.samples import legal_instructions, tiny_hardware
 from ..machine.handmade import bench, bytes_at, load, program, store
 
 # DRAM of the cases: an input at 0..100, an output at 100..200, constants at 1000..2000, feature maps elsewhere.
@@ -70,45 +68,14 @@ def test_compulsory_bytes(
     assert compulsory_bytes(image, costs).tolist() == expected
 
 
-VECTOR_ROWS = [row for row in INSTRUCTIONS if row.home is Unit.VECTOR]
-
-
-@pytest.mark.parametrize("row", VECTOR_ROWS, ids=lambda row: row.mnemonic)
-def test_vector_work_is_part_of_the_cost(row: type[Instruction]) -> None:
-    hardware = tiny_hardware()
-    for instruction in legal_instructions(row, 20):
-        cost = instruction.cost(Context(hardware))
-        counted = {name for name in cost.actions if not name.startswith("scratchpad_")}
-        assert counted <= set(VECTOR_CYCLES)
-        work = vector_work(cost, hardware)
-        assert 0 < work <= (cost.cycles - hardware.vector.startup_cycles) * hardware.vector.lanes
-
-
-@pytest.mark.parametrize(
-    ("instruction", "work"),
-    [(Lookup(size=100), 100), (Binary(function=0, rows=3, columns=7), 3 * 7 * 2)],
-    ids=["lookup", "add"],
-)
-def test_vector_work_by_hand(instruction: Instruction, work: int) -> None:
-    hardware = bench()
-    assert hardware.vector.add_cycles == 2
-    assert vector_work(instruction.cost(Context(hardware)), hardware) == work
-
-
-def test_every_parameter_of_vector_work_exists() -> None:
-    assert set(VECTOR_CYCLES.values()) == {
-        name for name in Vector.model_fields if name.endswith("_cycles")
-    } - {"startup_cycles"}
-
-
 @pytest.mark.parametrize(
     ("bound", "cycles", "bound_by"),
     [
-        (LowerBound(0, 0, 0, 0), 0, "none"),
-        (LowerBound(5, 5, 4, 3), 5, "mac"),
-        (LowerBound(1, 2, 3, 0), 3, "dram"),
-        (LowerBound(0, 2, 0, 0), 2, "vector"),
-        (LowerBound(1, 1, 1, 9), 9, "host"),
+        (LowerBound({"mac": 0, "vector": 0, "dram": 0, "host": 0}), 0, "none"),
+        (LowerBound({"mac": 5, "vector": 5, "dram": 4, "host": 3}), 5, "mac"),
+        (LowerBound({"mac": 1, "vector": 2, "dram": 3, "host": 0}), 3, "dram"),
+        (LowerBound({"mac": 0, "vector": 2, "dram": 0, "host": 0}), 2, "vector"),
+        (LowerBound({"mac": 1, "vector": 1, "dram": 1, "host": 9}), 9, "host"),
     ],
 )
 def test_the_largest_resource_sets_the_bound(bound: LowerBound, cycles: int, bound_by: str) -> None:
@@ -116,4 +83,12 @@ def test_the_largest_resource_sets_the_bound(bound: LowerBound, cycles: int, bou
 
 
 def test_dram_cycles_are_rounded_up() -> None:
-    assert dram_cycles(np.array([0, 1, 8, 9]), bench()).tolist() == [0, 1, 1, 2]
+    assert needed_cycles(np.array([0, 1, 8, 9]), "dram", bench()).tolist() == [0, 1, 1, 2]
+
+
+def test_each_resource_of_a_bound_is_an_attribute() -> None:
+    bound = LowerBound({"mac": 5, "vector": 4, "dram": 3, "host": 2})
+    assert (bound.mac, bound.vector, bound.dram, bound.host) == (5, 4, 3, 2)
+    assert pickle.loads(pickle.dumps(bound)) == bound
+    with pytest.raises(AttributeError, match="'LowerBound' object has no attribute 'gpu'"):
+        _ = bound.gpu

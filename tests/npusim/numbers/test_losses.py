@@ -19,14 +19,16 @@ from hypothesis import strategies as st
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Instruction, Unit
+from npusim.isa.hardware.units import RESOURCES, Unit
+from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 from npusim.numbers import timeline
 from npusim.numbers.bounds import LowerBound
-from npusim.numbers.losses import CAUSES, Account, Accounts, accounts
+from npusim.numbers.causes import CAUSES
+from npusim.numbers.losses import Account, Accounts, accounts
 from npusim.scheduler import compile_graph
 from npusim.session.api import hardware, load
 
@@ -38,6 +40,11 @@ from .fake_run import CONVOLUTION, CROP, RELU, Step
 
 GAINS = {"prefetched", "overlapped"}
 LAYER = Layer("layer", "tanh", "vector", Workload("elementwise"))
+
+
+def bound(*cycles: int) -> LowerBound:
+    """Cycles on the MAC array, the vector unit, the DRAM port, the host."""
+    return LowerBound(dict(zip(RESOURCES, cycles, strict=True)))
 
 
 def lost(
@@ -78,16 +85,16 @@ def test_a_run_through_all_kinds_of_layers() -> None:
     # 576 MACs / 128; 96 elements / 8; (288 weights + 10 scores) / 16 bytes per cycle; the host's 40.
     assert found.network == Account(
         200,
-        LowerBound(mac=5, vector=12, dram=19, host=40),
+        bound(5, 12, 19, 40),
         inside | {"vector": 20, "moves": 15, "stall_front_end": 15, "start_up": 40, "tail": 10},
     )
     assert found.layers == (
         # 288 weights / 16 are 18; the port moves them, and 32 bytes more, in 20 of the 40 cycles of start-up.
-        Account(100, LowerBound(5, 0, 18, 0), inside | {"dram_traffic": 2, "start_up": 20}),
-        Account(20, LowerBound(0, 12, 0, 0), {"vector_overhead": 8}),
-        Account(20, LowerBound(0, 0, 0, 0), {"moves": 15, "stall_front_end": 5}),
-        Account(0, LowerBound(0, 0, 0, 0), {}),
-        Account(60, LowerBound(0, 0, 1, 40), {"stall_front_end": 10, "tail": 10}),
+        Account(100, bound(5, 0, 18, 0), inside | {"dram_traffic": 2, "start_up": 20}),
+        Account(20, bound(0, 12, 0, 0), {"vector_overhead": 8}),
+        Account(20, bound(0, 0, 0, 0), {"moves": 15, "stall_front_end": 5}),
+        Account(0, bound(0, 0, 0, 0), {}),
+        Account(60, bound(0, 0, 1, 40), {"stall_front_end": 10, "tail": 10}),
     )
     check(found, fake_run.program())
 
@@ -97,7 +104,7 @@ def test_a_load_and_a_look_up() -> None:
     # the look-up ends at 129 + 48. 256 bytes at 8 per cycle: the bound.
     found = lost([(0, handmade.load(0, 0, 256)), (0, lookup(0, 0, 64, after=waits(dma0=1)))])
     expected = {"dram_overhead": 10, "vector": 48, "start_up": 67 + 20}
-    assert found.network == Account(177, LowerBound(0, 8, 32, 0), expected)
+    assert found.network == Account(177, bound(0, 8, 32, 0), expected)
     assert found.layers[0] == found.network
 
 
@@ -108,16 +115,16 @@ def test_prefetched_weights() -> None:
         [(0, lookup(0, 0, 64)), (1, handmade.load(0, 0, 1024)), (1, lookup(0, 0, 64, after=waits(dma0=1)))]
     )
     assert found.layers == (
-        Account(107, LowerBound(0, 8, 0, 0), {"vector_overhead": 40, "start_up": 59}),
+        Account(107, bound(0, 8, 0, 0), {"vector_overhead": 40, "start_up": 59}),
         Account(
             175,
-            LowerBound(0, 8, 128, 0),
+            bound(0, 8, 128, 0),
             {"dram_overhead": 10, "vector": 48, "stall_dma": 20, "prefetched": -31},
         ),
     )
     assert found.network == Account(
         282,
-        LowerBound(0, 16, 128, 0),
+        bound(0, 16, 128, 0),
         {"dram_overhead": 10, "vector": (76 - 59) + 48, "stall_dma": 20, "start_up": 59},
     )
 
@@ -139,7 +146,7 @@ def test_a_stall_for_bytes_from_dram(constants: int, cause: str) -> None:
     # As above: the first look-up ends at 107, the last byte passes the port at 214 and is there at 234.
     account = second_look_up([(1, handmade.load(0, 0, 1024))], waits(dma0=1), constants)
     assert account == Account(127 + 296, account.bound, {"vector_overhead": 40, cause: 107, "stall_dma": 20})
-    assert account.bound == LowerBound(0, 256, 128 if constants else 0, 0)
+    assert account.bound == bound(0, 256, 128 if constants else 0, 0)
 
 
 def test_a_stall_behind_another_transfer() -> None:
@@ -195,7 +202,7 @@ def test_instruction_fetch_before_data() -> None:
     program = [(0, handmade.load(0, 0, 1024)), (0, lookup(0, 0, 64)), (0, lookup(0, 0, 64))]
     account = lost(program, bench(front_end__fetch_instructions=1)).network
     expected = {"dram_overhead": 2 * 10, "instruction_fetch": 22, "start_up": 59, "tail": 20}
-    assert account == Account(249, LowerBound(0, 16, 128, 0), expected)
+    assert account == Account(249, bound(0, 16, 128, 0), expected)
 
 
 def test_vector_work_beside_another_layer() -> None:
@@ -203,15 +210,15 @@ def test_vector_work_beside_another_layer() -> None:
     steps = (Step(Unit.MAC, 0, 0, 60), Step(Unit.VECTOR, 1, 20, 40))
     found = accounts(fake_run.program(steps=steps), fake_run.execution(steps=steps))
     assert found.layers[0] == Account(
-        60, LowerBound(5, 0, 0, 0), {"edge_tiles": 31, "fill_drain": 22, "output_stage": 2}
+        60, bound(5, 0, 0, 0), {"edge_tiles": 31, "fill_drain": 22, "output_stage": 2}
     )
-    assert found.layers[1] == Account(0, LowerBound(0, 12, 0, 0), {"vector_overhead": 8, "overlapped": -20})
+    assert found.layers[1] == Account(0, bound(0, 12, 0, 0), {"vector_overhead": 8, "overlapped": -20})
 
 
 def test_a_run_that_computes_nothing() -> None:
     steps = (Step(Unit.DMA0, 0, 0, 30),)
     found = accounts(fake_run.program((CONVOLUTION,), steps), fake_run.execution(steps=steps))
-    assert found.layers[0] == found.network == Account(30, LowerBound(0, 0, 0, 0), {"start_up": 30})
+    assert found.layers[0] == found.network == Account(30, bound(0, 0, 0, 0), {"start_up": 30})
 
 
 # Any timeline.
@@ -300,7 +307,7 @@ def test_the_page_defines_every_cause() -> None:
     page = (Path(__file__).parents[3] / "docs" / "losses.md").read_text()
     rows = page.partition("| cause |")[2].partition("\n\n")[0]
     table = [line for line in rows.splitlines() if line.startswith("| `")]
-    assert table == [f"| `{cause}` | {definition} |" for cause, definition in CAUSES.items()]
+    assert table == [f"| `{cause}` | {each.meaning} |" for cause, each in CAUSES.items()]
 
 
 def test_accounting_is_cheap() -> None:

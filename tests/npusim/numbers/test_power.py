@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers.measure import measure
 from npusim.numbers.power import (
     WINDOWS,

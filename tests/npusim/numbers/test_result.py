@@ -12,7 +12,7 @@ import pytest
 from npusim.isa.hardware.cpu import host_energy_uj
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers import timeline
 from npusim.numbers.bounds import LowerBound
 from npusim.numbers.energy import dynamic_pj, floor_mw
@@ -130,7 +130,7 @@ def test_a_free_layer_costs_nothing(result: RunResult) -> None:
 
 
 def test_lower_bound_and_losses(result: RunResult) -> None:
-    assert result.lower_bound == LowerBound(mac=5, vector=12, dram=19, host=40)
+    assert result.lower_bound == LowerBound({"mac": 5, "vector": 12, "dram": 19, "host": 40})
     assert (result.lower_bound.cycles, result.lower_bound.bound_by) == (40, "host")
     plain = result.to_dict()
     assert (plain["lower_bound_cycles"], plain["bound_by"]) == (40, "host")
@@ -215,4 +215,4 @@ def test_measuring_two_thousand_instructions_is_cheap() -> None:
 
 
 def test_busy_cycles_are_those_of_the_timeline(result: RunResult) -> None:
-    assert vars(result.cycles)["dma"] == timeline.busy_cycles(execution().trace, 200).dma
+    assert vars(result.cycles)["dma"] == timeline.busy_cycles(execution().trace, 200).units["dma"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.instructions.instruction import Unit
+from npusim.isa.hardware.units import Unit
 from npusim.numbers import timeline
 
 from .fake_run import CONVOLUTION, CROP, LAYERS, RELU, STEPS, Step, program, trace
@@ -18,7 +18,7 @@ from .fake_run import CONVOLUTION, CROP, LAYERS, RELU, STEPS, Step, program, tra
 def test_busy_cycles_are_unions_and_the_rest_is_stall() -> None:
     busy = timeline.busy_cycles(trace(), 200)
     #                                dma: 0..40 60..90 125..140 190..200; compute: 40..100 100..120 150..190
-    assert busy == timeline.BusyCycles(total=200, dma=95, mac=60, vector=20, host=40, stall=80)
+    assert busy == timeline.BusyCycles(200, {"dma": 95, "mac": 60, "vector": 20, "host": 40}, stall=80)
 
 
 @pytest.mark.parametrize(

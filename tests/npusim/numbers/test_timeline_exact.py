@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import pytest
 
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction, Space, Unit
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 
 from ..machine.handmade import (
     Row,

@@ -80,8 +80,16 @@ def test_names_of_the_package() -> None:
 def test_host_calls_of_a_program_keep_the_rules_of_their_operators(shared: Path) -> None:
     program = npusim.compile(npusim.load(shared / "models" / "edgetpu_ssd_mnv1_head.tflite"))
     (call,) = program.host_calls
-    broken = replace(program, host_calls=(replace(call, attributes={**call.attributes, "num_classes": -1}),))
-    with pytest.raises(
-        npusim.NpusimError, match=r'host call ".*" \(detection_post_process\): breaks a rule: '
+    where = r'host call ".*" \(detection_post_process\): '
+    for change, text in (
+        (
+            {"num_classes": 5},
+            r"breaks a rule: scores have num_classes columns, or one more for the background",
+        ),
+        ({"num_classes": -1}, r"attributes: num_classes: -1 is not a whole number from 1 to 2147483647"),
+        ({"num_clases": 1}, r"attributes: num_clases: unknown field, did you mean num_classes\?"),
+        ({"y_scale": [1]}, r"attributes: y_scale: a list of 1 is not a finite number"),
     ):
-        npusim.simulate(broken, timing_only=True)
+        changed = replace(call, attributes={**call.attributes, **change})
+        with pytest.raises(npusim.NpusimError, match=where + text):
+            npusim.simulate(replace(program, host_calls=(changed,)), timing_only=True)

@@ -18,6 +18,7 @@ from npusim import models
 from npusim.cli import app as cli
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.base.tensor import Array
+from npusim.kernels.graph import reference as graph_reference
 from npusim.kernels.operator.operator import Call, Operator
 from npusim.verification import litert as litert_reference
 from npusim.verification import verification
@@ -85,7 +86,7 @@ Reference = Callable[[Call, Sequence[Array | None]], list[Array]]
 
 def with_fault(monkeypatch: pytest.MonkeyPatch, op: str) -> None:
     """The references of an operator give one element that is one too large."""
-    real = verification.operator
+    real = graph_reference.operator
 
     def wrong(reference: Reference) -> Reference:
         def compute(call: Call, values: Sequence[Array | None]) -> list[Array]:
@@ -99,7 +100,7 @@ def with_fault(monkeypatch: pytest.MonkeyPatch, op: str) -> None:
         entry = real(name)
         return replace(entry, reference=wrong(entry.reference)) if name == op else entry
 
-    monkeypatch.setattr(verification, "operator", operator)
+    monkeypatch.setattr(graph_reference, "operator", operator)
 
 
 @needs_litert

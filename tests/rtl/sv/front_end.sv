@@ -53,12 +53,14 @@ module front_end
   // Decoding: the last decode cycle, or any later one, dispatches.
   logic [2:0] unit;
   logic attempt, leaves, wants_group, takes_group;
+  wait_t [WAITS-1:0] waits;
+  assign waits = word[WAITS_OFFSET+:$bits(waits)];
   always_comb begin
     automatic logic [7:0] opcode = word[7:0];
     automatic logic satisfied = 1;
     unit = opcode == COPY_OPCODE ? {1'b0, word[COPY_OFFSET+:2]}
         : opcode == CONVOLVE_OPCODE || opcode == DEPTHWISE_OPCODE ? 3'd4 : 3'd5;
-    for (int u = 0; u < PRODUCERS; u++) satisfied &= counts[u] >= word[8+20*u+:20];
+    for (int k = 0; k < WAITS; k++) satisfied &= counts[3'(waits[k].unit)] >= waits[k].count;
     attempt = decoding && decode_left <= 1;
     reached = decoding && decode_left == 1 && opcode == BARRIER_OPCODE;
     barrier = attempt && opcode == BARRIER_OPCODE && satisfied;

@@ -41,7 +41,8 @@ module mac_unit
   logic [575:0] held;
   window_t i, incoming;
   logic depthwise, output_stationary, incoming_depthwise, next_output_stationary;
-  count_t all_inner, incoming_inner;
+  count_t all_inner, incoming_inner, weight_stride;
+  logic transposed;
   corner_t corner, incoming_corner;
   // Where the corner of an instruction stands depends on its opcode.
   function automatic corner_t corner_of(logic [575:0] from);
@@ -69,6 +70,8 @@ module mac_unit
     depthwise = held[7:0] == DEPTHWISE_OPCODE;
     output_stationary = !depthwise && held[CONVOLVE_OUTPUT_STATIONARY_OFFSET];
     all_inner = inner_values(i, depthwise);
+    weight_stride = depthwise ? 0 : 32'(held[CONVOLVE_WEIGHT_STRIDE_OFFSET+:CONVOLVE_WEIGHT_STRIDE_BITS]);
+    transposed = !depthwise && held[CONVOLVE_IFM_TRANSPOSED_OFFSET];
     corner = corner_of(held);
     incoming_corner = start ? corner_of(word) : corner;
     incoming = start ? window_t'(word[WINDOW_OFFSET+:$bits(window_t)]) : i;
@@ -181,6 +184,7 @@ module mac_unit
       .all_inner,
       .port       (straps.weight_port),
       .base       (i.weights),
+      .stride     (weight_stride),
       .code_signed(i.weights_signed),
       .zero       (i.weight_zero),
       .take       (row_taken),
@@ -206,6 +210,7 @@ module mac_unit
       .restart  (start),
       .output_stationary,
       .depthwise,
+      .transposed,
       .i,
       .next_fold,
       .corner,

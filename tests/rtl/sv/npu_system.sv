@@ -81,7 +81,7 @@ module npu_system
   assign ended = done;
   assign dispatched = dispatch;
   always_comb begin
-    for (int u = 0; u < PRODUCERS; u++) counts[u] = completed[u] + 20'(done[u]);
+    for (int u = 0; u < PRODUCERS; u++) counts[u] = completed[u] + 24'(done[u]);
     for (int k = 0; k < 72; k++) word[8*k+:8] = dram[DRAM_BITS'(code_address+index*72+32'(k))];
   end
   always_ff @(posedge clk) begin

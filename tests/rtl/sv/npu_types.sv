@@ -143,7 +143,7 @@ package npu_types;
   typedef logic [BANKS-1:0] banks_t;
 
   localparam int PRODUCERS = 7;
-  typedef logic [PRODUCERS-1:0][19:0] counts_t;
+  typedef logic [PRODUCERS-1:0][23:0] counts_t;
 
   // What the output stage needs to know of a group.
   typedef struct packed {

@@ -22,6 +22,7 @@ module operand_feeder
     input  logic                                restart,            // of an instruction
     input  logic                                output_stationary,
     input  logic                                depthwise,
+    input  logic                                transposed,         // channels lie a pixel stride apart
     input  window_t                             i,
     input  fold_t                               next_fold,          // valid with `start`
     input  corner_t                             corner,
@@ -147,7 +148,9 @@ module operand_feeder
       channel = depthwise ? column_channel[at_column] : row_inner[at_row].channel;
       present[p] = y >= 0 && y < 32'(i.ifm_height) && x >= 0 && x < 32'(i.ifm_width);
       if (enable[p]) begin
-        address[p] = i.ifm + address_t'(y * 32'(i.ifm_row_stride) + x * 32'(i.ifm_pixel_stride) + channel);
+        address[p] = transposed
+            ? i.ifm + address_t'(y * 32'(i.ifm_row_stride) + channel * 32'(i.ifm_pixel_stride))
+            : i.ifm + address_t'(y * 32'(i.ifm_row_stride) + x * 32'(i.ifm_pixel_stride) + channel);
         at_column = at_column + 1;
         if (!depthwise || at_column == fold.columns) begin
           at_column = 0;

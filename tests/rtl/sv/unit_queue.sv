@@ -6,6 +6,7 @@
 
 module unit_queue
   import npu_types::*;
+  import isa_words::*;
 #(
     parameter int DEPTH = 16
 ) (
@@ -40,10 +41,12 @@ module unit_queue
   assign banks = head_valid ? head_banks : pops ? queue_banks[0] : dispatched_banks;
   assign room = length < queue_depth || pops;
 
+  wait_t [WAITS-1:0] waits;
+  assign waits = word[WAITS_OFFSET+:$bits(waits)];
   logic satisfied;
   always_comb begin
     satisfied = 1;
-    for (int u = 0; u < PRODUCERS; u++) satisfied &= counts[u] >= word[8+20*u+:20];
+    for (int k = 0; k < WAITS; k++) satisfied &= counts[3'(waits[k].unit)] >= waits[k].count;
   end
   assign ready = candidate && satisfied;
 

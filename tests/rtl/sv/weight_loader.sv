@@ -21,6 +21,7 @@ module weight_loader
     input  count_t                        all_inner,
     input  count_t                        port,
     input  address_t                      base,
+    input  count_t                        stride,       // between rows of weights of all channels; 0: by channels
     input  logic                          code_signed,
     input  logic signed     [        8:0] zero,
     input  logic                          take,         // a complete row is taken this cycle
@@ -52,7 +53,8 @@ module weight_loader
       if (active && count_t'(p) < port && at < columns_here) begin
         enable[p] = 1;
         address[p] = depthwise ? base + address_t'(k * all_channels + fold.channel + at)
-                               : base + address_t'((fold.channel + at) * all_inner + k);
+                   : stride != 0 ? base + address_t'(k * stride + fold.channel + at)
+                                 : base + address_t'((fold.channel + at) * all_inner + k);
       end
     end
   end

@@ -1,0 +1,54 @@
+"""Bytes of the memories that instructions address."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from npusim.isa.hardware.memories import Space as Space
+
+
+class Region(NamedTuple):
+    """Bytes that an instruction touches: `counts[-1]` contiguous bytes, repeated along the outer counts.
+
+    `strides` are byte distances of the outer dimensions, so `len(strides) == len(counts) - 1`.
+    """
+
+    space: Space
+    address: int
+    counts: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """One past the last byte touched."""
+        span = self.counts[-1]
+        for count, stride in zip(self.counts, self.strides, strict=False):
+            span += (count - 1) * stride
+        return self.address + span
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes touched, repeated ones counted again."""
+        size = 1
+        for count in self.counts:
+            size *= count
+        return size
+
+    @property
+    def overlaps_itself(self) -> bool:
+        """True unless every byte is surely touched once: each stride, in order of size, passes what lies below."""
+        span = self.counts[-1]
+        for stride, count in sorted(zip(self.strides, self.counts, strict=False)):
+            if count > 1 and stride < span:
+                return True
+            span += (count - 1) * stride
+        return False
+
+
+Regions = tuple[tuple[Region, ...], tuple[Region, ...]]
+"""Memory that an instruction reads, and memory that it writes."""
+
+
+def dense(space: Space, address: int, size_bytes: int) -> Region:
+    """The region of `size_bytes` contiguous bytes."""
+    return Region(space, address, (size_bytes,), ())

@@ -1,0 +1,329 @@
+"""The executable: steps over programs, and where in memory each of them lies.
+
+A `Program` is straight-line and for one core; its addresses count from the beginning of its *window* of each memory.
+An executable is a list of steps that launch programs, move tensors from window to window, and decide: whether, and how
+often. In each memory windows lie one behind the other, each from the beginning of a row on; the last one, in the
+memory that holds activations, is the executable's own, for values that belong to no program. Where the first begins is
+the system's business (`npusim.machine.system`).
+
+A transfer and a decision are programs of a few instructions themselves (`link`): copies on the DMA channels, a call of
+the host that reads the condition. So nothing happens that is not an instruction, fetched, timed and counted like any
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.placement import HostCall, Placement
+from npusim.isa.base.plain_values import printable
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.control import Call
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
+from npusim.isa.instructions.table import encode_all
+from npusim.isa.instructions.word import WORD_BYTES
+from npusim.isa.program.program import Area, Layer, Program
+
+OWN = -1
+"""Number of the window that belongs to the executable and to no program."""
+
+DECISION = "decide"
+"""The host operator that reads a condition; it computes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tensor in a window: that of the program of this number, or OWN."""
+
+    window: int
+    tensor: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run the program of this number on a core, from its first instruction to its last completion."""
+
+    program: int
+    core: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Copy tensors, each (from, to), all of them at once: no target may lie in another's bytes."""
+
+    name: str
+    moves: tuple[tuple[Place, Place], ...]
+    core: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Read the condition, one byte; then take the steps of one branch."""
+
+    name: str
+    condition: Place
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+    core: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Take the steps of the test and read the condition, one byte; while it holds, take those of the body."""
+
+    name: str
+    test: tuple[Step, ...]
+    condition: Place
+    body: tuple[Step, ...]
+    core: int = 0
+
+
+Step = Launch | Transfer | If | While
+
+
+@dataclass(frozen=True)
+class Executable:
+    """Programs and the order in which they run.
+
+    hardware: of the core that transfers and decisions run on; the programs bring their own.
+    values: what the executable's own window, in the memory `own_space`, holds in the beginning: constants, and zeros
+            for values.
+    inputs, outputs, states: where the caller puts and finds tensors. Inputs keep their values.
+    """
+
+    name: str
+    hardware: Hardware
+    programs: tuple[Program, ...]
+    steps: tuple[Step, ...]
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    states: tuple[Place, ...] = ()
+    values: bytes = b""
+
+    @classmethod
+    def of(cls, program: Program) -> Executable:
+        """One launch of one program."""
+        inputs, outputs, states = (
+            tuple(Place(0, place) for place in places)
+            for places in (program.inputs, program.outputs, program.states)
+        )
+        return cls(program.name, program.hardware, (program,), (Launch(0),), inputs, outputs, states)
+
+    @property
+    def own_space(self) -> Space:
+        """The memory of the executable's own window."""
+        return self.hardware.holder("activations")
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """The names of all IFs and WHILEs, those inside others included."""
+        return tuple(step.name for step in walk(self.steps) if isinstance(step, If | While))
+
+
+def walk(steps: Sequence[Step]) -> Iterator[Step]:
+    """All steps, those inside others behind these."""
+    for step in steps:
+        yield step
+        if isinstance(step, If):
+            yield from walk((*step.then, *step.otherwise))
+        if isinstance(step, While):
+            yield from walk((*step.test, *step.body))
+
+
+class Linked(NamedTuple):
+    """An executable laid out from address 0 on.
+
+    programs: those of the executable, then those of its transfers and decisions; of the latter every address counts
+              from the beginning of the executable, so their base is 0.
+    bases:    where the window of each program begins, in each memory; the last entry is the executable's own window.
+    glue:     the numbers of the programs of transfers and decisions.
+    """
+
+    programs: tuple[Program, ...]
+    bases: tuple[Mapping[Space, int], ...]
+    glue: Mapping[Transfer | If | While, int]
+    size_bytes: Mapping[Space, int]
+
+    def base(self, number: int) -> Mapping[Space, int]:
+        """The addresses that those of a program count from; 0 in a memory that is not listed."""
+        return self.bases[number] if number < len(self.bases) - 1 else {}
+
+    def address(self, place: Place) -> int:
+        """Where a tensor lies in its memory."""
+        return self.bases[place.window].get(Space(place.tensor.space), 0) + place.tensor.address
+
+
+def link(executable: Executable) -> Linked:
+    """Lay an executable out. Raises ProgramError for one that breaks a rule, or does not fit into the memories."""
+    _check(executable)
+    hardware = executable.hardware
+    rows = {space: hardware.port(space).row_bytes for space in hardware.outer_spaces}
+    ends = dict.fromkeys(rows, 0)
+    windows = [{space: program.memory_bytes(space) for space in rows} for program in executable.programs]
+    windows.append({executable.own_space: len(executable.values)})
+    bases = list[Mapping[Space, int]]()
+    for window in windows:
+        bases.append({space: -(-ends[space] // rows[space]) * rows[space] for space in window})
+        ends |= {space: bases[-1][space] + size for space, size in window.items() if size}
+    linked = Linked(executable.programs, tuple(bases), {}, ends)
+    between = dict.fromkeys(step for step in walk(executable.steps) if not isinstance(step, Launch))
+    made, glue = list[Program](), dict[Transfer | If | While, int]()
+    code_space = hardware.holder("code")
+    for step in between:
+        address = -(-ends[code_space] // rows[code_space]) * rows[code_space]
+        program = _glue(executable, step, linked, ends, address)
+        ends = ends | {code_space: address + program.code_size_bytes}
+        glue[step] = len(executable.programs) + len(made)
+        made.append(program)
+    for space, end in ends.items():
+        capacity = hardware.memory_bytes(space)
+        if end > capacity:
+            name = "DRAM" if space == Space.DRAM else hardware.memory_name(space)
+            raise ProgramError(
+                f"{printable(executable.name)}: needs {end} bytes of {name}, the hardware has {capacity}"
+            )
+    return Linked((*executable.programs, *made), tuple(bases), glue, ends)
+
+
+def _glue(
+    executable: Executable,
+    step: Transfer | If | While,
+    linked: Linked,
+    ends: Mapping[Space, int],
+    code_address: int,
+) -> Program:
+    """The program of a transfer or a decision, with its code at an address; it sees all of the executable, which ends
+    there in each memory.
+    """
+    calls: tuple[HostCall, ...] = ()
+    code: list[Instruction] = []
+    if isinstance(step, Transfer):
+        sizes = sum(source.tensor.type.size_bytes for source, _ in step.moves)
+        work = Workload("move", input_bytes=sizes, output_bytes=sizes)
+        layer = Layer(step.name, "transfer", "dma", work)
+        channels = executable.hardware.dma.channels
+        code += [
+            Copy(
+                channel=number % channels,
+                source_space=source.tensor.space,
+                source=linked.address(source),
+                target_space=target.tensor.space,
+                target=linked.address(target),
+                size=source.tensor.type.size_bytes,
+            )
+            for number, (source, target) in enumerate(step.moves)
+            if source.tensor.type.size_bytes
+        ]
+    else:
+        condition = replace(step.condition.tensor, address=linked.address(step.condition))
+        work = Workload("elementwise", elements=1, input_bytes=condition.type.size_bytes)
+        layer = Layer(step.name, type(step).__name__.lower(), "host", work)
+        calls = (HostCall(step.name, DECISION, {}, (condition,), (), work, "the host reads the condition"),)
+        code.append(Call(index=0))
+    code_space = executable.hardware.holder("code")
+    ends = {**ends, code_space: code_address + len(code) * WORD_BYTES}
+    return Program(
+        name=step.name,
+        hardware=executable.hardware,
+        code=encode_all(code),
+        constants=b"",
+        dram_size_bytes=ends[Space.DRAM],
+        code_address=code_address,
+        inputs=(),
+        outputs=(),
+        layers=(layer,),
+        layer_of=np.zeros(len(code), np.uint32),
+        host_calls=calls,
+        code_space=code_space,
+        areas=tuple(Area(space, end) for space, end in ends.items() if space != Space.DRAM),
+    )
+
+
+def _check(executable: Executable) -> None:
+    """Raises ProgramError for the first rule that an executable breaks."""
+    for text in _faults(executable):
+        raise ProgramError(f"{printable(executable.name)}: {text}")
+
+
+def _faults(executable: Executable) -> Iterator[str]:
+    names = executable.decisions
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield f'{names.count(name)} decisions are named "{printable(name)}", each needs a name of its own'
+    for what in ("inputs", "outputs", "states"):
+        for place in getattr(executable, what):
+            yield from _place_faults(executable, place, what)
+    for step in walk(executable.steps):
+        if step.core < 0:
+            yield f"a step runs on core {step.core}, must be 0 or more"
+        if isinstance(step, Launch) and not 0 <= step.program < len(executable.programs):
+            yield f"program {step.program} is launched, there are {len(executable.programs)}"
+        if isinstance(step, If | While):
+            yield from _place_faults(executable, step.condition, f'condition of "{printable(step.name)}"')
+            size = step.condition.tensor.type.size_bytes
+            if size != 1:
+                yield f'condition of "{printable(step.name)}" has {size} bytes, must have 1'
+        if isinstance(step, Transfer):
+            yield from _transfer_faults(executable, step)
+
+
+def _place_faults(executable: Executable, place: Place, where: str) -> Iterator[str]:
+    if not OWN <= place.window < len(executable.programs):
+        yield f"{where}: window {place.window}, there are {len(executable.programs)} programs"
+        return
+    space = Space(place.tensor.space)
+    if space == Space.SCRATCHPAD and len(executable.programs) > 1:
+        yield (
+            f'{where}: tensor "{printable(place.tensor.name)}" lies in the scratchpad, which '
+            f"{len(executable.programs)} programs share; let another memory hold io"
+        )
+        return
+    if place.window != OWN:
+        size = executable.programs[place.window].memory_bytes(space)
+    else:
+        size = len(executable.values) if space == executable.own_space else 0
+    if not 0 <= place.tensor.address <= size - place.tensor.type.size_bytes:
+        yield (
+            f'{where}: tensor "{printable(place.tensor.name)}" at {place.tensor.address} with '
+            f"{place.tensor.type.size_bytes} bytes lies outside the {size} bytes of its window"
+        )
+
+
+def _transfer_faults(executable: Executable, step: Transfer) -> Iterator[str]:
+    where = f'transfer "{printable(step.name)}"'
+    for source, target in step.moves:
+        yield from _place_faults(executable, source, where)
+        yield from _place_faults(executable, target, where)
+        if source.tensor.type.size_bytes != target.tensor.type.size_bytes:
+            yield (
+                f"{where}: {source.tensor.type.size_bytes} bytes to a tensor of "
+                f"{target.tensor.type.size_bytes}"
+            )
+    if conflicts(step.moves):
+        yield f"{where}: a target lies in bytes that another move reads or writes"
+
+
+def conflicts(moves: Sequence[tuple[Place, Place]]) -> bool:
+    """Whether moves cannot be made all at once: a target shares bytes with another's source or target."""
+    return any(
+        overlap(one[1], end) or overlap(other[1], end_of_one)
+        for one, other in combinations(moves, 2)
+        for end, end_of_one in zip(other, one, strict=True)
+    )
+
+
+def overlap(one: Place, other: Place) -> bool:
+    """Whether two tensors share bytes."""
+    if (one.window, one.tensor.space) != (other.window, other.tensor.space):
+        return False
+    first, second = sorted((place.tensor.address, place.tensor.type.size_bytes) for place in (one, other))
+    return first[0] + first[1] > second[0] and second[1] > 0

@@ -1,0 +1,75 @@
+"""The shapes of results, by the inference of the operators: of one node, and what they add to what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from npusim.isa.base.errors import GraphError
+from npusim.kernels.graph import control
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Node, Tensor, Tensors
+from npusim.kernels.graph.names import quoted
+from npusim.kernels.operator.operator import Shapes
+from npusim.kernels.table import infer
+
+Shape = tuple[int, ...]
+
+
+def said_shapes(graph: Tensors, node: Node) -> Shapes | None:
+    """The shapes of the results of a node as its operands say them.
+
+    None while a shape of an operand is not known, for an operator that npusim does not have, and for a call that breaks
+    its rules: when it is compiled, the rule says so.
+    """
+    if node.bodies:
+        said = control.infer(graph, node)
+    elif all(number is None or graph.tensors[number].bound for number in node.inputs):
+        said = infer(call_of(graph, node), node.op)
+    else:
+        return None
+    return said if said is not None and len(said) == len(node.outputs) else None
+
+
+def layer_name(node: Node) -> str:
+    """A node for a message."""
+    return f"layer {quoted(node.name)} ({node.op})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Typing:
+    """Tensors that are being given their types."""
+
+    tensors: list[Tensor]
+
+
+def complete_results(tensors: list[Tensor], node: Node) -> None:
+    """Give the results of a node, in `tensors`, the shapes that its operands say.
+
+    Raises GraphError where a result says another one itself.
+    """
+    said = said_shapes(_Typing(tensors), node)
+    for number, shape in zip(node.outputs, said or (), strict=False):
+        tensors[number] = completed(tensors[number], shape, node)
+
+
+def completed(tensor: Tensor, said: Shape, node: Node) -> Tensor:
+    """A result with the shape that its operands say. Raises GraphError where it says another one itself."""
+    own = tensor.type.shape
+    if own == said:
+        return tensor
+    if not fits(own, said):
+        raise GraphError(
+            f"{layer_name(node)}: output {quoted(tensor.name)} has shape {list(own)}, its operands say {list(said)}"
+        )
+    if min(said, default=0) < 0:
+        raise GraphError(f"{layer_name(node)}: output {quoted(tensor.name)} would have shape {list(said)}")
+    return replace(tensor, type=replace(tensor.type, shape=said))
+
+
+def fits(own: Shape, said: Shape) -> bool:
+    """Whether a shape is what another says where it is known."""
+    if own == UNRANKED:
+        return True
+    return len(own) == len(said) and all(
+        mine in (UNKNOWN, size) for mine, size in zip(own, said, strict=True)
+    )

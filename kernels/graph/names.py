@@ -1,0 +1,21 @@
+"""Names of tensors and layers: how messages quote them, and how they become unique."""
+
+from __future__ import annotations
+
+_LONGEST_SHOWN = 60
+
+
+def quoted(name: str) -> str:
+    """A name for a message; the middle of those that converters paste together is left out."""
+    half = _LONGEST_SHOWN // 2
+    return f'"{name}"' if len(name) <= _LONGEST_SHOWN else f'"{name[:half]}...{name[-half:]}"'
+
+
+def unique(name: str, uses: dict[str, int]) -> str:
+    """`name`, with a number behind it if it is in use; `uses` counts how often each name was asked for."""
+    candidate = name
+    while candidate in uses:
+        uses[name] += 1
+        candidate = f"{name}_{uses[name]}"
+    uses[candidate] = 0
+    return candidate

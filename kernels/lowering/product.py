@@ -1,0 +1,146 @@
+"""How the product of two activations becomes instructions of the MAC array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.mac import Convolve
+from npusim.kernels.lowering.mac import OutputStage, array_mapping, channel_step
+from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
+from npusim.kernels.operator.operands import code_range, input_type, quantization
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.rescale import batch_matmul_multiplier
+
+
+class Factors(NamedTuple):
+    """The sizes of a product of `rows` x `inner` and `inner` x `columns`, and which factors lie transposed."""
+
+    rows: int
+    inner: int
+    columns: int
+    transposed: tuple[bool, bool]
+
+
+class _Run(NamedTuple):
+    """Products whose factors lie at even distances: how many; of both the first and the distance, in matrices."""
+
+    products: int
+    first: tuple[int, int]
+    step: tuple[int, int]
+
+
+def _runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int]) -> Iterator[_Run]:
+    """All products of a batch; dimensions of one, or that a factor does not have, repeat."""
+    numbers = [
+        np.broadcast_to(np.arange(np.prod(batch, dtype=int)).reshape(batch), products).ravel().tolist()
+        for batch in batches
+    ]
+    pairs = list(zip(*numbers, strict=True))
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(pairs)]
+    first = 0
+    while first < len(pairs):
+        step = steps[first] if first < len(steps) else (0, 0)
+        last = first
+        while last < len(steps) and steps[last] == step:
+            last += 1
+        yield _Run(last - first + 1, pairs[first], step)
+        first = last + 1
+
+
+def lower_product(call: Call, factors: Factors, hardware: Hardware) -> Parts:
+    """Each product of a batch as a 1 x 1 convolution over an image of one column, the second factor as its weights.
+
+    What both factors share is one larger product: several first factors with one second one.
+    """
+    batches = input_type(call).shape[:-2], input_type(call, 1).shape[:-2]
+    works, done = [], 0
+    for run in _runs(batches, call.outputs[0].shape[:-2]):
+        works.append(_work(call, factors, run, done, hardware))
+        done += run.products
+    return tuple(works)
+
+
+def _work(call: Call, factors: Factors, run: _Run, done: int, hardware: Hardware) -> Work:
+    """A run of products, of which `done` come before."""
+    rows, inner, columns, transposed = factors
+    entries, entry = run.products, run.step
+    if entries > 1 and entry == (1, 0) and not transposed[0]:
+        rows, entries, entry = rows * entries, 1, (0, 0)
+    first = _matrix(0, rows, inner, transposed[0], run.first[0] * factors.rows * inner, entry[0])
+    weights = _matrix(1, columns, inner, not transposed[1], run.first[1] * columns * inner, entry[1])
+    output = Rows(("out", 0), rows, columns, done * factors.rows * columns, rows * columns)
+    multiplier, shift = batch_matmul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
+    low, high = code_range(call.outputs[0].dtype)
+    stage = OutputStage(
+        np.zeros(columns, np.int32),
+        np.array([multiplier], np.int32),
+        np.array([shift], np.int8),
+        low,
+        high,
+        "double",
+    )
+    common: dict[str, Any] = {
+        "ifm_zero": quantization(input_type(call)).zero_point,
+        "weight_zero": quantization(input_type(call, 1)).zero_point,
+        "ofm_zero": quantization(call.outputs[0]).zero_point,
+        "low": low,
+        "high": high,
+        "signed": 1,
+        "weights_signed": 1,
+        "ifm_width": 1,
+        "ifm_depth": inner,
+        "ifm_transposed": int(transposed[0]),
+        "ofm_width": 1,
+        **dict.fromkeys(_ONES, 1),
+    }
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        row_bytes = at.row_bytes[0]
+        return Convolve(
+            ifm=at.inputs[0],
+            ifm_row_stride=1 if transposed[0] else row_bytes,
+            ifm_pixel_stride=row_bytes if transposed[0] else inner,
+            ifm_height=tile.rows,
+            parameters=at.constants,
+            weights=at.weights,
+            weight_stride=0 if transposed[1] else at.weight_row_bytes,
+            ofm=at.output,
+            ofm_row_stride=at.output_row_stride,
+            ofm_pixel_stride=at.output_pixel_stride,
+            ofm_height=tile.rows,
+            ofm_depth=tile.channels,
+            **array_mapping(hardware, tile.rows, inner, tile.channels),
+            **common,
+        )
+
+    return Work(
+        rows=rows,
+        channels=columns,
+        channel_step=channel_step(hardware),
+        inputs=((first, same_rows),),
+        output=output,
+        constants=lambda begin, end: Constants(stage.parameters(begin, end)),
+        constant_bytes=stage.parameter_bytes,
+        emit=emit,
+        last_resort=1,
+        entries=entries,
+        weights=weights,
+    )
+
+
+_ONES = (
+    "kernel_height", "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
+)  # fmt: skip
+
+
+def _matrix(position: int, parts: int, inner: int, by_columns: bool, offset: int, step: int) -> Rows:
+    """A factor as rows, or columns, of `inner` values, one for each row or column of the product."""
+    rows = Rows(("in", position), parts, inner, offset, step * parts * inner)
+    return replace(rows, count=inner, row_bytes=parts, by_columns=True) if by_columns else rows

@@ -1,0 +1,78 @@
+"""Which element types the operands of an operator may have together, as rows of text.
+
+    int8, int8|uint8, int32 -> int8
+
+says: the inputs are int8, then int8 or uint8, then int32, and the output is int8. Where there are more operands than
+entries the last entry speaks of the others too, so "int8 -> int8" is an operator all of whose operands are int8;
+where there are fewer, or one is absent, its entry says nothing. "int8*9" is nine entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from npusim.isa.base.elements import names
+from npusim.isa.base.tensor import TensorType
+
+Entries = tuple[frozenset[str], ...]
+
+
+def alike(*dtypes: str) -> tuple[str, ...]:
+    """The rows of an operator whose operands all have one of these types."""
+    return tuple(f"{dtype} -> {dtype}" for dtype in dtypes)
+
+
+ANY_ALIKE = alike(*names())
+"""Of operators that do not look at what the elements of their operands are."""
+
+
+@cache
+def entries(row: str) -> tuple[Entries, Entries]:
+    """The element types that a row allows for each input and each output."""
+    inputs, outputs = (tuple(_expanded(side)) for side in row.split(" -> "))
+    return inputs, outputs
+
+
+def _expanded(side: str) -> Iterator[frozenset[str]]:
+    for entry in side.split(", "):
+        choices, _, times = entry.partition("*")
+        yield from [frozenset(choices.split("|"))] * int(times or 1)
+
+
+def fits(rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> bool:
+    """Whether some row allows the element types of these operands; without rows all do."""
+    if not rows:
+        return True
+    return any(
+        _fits(allowed_inputs, inputs) and _fits(allowed_outputs, outputs)
+        for allowed_inputs, allowed_outputs in map(entries, rows)
+    )
+
+
+def _fits(allowed: Entries, operands: Sequence[TensorType | None]) -> bool:
+    last = len(allowed) - 1
+    return all(
+        operand is None or operand.dtype in allowed[min(position, last)]
+        for position, operand in enumerate(operands)
+    )
+
+
+def in_words(rows: Sequence[str]) -> str:
+    """The rows as a rule for messages and the manual."""
+    firsts = [row.partition(" -> ")[0] for row in rows]
+    if list(rows) != list(alike(*firsts)):
+        return f"element types are {_either([f'({row})' for row in rows])}"
+    if set(firsts) == set(names()):
+        return "all operands have one element type"
+    return f"operands are {_either([f'all {dtype}' for dtype in firsts])}"
+
+
+def first_operand(rows: Sequence[str]) -> tuple[str, ...]:
+    """The element types that the first input may have, each once."""
+    return tuple(name for name in names() if any(name in entries(row)[0][0] for row in rows))
+
+
+def _either(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last

@@ -1,0 +1,41 @@
+"""Operators that npusim does not have, as host layers that are timed by their bytes."""
+
+from __future__ import annotations
+
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.tensor import Array
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import Unchecked
+
+
+def unknown_operator(name: str) -> Operator:
+    """An operator of which only the operands are known."""
+    return Operator(
+        name=name,
+        parameters=Unchecked,
+        types=(),
+        rules=(),
+        infer=_as_they_are,
+        reference=_nothing,
+        workload=_bytes_moved,
+        on_host="npusim does not know it; timed by its bytes alone, without results",
+    )
+
+
+def _as_they_are(call: Call) -> Shapes:
+    """Its outputs alone say their shapes."""
+    return tuple(output.shape for output in call.outputs)
+
+
+def _nothing(call: Call, values: Values) -> list[Array]:
+    raise SimulationError("an operator that npusim does not know has no results; only its time is estimated")
+
+
+def _bytes_moved(call: Call) -> Workload:
+    """All bytes that it reads and writes pass through the host once, as fast as the host copies."""
+    given = {position: tensor for position, tensor in enumerate(call.inputs) if tensor is not None}
+    constants = sum(tensor.size_bytes for position, tensor in given.items() if position in call.constants)
+    read = sum(tensor.size_bytes for tensor in given.values()) - constants
+    written = sum(output.size_bytes for output in call.outputs)
+    return Workload(kind="move", weight_bytes=constants, output_bytes=read + written)

@@ -1,0 +1,160 @@
+"""Products of matrices that are both activations, in batches.
+
+x [..., m, k], y [..., k, n] -> [..., m, n]; with adj_x, x is [..., k, m]; with adj_y, y is [..., n, k]. Batches
+broadcast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic.convolution import convolve
+from npusim.isa.arithmetic.integer import requantise
+from npusim.isa.base.tensor import Array
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.product import Factors, lower_product
+from npusim.kernels.lowering.work import Parts
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, code_range, input_type, input_value, quantization
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters(parameters.Parameters):
+    """Whether the last two dimensions of an operand are swapped."""
+
+    adj_x: bool = False
+    adj_y: bool = False
+
+
+def _two_operands(call: Call) -> bool:
+    """multiplies two operands of 2 to 5 dimensions"""
+    present = len(call.inputs) == 2 and None not in call.inputs and len(call.outputs) == 1
+    return present and all(2 <= len(input_type(call, position).shape) <= 5 for position in (0, 1))
+
+
+def _factors(call: Call[Parameters]) -> Factors:
+    adj_x, adj_y = call.parameters.adj_x, call.parameters.adj_y
+    x, y = input_type(call).shape[-2:], input_type(call, 1).shape[-2:]
+    return Factors(x[adj_x], x[not adj_x], y[not adj_y], (adj_x, adj_y))
+
+
+def _matching(call: Call[Parameters]) -> bool:
+    """rows of the first operand are as long as columns of the second, and their batches broadcast"""
+    y = input_type(call, 1).shape[-2:]
+    if y[call.parameters.adj_y] != _factors(call).inner:
+        return False
+    try:
+        _infer(call)
+    except ValueError:
+        return False
+    return True
+
+
+def _infer(call: Call) -> Shapes:
+    """The batches broadcast, then rows of the first operand by columns of the second."""
+    batch = np.broadcast_shapes(input_type(call).shape[:-2], input_type(call, 1).shape[:-2])
+    factors = _factors(call)
+    return ((*batch, factors.rows, factors.columns),)
+
+
+def _output_shape(call: Call) -> bool:
+    """the output has the batches of both, the rows of the first and the columns of the second"""
+    return call.outputs[0].shape == _infer(call)[0]
+
+
+_MOST_ROWS, _MOST = 65535, (1 << 20) - 1
+
+
+def _sizes_on_npu(call: Call) -> bool:
+    """on the NPU a product has at most 65535 rows in all its batches, and 1048575 columns and values summed"""
+    factors = _factors(call)
+    rows = call.outputs[0].elements // max(factors.columns, 1)
+    return rows <= _MOST_ROWS and max(factors.columns, factors.inner) <= _MOST and factors.inner > 0
+
+
+def _multiplier(call: Call) -> tuple[Any, Any]:
+    return batch_matmul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
+
+
+def _ordered(call: Call[Parameters], values: Values) -> tuple[Any, Any]:
+    """The operands as [..., m, k] and [..., n, k]."""
+    x, y = input_value(values), input_value(values, 1)
+    return (
+        np.swapaxes(x, -1, -2) if call.parameters.adj_x else x,
+        y if call.parameters.adj_y else np.swapaxes(y, -1, -2),
+    )
+
+
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+    x, y = _ordered(call, values)
+    return [np.matmul(x, np.swapaxes(y, -1, -2))]
+
+
+def _codes(call: Call[Parameters], values: Values) -> list[Array]:
+    x, y = _ordered(call, values)
+    factors, ofm = _factors(call), call.outputs[0]
+    batch = ofm.shape[:-2]
+    xs = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(-1, 1, *x.shape[-2:])
+    ys = np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(-1, y.shape[-2], 1, 1, y.shape[-1])
+    zeros = quantization(input_type(call)).zero_point, quantization(input_type(call, 1)).zero_point
+    sums = np.empty((len(xs), factors.rows, factors.columns), np.int32)
+    for number in range(len(xs)):
+        sums[number] = convolve(xs[number], ys[number], *zeros, output_shape=(1, factors.rows))[0]
+    multiplier, shift = batch_matmul_multiplier(input_type(call), input_type(call, 1), ofm)
+    found = requantise(
+        sums,
+        np.array([multiplier]),
+        np.array([shift]),
+        quantization(ofm).zero_point,
+        *code_range(ofm.dtype),
+        ofm.numpy_dtype,
+        "double",
+    )
+    return [found.reshape(ofm.shape)]
+
+
+def _workload(call: Call) -> Workload:
+    ofm, inner = call.outputs[0], _factors(call).inner
+    sizes = {position: input_type(call, position).size_bytes for position in (0, 1)}
+    weights = sum(size for position, size in sizes.items() if position in call.constants)
+    return Workload(
+        kind="gemm",
+        dtype=ofm.element.rates,
+        macs=ofm.elements * inner,
+        inner_k=inner,
+        weight_bytes=weights,
+        input_bytes=sum(sizes.values()) - weights,
+        output_bytes=ofm.size_bytes,
+    )
+
+
+def _lower(call: Call, hardware: Hardware) -> Parts:
+    return lower_product(call, _factors(call), hardware)
+
+
+REFERENCES = {"int8": _codes, "float32": _reals}
+
+OPERATOR = Operator(
+    name="batch_matmul",
+    parameters=Parameters,
+    types=alike(*REFERENCES),
+    rules=(
+        _two_operands,
+        rules.per_tensor,
+        _matching,
+        _output_shape,
+        sound_scales,
+        moved_in_32_bits("the product of the input scales over the output scale", _multiplier),
+    ),
+    infer=_infer,
+    reference=by_type(REFERENCES),
+    workload=_workload,
+    lowerings=(Lowering("mac", (rules.eight_bit, _sizes_on_npu), _lower),),
+)

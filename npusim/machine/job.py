@@ -1,0 +1,298 @@
+"""A job: an executable with its data on the cores of a system, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import simpy
+
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.placement import Placement
+from npusim.isa.base.tensor import Array
+from npusim.isa.instructions.memory import HostFunction, Memory, Spaces, check_values
+from npusim.isa.instructions.region import Space
+from npusim.isa.program.executable import (
+    DECISION,
+    OWN,
+    Executable,
+    If,
+    Launch,
+    Place,
+    Step,
+    While,
+    link,
+    walk,
+)
+from npusim.isa.program.program import Program
+from npusim.isa.program.start import memory_of
+from npusim.machine.core import Core, Loaded, Progress, load
+from npusim.machine.core import Launch as LaunchOnCore
+from npusim.machine.trace import Execution
+
+MOST_TURNS = 10_000
+"""Turns after which a WHILE that still goes on is given up."""
+
+
+class Bindings(NamedTuple):
+    """The data of a job.
+
+    inputs: one array per input of the executable, in its dtype and shape.
+    states: one array or None per state, None begins as its program has it; None for all: all do.
+    host_functions: what the host computes, by operator.
+    """
+
+    inputs: Sequence[Array]
+    states: Sequence[Array | None] | None = None
+    host_functions: Mapping[str, HostFunction] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be run, and how: the arguments of `npusim.machine.system.System.submit`."""
+
+    executable: Executable
+    bindings: Bindings | None = None
+    at: int = 0
+    repeat: int = 1
+    tenant: str = ""
+    cores: Sequence[int] | None = None
+    decisions: Mapping[str, int] = field(default_factory=dict)
+    most_turns: int = MOST_TURNS
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One launch of a job: a program on a core, which was asked for and given in these cycles of the system."""
+
+    program: Program
+    core: int
+    asked_cycle: int
+    start_cycle: int
+    execution: Execution
+
+    @property
+    def end_cycle(self) -> int:
+        """The cycle of its last completion."""
+        return self.start_cycle + self.execution.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the executable of a job, from the begin of its first launch to the end of its last one.
+
+    parts:     its launches, in order; transfers and decisions are launches too.
+    decisions: what was decided, in order, by name: 1 or 0 for an IF, the turns of a WHILE when it has ended.
+    outputs, states: one array per output and state of the executable; None and () without data.
+    """
+
+    start_cycle: int
+    end_cycle: int
+    parts: tuple[Part, ...]
+    decisions: tuple[tuple[str, int], ...]
+    outputs: tuple[Array, ...] | None
+    states: tuple[Array, ...]
+
+    @property
+    def cycles(self) -> int:
+        """From start to end, waiting for cores between launches included."""
+        return self.end_cycle - self.start_cycle
+
+    @property
+    def waiting_cycles(self) -> int:
+        """Cycles in which its launches waited for cores that others had, the first one's wait included."""
+        return sum(part.start_cycle - part.asked_cycle for part in self.parts)
+
+
+class Job:
+    """A submitted order, and what comes of it.
+
+    runs:   its runs so far, one per repetition.
+    holds_scratchpad: inputs or outputs lie in the scratchpad of its core, so that it needs the core for itself.
+    launch: the launch that is under way; None between launches.
+    """
+
+    def __init__(self, order: Order, cores: Sequence[Core]) -> None:
+        self.order = order
+        self.tenant = order.tenant
+        self.runs: list[Run] = []
+        self.launch: LaunchOnCore | None = None
+        self._linked = link(order.executable)
+        self.size_bytes = self._linked.size_bytes
+        self._cores = _chosen(order, cores)
+        self.cores = frozenset(core.number for core in self._cores)
+        places = (*order.executable.inputs, *order.executable.outputs)
+        self.holds_scratchpad = any(place.tensor.space == Space.SCRATCHPAD for place in places)
+        self._loaded: dict[tuple[int, int], Loaded] = {}
+        for step in walk(order.executable.steps):
+            self._load(step)
+        self._check_data()
+        self._bases: Mapping[Space, int] = {}
+        self._env = cores[0].env
+        self._parts: list[Part] = []
+        self._decisions: list[tuple[str, int]] = []
+        self._whole: Spaces | None = None
+        self._memories: dict[int, Memory] = {}
+
+    def process(self, bases: Mapping[Space, int]) -> Generator[simpy.Event, Any, None]:
+        """Run in the memories from their addresses `bases` on, beginnings of rows."""
+        order, self._bases = self.order, bases
+        if order.at:
+            yield self._env.timeout(order.at)
+        self._bind()
+        for _ in range(order.repeat):
+            self._parts, self._decisions = [], []
+            begin = int(self._env.now)
+            yield from self._take(order.executable.steps)
+            parts = tuple(self._parts)
+            outputs, states = self._results()
+            self.runs.append(
+                Run(
+                    parts[0].start_cycle if parts else begin,
+                    parts[-1].end_cycle if parts else begin,
+                    parts,
+                    tuple(self._decisions),
+                    outputs,
+                    states,
+                )
+            )
+
+    # Before anything runs.
+
+    def _load(self, step: Step) -> None:
+        """Decode and check the program of a step for its core, unless that is done."""
+        number = self._number(step)
+        if step.core >= len(self._cores):
+            raise SimulationError(
+                f"{self.order.executable.name}: runs on core {step.core}, there are {len(self._cores)}"
+            )
+        key = number, step.core
+        if key not in self._loaded:
+            self._loaded[key] = load(self._linked.programs[number], self._cores[step.core].hardware)
+
+    def _number(self, step: Step) -> int:
+        return step.program if isinstance(step, Launch) else self._linked.glue[step]
+
+    def _check_data(self) -> None:
+        """Raises SimulationError for data that do not fit, and for decisions that nobody takes."""
+        executable, bindings = self.order.executable, self.order.bindings
+        if bindings is not None:
+            check_values("input", [place.tensor for place in executable.inputs], bindings.inputs)
+            if bindings.states is not None:
+                check_values("state", [place.tensor for place in executable.states], bindings.states)
+        known = executable.decisions
+        for name in self.order.decisions:
+            if name not in known:
+                near = nearest(name, known)
+                hint = f'did you mean "{near}"?' if near else f"there are: {', '.join(known) or 'none'}"
+                raise SimulationError(f'{executable.name}: nothing named "{name}" is decided, {hint}')
+
+    # Data.
+
+    def _bind(self) -> None:
+        """Lay the programs' memories over that of the job, and store what is given."""
+        bindings, executable, linked = self.order.bindings, self.order.executable, self._linked
+        if bindings is None:
+            return
+        whole = {space: np.zeros(size_bytes, np.uint8) for space, size_bytes in linked.size_bytes.items()}
+        ((own_space, own),) = linked.bases[OWN].items()
+        whole[own_space][own : own + len(executable.values)] = np.frombuffer(executable.values, np.uint8)
+        self._whole = Spaces({Space.SCRATCHPAD: self._cores[0].scratchpad, **whole})
+        of_decisions: Mapping[str, HostFunction] = {DECISION: lambda *_: ()}
+        glue = set(linked.glue.values())
+        for number, program in enumerate(linked.programs):
+            bases = linked.base(number)
+            windows = {
+                space: content[bases.get(space, 0) :][: program.memory_bytes(space)]
+                for space, content in whole.items()
+            }
+            functions = of_decisions if number in glue else bindings.host_functions
+            self._memories[number] = memory_of(program, functions, windows)
+        places = (*executable.inputs, *executable.states)
+        for place, value in zip(places, (*bindings.inputs, *(bindings.states or ())), strict=False):
+            if value is not None:
+                self._whole.store(self._absolute(place), value)
+
+    def _absolute(self, place: Place) -> Placement:
+        tensor = place.tensor
+        return Placement(tensor.name, tensor.type, self._linked.address(place), tensor.space)
+
+    def _results(self) -> tuple[tuple[Array, ...] | None, tuple[Array, ...]]:
+        if self._whole is None:
+            return None, ()
+        executable = self.order.executable
+        outputs = self._whole.load_each([self._absolute(place) for place in executable.outputs])
+        return outputs, tuple(self._whole.load(self._absolute(place)) for place in executable.states)
+
+    # Steps.
+
+    def _take(self, steps: Sequence[Step]) -> Generator[simpy.Event, Any, None]:
+        for step in steps:
+            if isinstance(step, While):
+                yield from self._turns(step)
+                continue
+            yield from self._launch(step)
+            if isinstance(step, If):
+                holds = self._holds(step, 0)
+                self._decisions.append((step.name, int(holds)))
+                yield from self._take(step.then if holds else step.otherwise)
+
+    def _turns(self, step: While) -> Generator[simpy.Event, Any, None]:
+        turns, most = 0, self.order.most_turns
+        while True:
+            yield from self._take(step.test)
+            yield from self._launch(step)
+            if not self._holds(step, turns):
+                break
+            if turns == most:
+                raise SimulationError(
+                    f'{self.order.executable.name}: "{step.name}" still goes on after {most} turns'
+                )
+            yield from self._take(step.body)
+            turns += 1
+        self._decisions.append((step.name, turns))
+
+    def _holds(self, step: If | While, turns: int) -> bool:
+        """Whether the condition of a step holds; without data, whether it is said to do so more than `turns` times."""
+        if self._whole is not None:
+            return bool(self._whole.bytes_of(self._absolute(step.condition))[0])
+        said = self.order.decisions.get(step.name)
+        if said is None:
+            what = "1 or 0" if isinstance(step, If) else "its number of turns"
+            raise SimulationError(
+                f'{self.order.executable.name}: what "{step.name}" decides depends on data; '
+                f"without data, decisions must say it: {what}"
+            )
+        return said > turns
+
+    def _launch(self, step: Step) -> Generator[simpy.Event, Any, None]:
+        """Wait for the core, and run the program of a step on it."""
+        number, core = self._number(step), self._cores[step.core]
+        asked = int(self._env.now)
+        with core.free.request() as turn:
+            yield turn
+            start = int(self._env.now)
+            memory = self._memories.get(number)
+            if memory is not None:
+                memory.spaces[Space.SCRATCHPAD] = core.scratchpad
+            loaded = self._loaded[number, step.core]
+            windows = self._linked.base(number)
+            bases = {space: base + windows.get(space, 0) for space, base in self._bases.items()}
+            self.launch = core.launch(loaded, memory, self.order.progress, bases)
+            yield self.launch.done
+        self._parts.append(Part(loaded.program, core.number, asked, start, self.launch.result()))
+        self.launch = None
+
+
+def _chosen(order: Order, cores: Sequence[Core]) -> tuple[Core, ...]:
+    """The core of the system for each core of the executable."""
+    numbers = range(len(cores)) if order.cores is None else order.cores
+    for number in numbers:
+        if not 0 <= number < len(cores):
+            raise SimulationError(f"core {number} does not exist; the system has 0..{len(cores) - 1}")
+    return tuple(cores[number] for number in numbers)

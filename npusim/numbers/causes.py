@@ -1,0 +1,147 @@
+"""The causes that cycles are lost to: those that rows and units declare, those of the DRAM port, and stalls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from npusim.isa.base.cause import Cause
+from npusim.isa.hardware.units import COMPUTING, PORT, RESOURCES, WORKERS
+from npusim.isa.instructions.table import INSTRUCTIONS
+
+PORT_CAUSES = (
+    Cause(
+        "dram_traffic",
+        "extra DRAM bytes",
+        "#a33a3a",
+        "inside the DRAM port: bytes beyond the compulsory ones, spilled or fetched again",
+        ("scratchpad.size_kib",),
+    ),
+    Cause(
+        "dram_overhead",
+        "DRAM row misses",
+        "#d98c8c",
+        "inside the DRAM port: row misses, unfinished bursts, too few requests in flight",
+        ("dram.row_miss_ns", "dram.outstanding_requests"),
+    ),
+)
+
+STALLS = (
+    Cause(
+        "stall_weights",
+        "wait: weights",
+        "#e0731d",
+        "nothing computes: the weights being waited for pass the DRAM port",
+        ("dram.bandwidth_gb_per_s",),
+    ),
+    Cause(
+        "stall_feature_map",
+        "wait: feature map",
+        "#f2a65a",
+        "nothing computes: the feature map being waited for passes the DRAM port, in or out",
+        ("dram.bandwidth_gb_per_s", "scratchpad.size_kib"),
+    ),
+    Cause(
+        "stall_dram_contention",
+        "wait: DRAM turn",
+        "#8c3b0e",
+        "nothing computes: the transfer being waited for waits for another's turn at the port",
+        ("dram.bandwidth_gb_per_s",),
+    ),
+    Cause(
+        "stall_dma",
+        "wait: DMA latency",
+        "#e3c02b",
+        "nothing computes: the DMA sets up, or bytes are between DRAM and scratchpad",
+        ("dma.setup_cycles", "dram.latency_ns"),
+    ),
+    Cause(
+        "stall_bank_ports",
+        "wait: bank ports",
+        "#d06a8a",
+        "nothing computes: what is waited for waits for ports of banks, or for a host that cores share",
+        ("scratchpad.bank_ports", "scratchpad.banks"),
+    ),
+    Cause(
+        "stall_queue",
+        "wait: full queue",
+        "#b0559c",
+        "nothing computes: what could start is behind an instruction that finds its unit's queue full",
+        ("front_end.queue_depth",),
+    ),
+    Cause(
+        "stall_front_end",
+        "wait: front end",
+        "#5f6971",
+        "nothing computes: the instruction being waited for is not yet fetched and decoded",
+        ("front_end.decode_cycles", "front_end.fetch_instructions"),
+    ),
+)
+
+FETCH = Cause(
+    "instruction_fetch",
+    "code fetch",
+    "#8d979f",
+    "instruction fetch has the DRAM port, which sets the bound",
+    ("dram.bandwidth_gb_per_s",),
+)
+
+ENDS = (
+    Cause(
+        "start_up",
+        "start-up",
+        "#aeb6bd",
+        "before the first computation, but for full queues: first instructions, weights, input",
+        ("dram.latency_ns", "dma.setup_cycles"),
+    ),
+    Cause(
+        "tail",
+        "tail",
+        "#c9cfd4",
+        "after the last computation: results on their way to DRAM",
+        ("dram.bandwidth_gb_per_s", "dram.latency_ns"),
+    ),
+)
+
+GAINS = (
+    Cause(
+        "prefetched",
+        "prefetched",
+        "#3f8f3a",
+        "gain: the DRAM port worked for the layer in cycles of other layers",
+    ),
+    Cause(
+        "overlapped",
+        "overlapped",
+        "#7cb874",
+        "gain: the vector unit or the host worked for the layer in cycles of other layers",
+    ),
+)
+
+
+def _inside(resource: str) -> tuple[Cause, ...]:
+    """What the rows of the units of a resource can lose cycles to."""
+    rows = [row for row in INSTRUCTIONS if row.home.kind.resource is RESOURCES[resource]]
+    return tuple(dict.fromkeys(cause for row in rows for cause in row.causes))
+
+
+INSIDE: Mapping[str, tuple[Cause, ...]] = MappingProxyType(
+    {name: PORT_CAUSES if name == PORT else _inside(name) for name in RESOURCES}
+)
+"""By resource, what is lost inside it: its cycles beyond the bound. The first cause has what rounding leaves."""
+
+
+def _all() -> Iterator[Cause]:
+    for name in RESOURCES:
+        yield from INSIDE[name] if name != PORT else ()
+    yield from PORT_CAUSES
+    yield from (kind.works for kind in COMPUTING if kind.works)
+    yield from (kind.works for kind in WORKERS if kind.works and not kind.advances)
+    yield from (*STALLS, FETCH, *ENDS, *GAINS)
+
+
+CAUSES: Mapping[str, Cause] = MappingProxyType({cause.name: cause for cause in _all()})
+"""What cycles are lost to, in the order of reports. Cyan and pale blue: inside the MAC array; red to yellow: memory;
+purple: queues; grey: beginning and end; light green: gains. None has the colour of a resource that it can stand beside
+in a bar.
+"""

@@ -1,0 +1,65 @@
+"""How the Python interface runs an executable: alone on a system of one core."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.memory import HostFunction
+from npusim.isa.program.executable import Executable
+from npusim.machine.job import Bindings
+from npusim.machine.system import System
+from npusim.numbers.job import JobResult, measure_job
+from npusim.numbers.provenance import Provenance
+from npusim.numbers.run import WallTimes
+from npusim.session import api, inputs, states
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def simulate_executable(
+    executable: Executable,
+    given: inputs.Inputs | None,
+    timing_only: bool,
+    seed: int,
+    *,
+    hardware: Hardware | None,
+    before: Mapping[str, ArrayLike] | None,
+    decisions: Mapping[str, int] | None,
+    progress: api.Progress | None,
+) -> JobResult:
+    """`npusim.simulate` of an executable; arguments and errors are the same."""
+    begin = time.perf_counter()
+    kind = api.kind_of_inputs(given, timing_only)
+    made, bindings = executable, None
+    if hardware is not None:
+        programs = tuple(replace(program, hardware=hardware) for program in executable.programs)
+        made = replace(executable, hardware=hardware, programs=programs)
+    if not timing_only:
+        tensors = [place.tensor for place in executable.inputs]
+        values = inputs.draw(tensors, seed) if given is None else inputs.bind(tensors, given)
+        bindings = Bindings(values, states.bound(executable, before), host_functions(executable))
+    system = System((made.hardware,))
+    job = system.submit(made, bindings, decisions=decisions or {}, progress=progress)
+    with api.one_blas_thread(timing_only):
+        system.run()
+    run = job.runs[0]
+    if before is None and run.states:
+        states.hold(executable, run.states)
+    return replace(
+        measure_job(made, run, states.names(executable)),
+        wall_s=WallTimes(simulate=time.perf_counter() - begin),
+        provenance=Provenance(seed=seed if kind == "random" else None, inputs=kind),
+    )
+
+
+def host_functions(executable: Executable) -> dict[str, HostFunction]:
+    """What computes the operators that the programs leave to the host. Raises NpusimError as for one program."""
+    functions: dict[str, HostFunction] = {}
+    for program in executable.programs:
+        functions |= api.host_functions(program)
+    return functions

@@ -1,0 +1,301 @@
+"""The operands of tiles: which buffers hold them, and the loads that bring them there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.region import Space
+from npusim.isa.program.program import Piece
+from npusim.kernels.lowering.work import Constants, OperandRef, Rows, Tile, Work
+from npusim.scheduler.emit.sequence import Buffer, Load
+from npusim.scheduler.fit.packed import block
+from npusim.scheduler.network.storage import Item, Storage, operand_tensor
+from npusim.scheduler.place.chains import Chain
+from npusim.scheduler.place.layout import MemoryLayout
+from npusim.scheduler.place.residency import Part, Residents
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an operand's bytes are: in a buffer of the scratchpad, at an address of another memory, or in both.
+
+    outside: that memory, and the address there; None if they are in the scratchpad only.
+    """
+
+    buffer: Buffer | None
+    offset_bytes: int
+    outside: tuple[Space, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The tiles of an item and their slots; `first`..`last` are all slots in which its operands must live.
+
+    `beside` ones run while the slots of another item between theirs do.
+    """
+
+    tiles: list[Tile]
+    slots: list[int]
+    share_constants: bool
+    first: int
+    last: int
+    beside: bool = False
+
+
+class Held(NamedTuple):
+    """What a tile needs of an operand: the buffer with it, where it begins there, and the bytes from row to row."""
+
+    buffer: Buffer | None
+    offset_bytes: int = 0
+    row_bytes: int = 0
+
+    @property
+    def address(self) -> int:
+        """In the scratchpad, once the buffer has its place; 0 for nothing."""
+        return 0 if self.buffer is None else self.buffer.address + self.offset_bytes
+
+
+class _Block(NamedTuple):
+    """Constants as they lie in their memory, and how many of their bytes are packed weights."""
+
+    constants: Constants
+    content: Piece
+    packed_bytes: int
+
+
+class _Wanted(NamedTuple):
+    """An operand of an item that comes from another memory tile by tile."""
+
+    name: str
+    item: Item
+    rows: Rows
+    place: Place
+    earliest_slot: int
+
+
+class Operands:
+    """Buffers and loads of the operands of all tiles, for one choice of residents.
+
+    plans:    the tiles of each item, as far as they are known.
+    resident: the buffers of the storages that stay in the scratchpad, by root tensor.
+    links:    the buffers between the stages of chains, band by band.
+    """
+
+    def __init__(
+        self, residents: Residents, layout: MemoryLayout, chains: dict[int, Chain], hardware: Hardware
+    ) -> None:
+        self.loads: list[Load] = []
+        self.buffers: list[Buffer] = []
+        self.plans: list[Plan] = []
+        self.resident: dict[int, Buffer] = {}
+        self.links: dict[int, list[Buffer]] = {root: [] for chain in chains.values() for root in chain.links}
+        self._residents = residents
+        self._graph = residents.graph
+        self._layout = layout
+        self._hardware = hardware
+        self._loaded: dict[int, int] = {}
+
+    def written(self, storage: Storage, reader: int) -> int:
+        """The first slot at which the content of a storage is complete for an item that reads it."""
+        writes = [index for index in storage.writes if index < reader]
+        return self.plans[writes[-1]].last + 1 if writes else 0
+
+    def place(self, item: Item, operand: OperandRef) -> Place:
+        """Where an operand of an item lies."""
+        return self.part(self._residents.forest.root(operand_tensor(self._graph, item.node, operand)))
+
+    def part(self, part: Part) -> Place:
+        """Where a part of a storage lies."""
+        root, offset = part
+        buffer = self.resident.get(root)
+        storage = self._residents.storages[root]
+        if buffer is not None and not (storage.from_dram or storage.to_dram):
+            return Place(buffer, offset, None)
+        return Place(buffer, offset, (self._layout.space(root), self._layout.address(root) + offset))
+
+    def new_buffer(self, name: str, size_bytes: int, first: int, last: int) -> Buffer:
+        """A buffer that lives from one slot to another."""
+        buffer = Buffer(name, size_bytes, first, last)
+        self.buffers.append(buffer)
+        return buffer
+
+    def constants(self, index: int, item: Item, work: Work) -> list[Held]:
+        """The constants of each tile; consecutive uses share a buffer, kept ones all."""
+        plan = self.plans[index]
+        if work.constant_bytes(0, work.channels) == 0:
+            return [_NOTHING] * len(plan.tiles)
+        name = f"{self._graph.nodes[item.node].name}: constants"
+        pack = self._residents.packs(index)
+        # Beside weights that change from entry to entry the few constants stay for all entries.
+        share = plan.share_constants or (work.weights is not None and work.entries > 1)
+        current: dict[tuple[int, int], Held] = {}
+        found: list[Held] = []
+        before: tuple[int, int] | None = None
+        for tile, slot in zip(plan.tiles, plan.slots, strict=True):
+            key = (tile.first_channel, tile.last_channel)
+            if key not in current or (not share and key != before):
+                buffer = self.new_buffer(name, work.constant_bytes(*key), slot, slot)
+                self.loads.append(self._constant_load(item, work, key, buffer, slot, pack))
+                current[key] = Held(buffer)
+            _extend(current[key], slot)
+            before = key
+            found.append(current[key])
+        return found
+
+    def _constant_load(
+        self, item: Item, work: Work, channels: tuple[int, int], buffer: Buffer, slot: int, pack: bool
+    ) -> Load:
+        """The load of the constants of some channels, packed where that is shorter and the hardware can."""
+        key = (id(work), *channels)
+        blocks = self._residents.network.memo.of(_Block)
+        if (*key, pack) not in blocks:
+            constants = work.constants(*channels)
+            packs = pack and bool(self._hardware.dma.decoder_bytes_per_cycle)
+            blocks[*key, pack] = _Block(constants, *block(constants, packs))
+        constants, content, packed_bytes = blocks[*key, pack]
+        if content.make is None:
+            content = content._replace(of=f'of layer "{self._graph.nodes[item.node].name}"')
+        address = self._layout.chunk(key, content)
+        space = self._hardware.holder("constants")
+        load = Load(buffer, slot, 0, item.node, space, address, 0, content.size_bytes)
+        if packed_bytes and constants.weights is not None:
+            load.packed_bytes, load.weights = packed_bytes, constants.weights.size
+            load.zero_point = constants.zero_point
+        return load
+
+    def weights(self, index: int, item: Item, work: Work) -> list[Held]:
+        """The part of each tile of weights that are no constants; buffers are shared as those of constants are."""
+        plan = self.plans[index]
+        if work.weights is None:
+            return [_NOTHING] * len(plan.tiles)
+        rows, part = work.weights, self._residents.inputs(index)[-1]
+        place = self.part(part)
+        if place.buffer is not None:
+            self._load_weights_that_stay(index, item, rows, place)
+            starts = [rows.begin(tile.entry, tile.first_channel) for tile in plan.tiles]
+            return [Held(place.buffer, place.offset_bytes + start, rows.row_bytes) for start in starts]
+        wanted = self._wanted(index, item, rows, "weights", part, place)
+        current: dict[tuple[int, int, int], Held] = {}
+        found: list[Held] = []
+        before: tuple[int, int, int] | None = None
+        for tile, slot in zip(plan.tiles, plan.slots, strict=True):
+            key = (tile.entry, tile.first_channel, tile.last_channel)
+            if key not in current or (not plan.share_constants and key != before):
+                span = (tile.first_channel, tile.last_channel)
+                current[key] = self._load_rows(wanted, tile.entry, span, slot)
+            _extend(current[key], slot)
+            before = key
+            found.append(current[key])
+        return found
+
+    def _load_weights_that_stay(self, index: int, item: Item, rows: Rows, place: Place) -> None:
+        """Loads of weights up to those of each tile; at once, if an input has bytes of the same storage."""
+        root, _ = self._residents.inputs(index)[-1]
+        if not self._residents.storages[root].from_dram:
+            return
+        plan = self.plans[index]
+        shared = root in [other for other, _ in self._residents.inputs(index)[:-1]]
+        ends = [rows.end(tile.entry, tile.last_channel) for tile in plan.tiles]
+        for end, slot in zip([max(ends)] if shared else ends, plan.slots, strict=False):
+            self._load_up_to(root, item, place, place.offset_bytes + end, slot)
+
+    def inputs(self, index: int, item: Item, work: Work, position: int) -> list[Held]:
+        """The rows of an input that each tile needs."""
+        plan = self.plans[index]
+        rows, needed = work.inputs[position]
+        part = self._residents.inputs(index)[position]
+        if part[0] in self.links:
+            return [Held(buffer, 0, rows.row_bytes) for buffer in self.links[part[0]]]
+        place = self.part(part)
+        if place.buffer is not None:
+            spans = [needed(tile.first_row, tile.last_row) for tile in plan.tiles]
+            return [
+                self._rows_that_stay(part[0], item, rows, place, span, tile, slot)
+                for tile, span, slot in zip(plan.tiles, spans, plan.slots, strict=True)
+            ]
+        wanted = self._wanted(index, item, rows, "input band", part, place)
+        found: list[Held] = []
+        before: tuple[int, int, int] | None = None
+        for tile, slot in zip(plan.tiles, plan.slots, strict=True):
+            first, last = needed(tile.first_row, tile.last_row)
+            if last <= first:
+                found.append(_NOTHING)
+                before = None
+                continue
+            sliced = work.sliced and tile.channels < work.channels
+            key = (rows.begin(tile.entry, first), last, tile.first_channel if sliced else 0)
+            if key != before:
+                made = (
+                    self._load_slice(wanted, work, tile, (first, last), slot)
+                    if sliced
+                    else self._load_rows(wanted, tile.entry, (first, last), slot)
+                )
+            else:
+                made = found[-1]
+            found.append(made)
+            before = key
+            _extend(made, slot)
+        return found
+
+    def _wanted(self, index: int, item: Item, rows: Rows, what: str, part: Part, place: Place) -> _Wanted:
+        earliest = self.written(self._residents.storages[part[0]], index)
+        return _Wanted(f"{self._graph.nodes[item.node].name}: {what}", item, rows, place, earliest)
+
+    def _load_rows(self, wanted: _Wanted, entry: int, span: tuple[int, int], slot: int) -> Held:
+        """A buffer with some rows or columns of an operand."""
+        rows, count = wanted.rows, span[1] - span[0]
+        load = self._load(wanted, rows.begin(entry, span[0]), rows.part_bytes(count), slot)
+        if not rows.by_columns:
+            return Held(load.buffer, 0, rows.row_bytes)
+        if count < rows.row_bytes:
+            load.run_bytes, load.stride_bytes = count, rows.row_bytes
+        return Held(load.buffer, 0, count)
+
+    def _load_slice(self, wanted: _Wanted, work: Work, tile: Tile, span: tuple[int, int], slot: int) -> Held:
+        """A buffer with a tile's channels of some rows of an operand."""
+        rows = wanted.rows
+        row_bytes = rows.row_bytes // work.channels * tile.channels
+        offset = rows.begin(tile.entry, span[0]) + tile.first_channel
+        load = self._load(wanted, offset, (span[1] - span[0]) * row_bytes, slot)
+        load.run_bytes, load.stride_bytes = tile.channels, work.channels
+        return Held(load.buffer, 0, row_bytes)
+
+    def _load(self, wanted: _Wanted, offset_bytes: int, size_bytes: int, slot: int) -> Load:
+        """A load of bytes of an operand into a buffer of their own."""
+        buffer = self.new_buffer(wanted.name, size_bytes, slot, slot)
+        assert wanted.place.outside is not None
+        space, start = wanted.place.outside
+        load = Load(
+            buffer, slot, wanted.earliest_slot, wanted.item.node, space, start + offset_bytes, 0, size_bytes
+        )
+        self.loads.append(load)
+        return load
+
+    def _rows_that_stay(
+        self, root: int, item: Item, rows: Rows, place: Place, span: tuple[int, int], tile: Tile, slot: int
+    ) -> Held:
+        """Rows in their storage; those that come from another memory are loaded up to the last."""
+        if self._residents.storages[root].from_dram:
+            self._load_up_to(root, item, place, place.offset_bytes + rows.end(tile.entry, span[1]), slot)
+        start = place.offset_bytes + rows.begin(tile.entry, max(span[0], 0))
+        return Held(place.buffer, start, rows.row_bytes)
+
+    def _load_up_to(self, root: int, item: Item, place: Place, want: int, slot: int) -> None:
+        """Have the bytes of a storage before `want` in its buffer when a slot begins."""
+        have = self._loaded.get(root, 0)
+        if want > have:
+            assert place.buffer is not None
+            space, address = self._layout.space(root), self._layout.address(root) + have
+            first = place.buffer.first_slot
+            self.loads.append(Load(place.buffer, slot, first, item.node, space, address, have, want - have))
+            self._loaded[root] = want
+
+
+_NOTHING = Held(None)
+
+
+def _extend(held: Held, slot: int) -> None:
+    if held.buffer is not None:
+        held.buffer.last_slot = slot

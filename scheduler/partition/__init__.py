@@ -1,0 +1,1 @@
+"""Partition: a graph that decides, as programs and the steps between them."""

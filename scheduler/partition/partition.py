@@ -1,0 +1,178 @@
+"""From a graph that decides to an executable: its stretches become programs, its IFs and WHILEs steps between them.
+
+Every value that crosses from one stretch to another has a *place*: where the program that computes it leaves it. The
+step before a launch copies what the program reads to where it reads it. An input that has no place yet, of the network
+or carried by a WHILE, gets that of the first program that reads it, and is not copied there. The results of a WHILE
+are the carried values when it has ended; those of an IF have places of their own, to which both branches copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.placement import Placement
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.executable import (
+    OWN,
+    Executable,
+    If,
+    Launch,
+    Place,
+    Step,
+    Transfer,
+    While,
+    conflicts,
+)
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.control import IF, body_operands
+from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.names import quoted
+from npusim.scheduler.partition.stretches import stretches
+
+Places = dict[int, Place]
+"""Where the tensors of a graph lie, by number."""
+
+Moves = Sequence[tuple[Place, Place]]
+
+
+def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Program]) -> Executable:
+    """The executable of a bound graph for one core; `compiled` makes the program of a stretch.
+
+    Raises GraphError for a state that is read and updated in different stretches, and what `compiled` raises.
+    """
+    made = _Partition(hardware, compiled)
+    places: Places = {}
+    steps = made.take(graph, graph.name, places)
+    inputs, outputs = (
+        tuple(made.place(graph, number, places) for number in ends) for ends in (graph.inputs, graph.outputs)
+    )
+    states = [
+        Place(number, state) for number, program in enumerate(made.programs) for state in program.states
+    ]
+    return Executable(
+        graph.name, hardware, tuple(made.programs), steps, inputs, outputs, tuple(states), bytes(made.values)
+    )
+
+
+@dataclass
+class _Partition:
+    """The programs made so far, and the executable's own window."""
+
+    hardware: Hardware
+    compiled: Callable[[Graph], Program]
+    programs: list[Program] = field(default_factory=list)
+    values: bytearray = field(default_factory=bytearray)
+
+    def take(self, graph: Graph, name: str, places: Places) -> tuple[Step, ...]:
+        """The steps of a graph. `places` says where its inputs lie; it learns where the results do, and where those
+        inputs that it did not say.
+        """
+        steps: list[Step] = []
+        for number, part in enumerate(stretches(graph)):
+            if isinstance(part, Graph):
+                steps += self._program(replace(part, name=f"{name}/{number}"), places)
+            elif part.op == IF:
+                steps += self._if(graph, part, f"{name}/{part.name}", places)
+            else:
+                steps += self._while(graph, part, f"{name}/{part.name}", places)
+        return tuple(steps)
+
+    def place(self, graph: Graph, number: int, places: Places) -> Place:
+        """Where a tensor lies; a constant, or an input that no program reads, gets a place now."""
+        if number not in places:
+            places[number] = self._own(graph.tensors[number])
+        return places[number]
+
+    def _own(self, tensor: Tensor) -> Place:
+        """A new place in the executable's own window."""
+        content = bytes(tensor.type.size_bytes)
+        if tensor.constant:
+            if tensor.array is None:
+                raise GraphError(
+                    f"constant {quoted(tensor.name)} is known by its size only; where a layer decides it must have data"
+                )
+            content = tensor.array.tobytes()
+        space = self.hardware.holder("activations")
+        self.values += bytes(-len(self.values) % self.hardware.port(space).burst_bytes)
+        address = len(self.values)
+        self.values += content
+        return Place(OWN, Placement(tensor.name, tensor.type, address, space))
+
+    def _program(self, stretch: Graph, places: Places) -> list[Step]:
+        """Compile a stretch; copy what it reads, and launch it."""
+        program, window = self.compiled(stretch), len(self.programs)
+        self.programs.append(program)
+        moves = []
+        for number, read in zip(stretch.inputs, program.inputs, strict=True):
+            if number in places:
+                moves.append((places[number], Place(window, read)))
+            else:
+                places[number] = Place(window, read)
+        for number, written in zip(stretch.outputs, program.outputs, strict=True):
+            places[number] = Place(window, written)
+        return [
+            *self._moves(f"{stretch.name}, operands", moves),
+            *([Launch(window)] if program.instructions else []),
+        ]
+
+    def _if(self, graph: Graph, node: Node, name: str, places: Places) -> list[Step]:
+        operands = [self.place(graph, number, places) for number in node.inputs if number is not None]
+        results = [self._own(graph.tensors[number]) for number in node.outputs]
+        branches: list[tuple[Step, ...]] = []
+        for word, body in zip(("then", "otherwise"), node.bodies, strict=True):
+            inside = dict(zip(body.inputs, operands[1:], strict=True))
+            steps = self.take(body, f"{name}/{word}", inside)
+            moves = [
+                (self.place(body, end, inside), result)
+                for end, result in zip(body.outputs, results, strict=True)
+            ]
+            branches.append((*steps, *self._moves(f"{name}/{word}, results", moves)))
+        places.update(zip(node.outputs, results, strict=True))
+        then, otherwise = branches
+        return [If(name, operands[0], then, otherwise)]
+
+    def _while(self, graph: Graph, node: Node, name: str, places: Places) -> list[Step]:
+        """Carried values lie where the test reads them, else where the turn does, else in the own window."""
+        operands = [self.place(graph, number, places) for number in body_operands(node) if number is not None]
+        test, turn = node.bodies
+        tested: Places = {}
+        testing = self.take(test, f"{name}/test", tested)
+        inside = {
+            mine: tested[theirs]
+            for mine, theirs in zip(turn.inputs, test.inputs, strict=True)
+            if theirs in tested
+        }
+        turning = self.take(turn, f"{name}/turn", inside)
+        carried = [self.place(turn, number, inside) for number in turn.inputs]
+        tested.update(zip(test.inputs, carried, strict=True))
+        results = [self.place(turn, number, inside) for number in turn.outputs]
+        condition = self.place(test, test.outputs[0], tested)
+        places.update(zip(node.outputs, carried, strict=True))
+        return [
+            *self._moves(f"{name}, operands", list(zip(operands, carried, strict=True))),
+            While(
+                name,
+                testing,
+                condition,
+                (*turning, *self._moves(f"{name}/turn, results", list(zip(results, carried, strict=True)))),
+            ),
+        ]
+
+    def _moves(self, name: str, moves: Moves) -> list[Step]:
+        """Copies, all as if at once; by way of places of their own where one would overwrite what another reads."""
+        moves = [
+            (source, target)
+            for source, target in moves
+            if (source.window, source.tensor.address) != (target.window, target.tensor.address)
+        ]
+        if not moves:
+            return []
+        if not conflicts(moves):
+            return [Transfer(name, tuple(moves))]
+        aside = [self._own(Tensor(source.tensor.name, source.tensor.type)) for source, _ in moves]
+        return [
+            Transfer(f"{name}, aside", tuple(zip((source for source, _ in moves), aside, strict=True))),
+            Transfer(name, tuple(zip(aside, (target for _, target in moves), strict=True))),
+        ]

@@ -1,0 +1,120 @@
+"""What instructions demand and where their other cycles go: for every row on every hardware, the parts add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.hardware.units import Unit, cycles_of
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.mac import Convolve
+from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.vector import Binary, Lookup, Mean, Pool, Rescale, Softmax
+
+from .samples import CALLS, legal_instructions, tiny_hardware
+
+SAMPLES = 20
+
+MACHINES: Mapping[str, Hardware] = MappingProxyType(
+    {
+        "tiny": tiny_hardware(),
+        "edge-128": hardware("edge-128"),
+        "mobile-4096": hardware("mobile-4096"),
+        "no shadow, narrow ports": change(
+            tiny_hardware(),
+            {
+                "mac_array.shadow_weights": False,
+                "mac_array.ifm_bytes_per_cycle": 1,
+                "mac_array.output_lanes": 1,
+            },
+        ),
+        "slow lanes": change(
+            tiny_hardware(),
+            {f"vector.{name}": 7 + at for at, name in enumerate(Vector.model_fields) if name != "lanes"}
+            | {"vector.lanes": 3},
+        ),
+    }
+)
+
+rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
+
+
+@rows
+@pytest.mark.parametrize("machine", MACHINES)
+def test_demand_and_split_add_up_to_the_cycles(row: type[Instruction], machine: str) -> None:
+    context = Context(MACHINES[machine], CALLS)
+    for instruction in legal_instructions(row, SAMPLES):
+        if row.home is Unit.DMA0 and instruction.misfits(context):
+            continue  # it has no cost there
+        demand, split = instruction.demand(context), instruction.split(context)
+        kind = instruction.unit.kind
+        if not kind.advances:
+            # Its time passes at the DRAM port, or nowhere; the accounts find it there.
+            assert (demand, dict(split)) == (0, {})
+            continue
+        assert kind.resource is not None
+        assert list(split) == [cause.name for cause in row.causes]
+        assert min(split.values(), default=0) >= 0
+        needed = cycles_of(demand, kind.resource.per_cycle(context.hardware))
+        assert needed + sum(split.values()) == instruction.cost(context).cycles, instruction
+
+
+CYCLES = {
+    "vector_add_q8": "add_cycles",
+    "vector_mul_q8": "mul_cycles",
+    "vector_max": "max_cycles",
+    "vector_pool_step": "pool_cycles",
+    "vector_divide": "divide_cycles",
+    "vector_add_i32": "reduce_cycles",
+    "vector_lut": "lut_cycles",
+    "vector_exp": "exp_cycles",
+    "requantise": "requantise_cycles",
+}
+"""How long a lane takes for an action of a vector instruction."""
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in INSTRUCTIONS if row.home is Unit.VECTOR], ids=lambda row: row.mnemonic
+)
+def test_vector_instructions_demand_what_their_actions_take(row: type[Instruction]) -> None:
+    machine = MACHINES["slow lanes"]
+    assert {f"{name}" for name in CYCLES.values()} | {"startup_cycles"} == {
+        name for name in Vector.model_fields if name.endswith("_cycles")
+    }
+    for instruction in legal_instructions(row, SAMPLES):
+        counted = instruction.cost(Context(machine)).actions
+        taken = {name: count for name, count in counted.items() if not name.startswith("scratchpad_")}
+        assert instruction.demand(Context(machine)) == sum(
+            count * getattr(machine.vector, CYCLES[name]) for name, count in taken.items()
+        )
+
+
+@pytest.mark.parametrize(
+    ("instruction", "demand"),
+    [
+        (Lookup(size=100), 100),
+        (Binary(function=0, rows=3, columns=7), 3 * 7 * 2),
+        (Pool(ofm_height=2, ofm_width=3, depth=5, kernel_height=2, kernel_width=2), 2 * 3 * 5 * (4 + 4)),
+        (Pool(maximum=1, ofm_height=2, ofm_width=3, depth=5, kernel_height=2, kernel_width=2), 2 * 3 * 5 * 4),
+        (Mean(outer=2, count=9, inner=5), 2 * 5 * (9 + 1)),
+        (Rescale(size=100), 100),
+        (Softmax(rows=3, depth=10), 3 * (10 * (1 + 8 + 1 + 8 + 1) + 8)),
+        (
+            Convolve(
+                ofm_height=2, ofm_width=3, ofm_depth=4, kernel_height=3, kernel_width=3, ifm_depth=5,
+            ),
+            2 * 3 * 4 * 9 * 5,
+        ),
+    ],
+    ids=lambda value: getattr(value, "mnemonic", ""),
+)  # fmt: skip
+def test_demands_by_hand(instruction: Instruction, demand: int) -> None:
+    machine = hardware("edge-128")
+    vector = machine.vector
+    assert (vector.add_cycles, vector.divide_cycles, vector.exp_cycles) == (2, 4, 8)
+    assert instruction.demand(Context(machine)) == demand

@@ -1,0 +1,134 @@
+"""Graphs with unknown sizes, and what binding makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import npusim
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.graph.bind import bind
+from npusim.kernels.graph.check import check, check_bound
+from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
+from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.operators.movement import transpose
+
+CODES = Quantization((0.5,), (0,))
+
+
+def eight(*shape: int) -> TensorType:
+    return TensorType("int8", shape, CODES)
+
+
+def graph() -> Graph:
+    """a[batch, 4] + b[1, 4] -> relu -> transposed, of which no result says its shape."""
+    tensors = (
+        Tensor("a", eight(-1, 4), size_names=("batch",)),
+        Tensor("b", eight(1, 4)),
+        Tensor("sum", eight(*UNRANKED)),
+        Tensor("positive", eight(-1, 4)),
+        Tensor("turned", eight(4, -1)),
+    )
+    nodes = (
+        Node("sum", "add", (0, 1), (2,), Activated()),
+        Node("positive", "relu", (2,), (3,)),
+        Node("turned", "transpose", (3,), (4,), transpose.Parameters(perm=(1, 0))),
+    )
+    return Graph("net", tensors, nodes, (0, 1), (4,))
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"batch": 3}, {"a": (3, 4)}, {"a": [3, 4], "batch": 3}, {"a": (3, 4), "b": (1, 4)}]
+)
+def test_all_shapes_follow_from_those_of_the_inputs(sizes: dict[str, Any]) -> None:
+    bound = bind(check(graph()), sizes)
+    assert [tensor.type.shape for tensor in bound.tensors] == [(3, 4), (1, 4), (3, 4), (3, 4), (4, 3)]
+    assert check_bound(bound) is bound
+    assert npusim.compile(bound).outputs[0].type.shape == (4, 3)
+
+
+def test_a_bound_graph_stays_as_it_is() -> None:
+    bound = bind(graph(), {"batch": 2})
+    assert bind(bound) == bound
+
+
+def test_compile_takes_bound_graphs() -> None:
+    with pytest.raises(GraphError) as fault:
+        npusim.compile(graph())
+    assert str(fault.value) == (
+        'net: input "a": shape [batch, 4] has an unknown size; bind the graph to sizes (npusim.kernels.graph.bind), or '
+        "convert the model with a fixed shape"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        ({}, 'input "a": shape [-1, 4] has an unknown size, named batch; give every size, from 0 on'),
+        ({"a": (3, 5)}, 'input "a": shape [-1, 4] in the graph, [3, 5] was given'),
+        ({"a": (3, 4, 1)}, 'input "a": shape [-1, 4] in the graph, [3, 4, 1] was given'),
+        ({"a": (-1, 4)}, 'input "a": shape [-1, 4] in the graph, [-1, 4] was given'),
+        ({"a": (3, 4), "batch": 2}, 'input "a": batch is 3, elsewhere 2'),
+        (
+            {"bach": 3},
+            'no input and no size is named "bach"; did you mean "batch"? there are "a", "b", "batch"',
+        ),
+    ],
+)
+def test_sizes_that_do_not_fit(sizes: dict[str, Any], text: str) -> None:
+    with pytest.raises(GraphError) as fault:
+        bind(graph(), sizes)
+    assert str(fault.value) == text
+
+
+def test_one_name_is_one_size() -> None:
+    tensors = list(graph().tensors)
+    tensors[1] = replace(tensors[1], type=eight(-1, 4), size_names=("batch",))
+    both = replace(graph(), tensors=tuple(tensors))
+    assert bind(both, {"a": (5, 4)}).tensors[1].type.shape == (5, 4)
+    with pytest.raises(GraphError, match='input "b": batch is 2, elsewhere 5'):
+        bind(both, {"a": (5, 4), "b": (2, 4)})
+
+
+def test_a_result_that_says_something_else() -> None:
+    tensors = list(graph().tensors)
+    tensors[4] = replace(tensors[4], type=eight(5, -1))
+    with pytest.raises(GraphError) as fault:
+        bind(replace(graph(), tensors=tuple(tensors)), {"batch": 3})
+    assert str(fault.value) == (
+        'layer "turned" (transpose): output "turned" has shape [5, -1], its operands say [4, 3]'
+    )
+
+
+def test_a_result_of_which_nobody_says_the_shape() -> None:
+    nodes = (*graph().nodes[:2], replace(graph().nodes[2], op="unheard_of"))
+    with pytest.raises(GraphError) as fault:
+        bind(replace(graph(), nodes=nodes), {"batch": 3})
+    assert str(fault.value) == (
+        'layer "turned" (unheard_of): output "turned" has shape [4, -1], and its operands do not say it either'
+    )
+
+
+def test_a_body_takes_the_shapes_of_its_operands() -> None:
+    tensors = (Tensor("p", eight(-1, 4)), Tensor("q", eight(*UNRANKED)))
+    body = Graph("body", tensors, (Node("relu", "relu", (0,), (1,)),), (0,), (1,))
+    flag = Tensor("flag", TensorType("bool", (1,)))
+    outer = Graph(
+        "net",
+        (flag, Tensor("x", eight(-1, 4)), Tensor("y", eight(*UNRANKED))),
+        (Node("choose", "if", (0, 1), (2,), bodies=(body, body)),),
+        (0, 1),
+        (2,),
+    )
+    bound = bind(check(outer), {"x": (6, 4)})
+    assert [inner.tensors[1].type.shape for inner in bound.nodes[0].bodies] == [(6, 4), (6, 4)]
+    assert check_bound(bound).tensors[2].type.shape == (6, 4)
+
+
+def test_a_state_of_unknown_size_has_none_to_begin_with() -> None:
+    stateful = replace(graph(), inputs=(1,), states=(State(0, 3),))
+    with pytest.raises(GraphError, match=r'state "a": shape \[-1, 4\] has an unknown size'):
+        bind(stateful, {})
