@@ -20,7 +20,7 @@ from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.vector import Rescale
-from npusim.isa.program.program import Buffer, Layer, Program
+from npusim.isa.program.program import Buffer, Layer, MemoryImage, Program
 from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace, Transfer
 
 BENCH = Hardware(name="bench", dram=Dram(bandwidth_gb_per_s=8.0))
@@ -98,6 +98,7 @@ def program(
         hardware=hardware or BENCH,
         code=code,
         constants=bytes(300),
+        images=(MemoryImage(0, 300),),
         dram_size_bytes=4096,
         code_address=1024,
         inputs=(Placement("image", IMAGE, 512),),
