@@ -45,14 +45,15 @@ def compile_model(
         program = api.compile_program(graph, machine, effort=effort, unknown=unknown, progress=progress)
     api.save_program(program, output)
     from npusim.reports.words import quantities as show
+    from npusim.reports.words.caveats import caveats
 
     say(
         f"{show.printable(str(output))}: {show.printable(program.name)} for {program.hardware.name}, "
         f"{show.plural(program.instructions, 'instruction')}, {show.size(len(program.constants))} constants, "
         f"{show.size(program.scratchpad_peak_bytes)} scratchpad, {show.size(program.dram_size_bytes)} DRAM"
     )
-    if program.unknown_operators:
-        say(show.printable(show.unknown(program.unknown_operators)))
+    for caveat in caveats(program):
+        say(show.printable(caveat))
 
 
 def assemble(

@@ -122,6 +122,11 @@ class Job:
         self.tenant = order.tenant
         self.runs: list[Run] = []
         self.launch: LaunchOnCore | None = None
+        if order.at < 0 or order.repeat < 1:
+            raise SimulationError(
+                f"{order.executable.name}: at cycle {order.at}, {order.repeat} times; "
+                "may be from cycle 0 on, once or more"
+            )
         self._linked = link(order.executable)
         self.size_bytes = self._linked.size_bytes
         self._cores = _chosen(order, cores)

@@ -22,11 +22,16 @@ from npusim.isa.instructions.region import Region
 from npusim.machine.port import UNPACED, Pace, run_starts
 
 
-@lru_cache(maxsize=65536)
 def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: PortTiming) -> Pace:
     """The pace of a transfer; UNPACED where the DRAM side surely is the slower one, burst by burst. The cycles of
-    `not_before` count from the start of the transfer.
+    `not_before` count from the start of the transfer. Only where in a grant it begins matters.
     """
+    within = region._replace(address=region.address % timing.grant_bytes)
+    return _pace(within, write, beats, setup_cycles, timing)
+
+
+@lru_cache(maxsize=4096)
+def _pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: PortTiming) -> Pace:
     slack = slack_cycles(beats.walk.port_bytes, timing)
     waits = setup_cycles if write else timing.latency_cycles
     # With runs at least as long as a burst no more than two of them meet in one, and it has `slack` beats at most;

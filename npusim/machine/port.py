@@ -14,7 +14,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Generator
+from itertools import accumulate
 from math import ceil
+from operator import add, ne, sub
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,17 +112,25 @@ _IN_LINE = (True, -1)
 
 
 class _Request:
-    """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it."""
+    """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it.
+
+    Sums up to and including each grant, so that any stretch of them takes two look-ups: bursts `passed`, rows `opened`,
+    and the cycles to its `ends`, all as if the first grant opened a row. `landings` are those of the pace, but after
+    the start of the first grant instead of each one's own.
+    """
 
     __slots__ = (
         "account",
-        "bursts",
         "done",
+        "ends",
         "fetches",
         "landed",
+        "landings",
         "next",
+        "opened",
         "order",
         "pace",
+        "passed",
         "requester",
         "rows",
         "write",
@@ -135,9 +145,21 @@ class _Request:
         done: simpy.Event,
         pace: Pace,
         came: int,
+        timing: DramTiming,
     ) -> None:
         self.requester = requester
-        self.rows, self.bursts = grants
+        self.rows, bursts = grants
+        cycles_of = {count: ceil(count * timing.burst_cycles - 1e-9) for count in set(bursts)}
+        cycles = [cycles_of[count] for count in bursts]
+        self.passed = list(accumulate(bursts))
+        self.opened: list[int] = list(accumulate(map(ne, self.rows, [-1, *self.rows])))
+        miss = timing.miss_cycles
+        self.ends: list[int] = [
+            end + rows * miss for end, rows in zip(accumulate(cycles), self.opened, strict=True)
+        ]
+        self.landings: list[int] | None = None
+        if pace.landing is not None:
+            self.landings = list(map(add, map(sub, self.ends, cycles), pace.landing))
         self.write = write
         self.account = account
         self.next = 0
@@ -180,7 +202,7 @@ class MemoryPort:
         grants = cut(region, self.timing)
         if requester.first_row:
             grants = Grants([row + requester.first_row for row in grants.rows], grants.bursts)
-        request = _Request(requester, grants, write, account, self.env.event(), pace, now)
+        request = _Request(requester, grants, write, account, self.env.event(), pace, now, self.timing)
         self._line_up(request)
         if not self._arrival.triggered:
             self._arrival.succeed()
@@ -196,21 +218,33 @@ class MemoryPort:
             place -= 1
         self._active.insert(place, request)
 
-    def _ends(self, request: _Request, stop: int) -> list[int]:
-        """When each grant from the next one up to `stop` ends, in cycles from now."""
-        ends, total, open_row = [], 0, self._open_row
-        not_before = request.pace.not_before
-        now = int(self.env.now)
-        for grant in range(request.next, stop):
-            row = request.rows[grant]
-            if row != open_row:
-                total += self.timing.miss_cycles
-                open_row = row
-            total += ceil(request.bursts[grant] * self.timing.burst_cycles - 1e-9)
-            if not_before is not None:
-                total = max(total, not_before[grant] - now)
-            ends.append(total)
-        return ends
+    def _begin(self, request: _Request) -> int:
+        """What `request.ends` count from, in cycles from now, when its next grant begins: the row that is open may be
+        another than they took it to be.
+        """
+        first = request.next
+        opens = request.rows[first] != self._open_row
+        if not first:
+            return (opens - 1) * self.timing.miss_cycles
+        counted = request.rows[first] != request.rows[first - 1]
+        return (opens - counted) * self.timing.miss_cycles - request.ends[first - 1]
+
+    def _ends(self, request: _Request) -> tuple[list[int], int]:
+        """Entries for all grants, and what to add to one for the end of a grant to come, in cycles from now."""
+        begin, not_before = self._begin(request), request.pace.not_before
+        if not_before is None:
+            return request.ends, begin
+        first, late = request.next, 0
+        ends, origin = request.ends[:first], int(self.env.now) + begin
+        for end, limit in zip(request.ends[first:], not_before[first:], strict=True):
+            late = max(late, limit - origin - end)
+            ends.append(end + late)
+        return ends, begin
+
+    def _next_end(self, request: _Request) -> int:
+        """When the next grant ends, in cycles from now."""
+        end, not_before = request.ends[request.next] + self._begin(request), request.pace.not_before
+        return end if not_before is None else max(end, not_before[request.next] - int(self.env.now))
 
     def _serve(self) -> Generator[simpy.Event, Any, None]:
         env = self.env
@@ -223,7 +257,7 @@ class MemoryPort:
             start = int(env.now)
             if self._active:
                 stop = request.next + 1
-                yield self._end(request, stop, self._ends(request, stop)[0])
+                yield self._end(request, stop, self._next_end(request))
             else:
                 stop = yield from self._serve_alone(request)
             self._account(request, start, stop)
@@ -242,16 +276,15 @@ class MemoryPort:
         """Serve all grants unless somebody arrives; then only the one under way. Returns where it stopped."""
         env = self.env
         start = int(env.now)
-        ends = self._ends(request, len(request.rows))
+        ends, begin = self._ends(request)
         self._arrival = env.event()
-        yield self._end(request, len(request.rows), ends[-1]) | self._arrival
+        yield self._end(request, len(ends), ends[-1] + begin) | self._arrival
         elapsed = int(env.now) - start
         # A grant that ends just now is complete; at the very start the first one is under way.
-        under_way = bisect_left(ends, max(elapsed, 1))
-        stop = request.next + under_way + 1
+        under_way = bisect_left(ends, max(elapsed, 1) - begin, request.next)
         if self._active:
-            yield self._end(request, stop, ends[under_way] - elapsed)
-        return stop
+            yield self._end(request, under_way + 1, ends[under_way] + begin - elapsed)
+        return under_way + 1
 
     def _end(self, request: _Request, stop: int, delay: int) -> simpy.Event:
         """The end of the grants up to `stop`: of a whole transfer when everything else ends that ends in that cycle,
@@ -263,29 +296,21 @@ class MemoryPort:
 
     def _account(self, request: _Request, start: int, stop: int) -> None:
         """Book the grants from `request.next` up to `stop`, served from cycle `start` until now."""
-        rows = request.rows[request.next : stop]
-        size = sum(request.bursts[request.next : stop]) * self.timing.burst_bytes
+        first, last = request.next, stop - 1
+        before = request.passed[first - 1] if first else 0
+        size = (request.passed[last] - before) * self.timing.burst_bytes
         name = self._actions.write if request.write else self._actions.read
         account = request.account
         account[name] = account.get(name, 0) + size
         activate = self._actions.activate
         if activate is not None:
-            misses = sum(row != before for row, before in zip(rows, [self._open_row, *rows], strict=False))
-            account[activate] = account.get(activate, 0) + misses
-        if request.pace.landing is not None:
-            self._land(request, request.pace.landing, start, stop)
-        self._open_row = rows[-1]
+            opened = request.opened[last] - request.opened[first] + (request.rows[first] != self._open_row)
+            account[activate] = account.get(activate, 0) + opened
+        if request.landings is not None:
+            landed = start + self._begin(request) + max(request.landings[first:stop])
+            request.landed = max(request.landed, landed)
+        self._open_row = request.rows[last]
         request.next = stop
         core, name, _ = request.requester
         now = int(self.env.now)
         self.transfers.append(Transfer(name, start, now, size, request.write, core, self.space))
-
-    def _land(self, request: _Request, landing: list[int], start: int, stop: int) -> None:
-        """Note when the other side can have finished with the grants up to `stop`, served from cycle `start`."""
-        open_row = self._open_row
-        for grant in range(request.next, stop):
-            if request.rows[grant] != open_row:
-                start += self.timing.miss_cycles
-                open_row = request.rows[grant]
-            request.landed = max(request.landed, start + landing[grant])
-            start += ceil(request.bursts[grant] * self.timing.burst_cycles - 1e-9)

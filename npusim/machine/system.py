@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import simpy
 
@@ -24,7 +23,7 @@ from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.machine.core import Core, Progress
-from npusim.machine.job import Bindings, Job, Order
+from npusim.machine.job import MOST_TURNS, Bindings, Job, Order
 from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
 
@@ -86,7 +85,19 @@ class System:
         self.jobs: list[Job] = []
         self._used_bytes = dict.fromkeys(self.ports, 0)
 
-    def submit(self, executable: Executable, bindings: Bindings | None = None, **how: Any) -> Job:
+    def submit(
+        self,
+        executable: Executable,
+        bindings: Bindings | None = None,
+        at: int = 0,
+        repeat: int = 1,
+        tenant: str = "",
+        *,
+        cores: Sequence[int] | None = None,
+        decisions: Mapping[str, int] | None = None,
+        most_turns: int = MOST_TURNS,
+        progress: Progress | None = None,
+    ) -> Job:
         """Have an executable run in the next `run`.
 
         bindings:   the data; None executes none: same cycles, no outputs.
@@ -100,9 +111,11 @@ class System:
         progress:   called now and then with (instructions completed, all instructions) of each launch.
 
         Raises ProgramError for an executable or program that breaks a rule, SimulationError for bindings and decisions
-        that do not fit, for cores that do not exist or cannot be shared, and where a memory is full.
+        that do not fit, for cores that do not exist or cannot be shared, for times and numbers that cannot be,
+        and where a memory is full.
         """
-        job = Job(Order(executable, bindings, **how), self.cores)
+        order = Order(executable, bindings, at, repeat, tenant, cores, decisions or {}, most_turns, progress)
+        job = Job(order, self.cores)
         for other in self.jobs:
             if (job.holds_scratchpad or other.holds_scratchpad) and job.cores & other.cores:
                 raise SimulationError(

@@ -17,6 +17,7 @@ from npusim.numbers.timeline import scratchpad_use
 from npusim.reports.page.page import page
 from npusim.reports.run import html_data, series, what_if
 from npusim.reports.words import quantities as show
+from npusim.reports.words.caveats import caveats
 from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import (
     BOUND_NAMES,
@@ -31,9 +32,10 @@ from npusim.reports.words.names import (
 from npusim.reports.words.reason import ending, idlest
 
 if TYPE_CHECKING:
-    from npusim.explore.what_if import Variant
     from npusim.isa.hardware.hardware import Hardware
-    from npusim.numbers.run import LayerResult, RunResult
+    from npusim.numbers.layers import LayerResult
+    from npusim.numbers.run import RunResult
+    from npusim.numbers.variants import Variant
 
 SCRIPTS = ("page.js", "time.js", "report.js")
 
@@ -136,7 +138,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "result": result,
         "hardware": result.hardware,
         "machine": machine(result),
-        "unknown": show.unknown(unknown) if (unknown := result.program.unknown_operators) else "",
+        "unknown": " ".join(caveats(result.program)),
         "area_mm2": area(result.hardware).total,
         "cpu": cpu(result),
         "verdicts": _verdicts(result),

@@ -14,8 +14,9 @@ from rich.text import Text
 from npusim.base.terminal import console
 from npusim.isa.hardware.units import WORKERS
 from npusim.numbers.area import area
-from npusim.numbers.run import sizes_text
+from npusim.numbers.layers import sizes_text
 from npusim.reports.words import quantities as show
+from npusim.reports.words.caveats import caveats
 from npusim.reports.words.layer_names import CUT, PLAIN_CUT, short_names
 from npusim.reports.words.names import (
     BOUND_NAMES,
@@ -29,7 +30,8 @@ from npusim.reports.words.names import (
 from npusim.reports.words.reason import ending, idlest
 
 if TYPE_CHECKING:
-    from npusim.numbers.run import LayerResult, RunResult
+    from npusim.numbers.layers import LayerResult
+    from npusim.numbers.run import RunResult
 
 HOTTEST_LAYERS = 10
 MOST_HOST_ROWS = 10
@@ -371,8 +373,8 @@ def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
 
 def _unknown(result: RunResult) -> Iterable[RenderableType]:
     """What the numbers do not hold, before any of them."""
-    if found := result.program.unknown_operators:
-        yield Text(f"{show.unknown(found)}\n", style="bold red")
+    for caveat in caveats(result.program):
+        yield Text(f"{caveat}\n", style="bold red")
 
 
 def _footer(result: RunResult) -> Iterable[RenderableType]:

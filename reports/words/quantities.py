@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from npusim.isa.base.printable import printable as printable
@@ -92,16 +91,6 @@ def shortened(name: str, width: int) -> str:
 def peaks(power_mw: Power) -> str:
     """The peaks of a run, each with its window."""
     return f"{power(power_mw.peak_10us)} in 10 us, {power(power_mw.peak_1ms)} in 1 ms"
-
-
-def unknown(operators: Mapping[str, int]) -> str:
-    """Says which operators npusim does not have, and what that does to the numbers."""
-    named = ", ".join(f"{op} ({count})" for op, count in operators.items())
-    what = "1 operator is" if len(operators) == 1 else f"{len(operators)} operators are"
-    return (
-        f"ESTIMATE: {what} not known to npusim: {named}. Each is timed as a host layer by the bytes that it reads and "
-        "writes; what it computes is not counted, and there are no outputs."
-    )
 
 
 def plural(number: int, noun: str) -> str:

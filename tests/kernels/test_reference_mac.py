@@ -33,8 +33,10 @@ LITERT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("op", LITERT)
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [*((op, dtype) for op in LITERT for dtype in ("int8", "uint8")), ("BATCH_MATMUL", "int8")],
+)
 def test_reference_gives_the_bytes_of_litert(shared: Path, op: str, dtype: str) -> None:
     cases = list(litert_cases(shared, op, dtype))
     assert len(cases) == 40

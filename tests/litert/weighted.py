@@ -65,7 +65,8 @@ def fully_connected(sample: Sample) -> list[int]:
     if sample.chance(4):
         shape = (sample.pick(1, 4), depth, sample.pick(1, 3))
     ifm = sample.input(shape)
-    weights = sample.weights((units, depth), 0, shifted=True)
+    computed = sample.dtype == "int8" and sample.chance(4)
+    weights = sample.input((units, depth)) if computed else sample.weights((units, depth), 0, shifted=True)
     bias = None if sample.chance(4) else sample.bias(units, ifm, weights, depth)
     result = sample.quantization(sample.sum_scale(ifm, weights, depth))
     keep = shape[-1] == depth and len(shape) > 1 and sample.chance(2)
@@ -78,6 +79,29 @@ def fully_connected(sample: Sample) -> list[int]:
             activation=sample.activation(),
             keep_num_dims=keep,
         )
+    ]
+
+
+def batch_matmul(sample: Sample) -> list[int]:
+    rows, inner, columns = sample.shape(3, 14)
+    batch = sample.shape(sample.pick(0, 3), 3)
+    batches = [batch, batch]
+    for side in (0, 1):
+        if sample.chance(3):
+            batches[side] = tuple(1 if sample.chance(2) else size for size in batch)
+        if sample.chance(4):
+            batches[side] = batches[side][sample.pick(0, len(batch)) :]
+    flips = sample.chance(2), sample.chance(2)
+    shapes = [
+        (*before, *(sizes[::-1] if flip else sizes))
+        for before, sizes, flip in zip(batches, ((rows, inner), (inner, columns)), flips, strict=True)
+    ]
+    x, y = (sample.input(shape) for shape in shapes)
+    shape = (*np.broadcast_shapes(*batches), rows, columns)
+    result = sample.type(shape, sample.sum_scale(x, y, inner))
+    fields = {"AdjX": flips[0], "AdjY": flips[1]}
+    return [
+        sample.writer.operator("BATCH_MATMUL", (x, y), result, options="BatchMatMulOptions", fields=fields)
     ]
 
 

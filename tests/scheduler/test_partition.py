@@ -14,8 +14,8 @@ from npusim.isa.program.executable import Executable, If, Launch, Transfer, Whil
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 from npusim.kernels.graph.reference import evaluate
-from npusim.kernels.operator.parameters import Parameters
-from npusim.kernels.table import known, operator
+from npusim.kernels.operator.parameters import NONE, Activated, Parameters
+from npusim.kernels.operators.movement import concatenation, slice
 from npusim.numbers.job import JobResult
 from npusim.session.api import compile_program
 
@@ -40,27 +40,38 @@ class Sketch:
         return len(self.tensors) - 1
 
     def node(
-        self, op: str, inputs: list[int], kinds: list[TensorType], *bodies: Graph, **parameters: object
+        self,
+        op: str,
+        inputs: list[int],
+        kinds: list[TensorType],
+        *bodies: Graph,
+        parameters: Parameters = NONE,
     ) -> list[int]:
         outputs = [self.tensor(kind) for kind in kinds]
-        values = operator(op).parameters(**parameters) if known(op) else Parameters()
-        self.nodes.append(Node(f"{op}{len(self.nodes)}", op, tuple(inputs), tuple(outputs), values, bodies))
+        name = f"{op}{len(self.nodes)}"
+        self.nodes.append(Node(name, op, tuple(inputs), tuple(outputs), parameters, bodies))
         return outputs
 
     def add(self, a: int, b: int) -> int:
-        return self.node("add", [a, b], [CODES], activation="none")[0]
+        return self.node("add", [a, b], [CODES], parameters=Activated())[0]
 
     def codes(self, value: int) -> int:
         return self.tensor(CODES, np.full((1, 4), value, np.int8))
 
     def flag(self, flags: int, position: int) -> int:
-        return self.node("slice", [flags], [FLAG], begin=[position], size=[1])[0]
+        return self.node("slice", [flags], [FLAG], parameters=slice.Parameters(begin=(position,), size=(1,)))[
+            0
+        ]
 
     def shifted(self, flags: int) -> int:
         """The flags one place further, the last one not set."""
-        others = self.node("slice", [flags], [replace(FLAGS, shape=(9,))], begin=[1], size=[9])[0]
+        others = self.node(
+            "slice", [flags], [replace(FLAGS, shape=(9,))], parameters=slice.Parameters(begin=(1,), size=(9,))
+        )[0]
         last = self.tensor(FLAG, np.zeros(1, bool))
-        return self.node("concatenation", [others, last], [FLAGS], axis=0, activation="none")[0]
+        return self.node(
+            "concatenation", [others, last], [FLAGS], parameters=concatenation.Parameters(axis=0)
+        )[0]
 
     def graph(self, *outputs: int) -> Graph:
         return Graph(

@@ -25,6 +25,7 @@ from npusim.machine.job import Bindings, Job
 from npusim.machine.system import System, execute
 from npusim.machine.trace import OTHER_CORE
 from npusim.numbers.measure import measure
+from npusim.session.host import host_functions
 
 from .handmade import BENCH, barrier, bench, bytes_at, host_call, load, lookup, program, rows, store, waits
 
@@ -82,7 +83,7 @@ def network(name: str) -> Program:
 @cache
 def alone(name: str) -> tuple[Any, tuple[Array, ...]]:
     program, inputs = network(name), values(name)
-    execution = execute(program, inputs, host_functions=npusim.session.api.host_functions(program))
+    execution = execute(program, inputs, host_functions=host_functions(program))
     assert execution.outputs is not None
     return execution, execution.outputs
 
@@ -97,7 +98,7 @@ def values(name: str) -> list[Array]:
 
 def submit(system: System, name: str, **how: Any) -> Job:
     program = network(name)
-    functions = npusim.session.api.host_functions(program)
+    functions = host_functions(program)
     return system.submit(Executable.of(program), Bindings(values(name), host_functions=functions), **how)
 
 
@@ -417,6 +418,14 @@ def test_what_cannot_be_submitted() -> None:
         system.submit(Executable.of(made), cores=(1,))
     with pytest.raises(SimulationError, match=r"^hand: runs on core 1, there are 1$"):
         system.submit(replace(Executable.of(made), steps=(Launch(0, core=1),)))
+    with pytest.raises(
+        SimulationError, match=r"^hand: at cycle -1, 1 times; may be from cycle 0 on, once or more$"
+    ):
+        system.submit(Executable.of(made), at=-1)
+    with pytest.raises(
+        SimulationError, match=r"^hand: at cycle 0, 0 times; may be from cycle 0 on, once or more$"
+    ):
+        system.submit(Executable.of(made), repeat=0)
     with pytest.raises(SimulationError, match=r"^0 inputs given, the program takes 1: x$"):
         system.submit(Executable.of(made), Bindings([]))
     # The bench has 4 MiB, a program of these 128 KiB.
