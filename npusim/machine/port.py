@@ -145,7 +145,7 @@ class _Request:
         done: simpy.Event,
         pace: Pace,
         came: int,
-        timing: DramTiming,
+        timing: PortTiming,
     ) -> None:
         self.requester = requester
         self.rows, bursts = grants
