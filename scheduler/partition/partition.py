@@ -99,10 +99,11 @@ class _Partition:
                     f"constant {quoted(tensor.name)} is known by its size only; where a layer decides it must have data"
                 )
             content = tensor.array.tobytes()
-        self.values += bytes(-len(self.values) % self.hardware.dram.burst_bytes)
+        space = self.hardware.holder("activations")
+        self.values += bytes(-len(self.values) % self.hardware.port(space).burst_bytes)
         address = len(self.values)
         self.values += content
-        return Place(OWN, Placement(tensor.name, tensor.type, address))
+        return Place(OWN, Placement(tensor.name, tensor.type, address, space))
 
     def _program(self, stretch: Graph, places: Places) -> list[Step]:
         """Compile a stretch; copy what it reads, and launch it."""
