@@ -11,7 +11,8 @@ import pytest
 
 import npusim
 from npusim.isa.hardware import file as hardware_file
-from npusim.isa.hardware.hardware import Hardware, Section
+from npusim.isa.hardware.fields import Section
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.interpreter import interpret
 from npusim.machine.system import execute
 from npusim.session.api import host_functions
