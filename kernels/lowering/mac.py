@@ -218,14 +218,15 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     common = {**common_fields(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         pixels = tile.rows * window.ofm_width
         return Convolve(
             ifm=at.inputs[0],
             parameters=at.constants,
             weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
-            ofm=at.output,
-            ofm_row_stride=at.output_row_stride,
-            ofm_pixel_stride=at.output_pixel_stride,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
             **array_mapping(hardware, pixels, inner, tile.channels),
             **common,
             **window.fields(tile),
@@ -281,6 +282,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
     sliced = window.ifm_depth == window.ofm_depth
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         depth = tile.channels if at.sliced else window.ifm_depth
         fields = replace(window, ifm_depth=depth).fields(tile)
         part = mac_mapping.depthwise(
@@ -292,9 +294,9 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
             ifm=at.inputs[0],
             parameters=at.constants,
             weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
-            ofm=at.output,
-            ofm_row_stride=at.output_row_stride,
-            ofm_pixel_stride=at.output_pixel_stride,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
             ifm_depth=depth,
             **part._asdict(),
             **common,
@@ -343,14 +345,15 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     }
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         return Convolve(
             ifm=at.inputs[0],
             ifm_height=tile.rows,
             parameters=at.constants,
             weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
-            ofm=at.output,
-            ofm_row_stride=at.output_row_stride,
-            ofm_pixel_stride=at.output_pixel_stride,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
             **array_mapping(hardware, tile.rows, inner, tile.channels),
