@@ -1,4 +1,4 @@
-"""TFLite files: the first subgraph of a model as a graph.
+"""TFLite files: the first subgraph of a model as a graph; those that IF and WHILE name are the bodies of its nodes.
 
 The file is read in two steps: `records` takes out plain values and minds the bytes, `tensors`, `operators` and this
 module mind what they mean. Tensors keep their names and their numbers, so tensor i of the graph is tensor i of the
@@ -12,14 +12,16 @@ from mmap import mmap
 from pathlib import Path
 from typing import Any
 
+from npusim.frontends.tflite.control import DECIDING, Deciding
 from npusim.frontends.tflite.layer import EMPTY_TABLE, Layer
 from npusim.frontends.tflite.operators import OPERATORS, Translation
 from npusim.frontends.tflite.records import IDENTIFIER, ModelRecord, OperatorRecord, decode, inside_the_file
-from npusim.frontends.tflite.tensors import check_size, tensors_of, zeros
+from npusim.frontends.tflite.tensors import check_size, tensor_name, tensors_of, zeros
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.control import body_names
 from npusim.kernels.graph.graph import UNRANKED, Graph
 from npusim.kernels.graph.names import quoted
 from npusim.kernels.operator.parameters import Parameters, Unchecked
@@ -42,21 +44,22 @@ def parse(data: bytes | mmap, name: str) -> Graph:
 
 
 class _Reading:
-    """The reading of one file. `now` is what each variable that is updated is after the operators so far.
+    """The reading of a subgraph. `now` is what each variable that is updated is after the operators so far.
 
-    Variables are updated in place; in a graph every value is a tensor of its own.
+    Variables are updated in place; in a graph every value is a tensor of its own. `within` numbers the subgraph and
+    those that it is a body of.
     """
 
-    def __init__(self, model: ModelRecord, builder: GraphBuilder) -> None:
+    def __init__(self, model: ModelRecord, builder: GraphBuilder, within: tuple[int, ...] = (0,)) -> None:
         self._model = model
         self._builder = builder
+        self._within = within
         self._now: dict[int, int] = {}
         self._options_class = _options_classes()
 
     def graph(self) -> Graph:
         model, builder = self._model, self._builder
-        for tensor in tensors_of(model):
-            builder.tensor(tensor.name, tensor.type, tensor.data)
+        builder.tensors += tensors_of(model)
         inputs = self._numbers(model.inputs, "model inputs")
         outputs = self._numbers(model.outputs, "model outputs")
         for number in inputs:
@@ -92,7 +95,11 @@ class _Reading:
         where = f"layer {quoted(name)} ({record.kind} version {record.version}, operator {number})"
         self._numbers(record.inputs, where)
         row = OPERATORS.get(record.kind)
-        if row is None:
+        if record.kind in DECIDING:
+            deciding = DECIDING[record.kind]
+            bodies = self._bodies(record, deciding, where)
+            builder.add(deciding.op, record.inputs, record.outputs, name=name, bodies=bodies)
+        elif row is None:
             kind, _, custom = record.kind.partition(" ")
             op = f'custom "{custom}"' if kind == "CUSTOM" else record.kind.lower()
             builder.add(op, record.inputs, record.outputs, name=name)
@@ -102,6 +109,26 @@ class _Reading:
             builder.add(row.op, inputs, (*record.outputs, *states), _parameters(row, layer), name=name)
         for output in record.outputs:
             self._settle(output, where)
+
+    def _bodies(self, record: OperatorRecord, deciding: Deciding, where: str) -> list[Graph]:
+        """The bodies of an operator that decides, whose operands give their inputs the shapes."""
+        options = _options(where, record, deciding.options, self._options_class)
+        operands = [number for number in record.inputs[deciding.first :] if number is not None]
+        shapes = [self._builder.shape(number) for number in operands]
+        bodies = []
+        for word, option in zip(body_names(deciding.op), deciding.bodies, strict=True):
+            with inside_the_file(f"{where}: options"):
+                number = int(getattr(options, option)())
+            if number in self._within:
+                raise FormatError(f"{where}, {word}: subgraph {number} is a body of itself")
+            try:
+                model = self._model.other(number)
+                names = [tensor_name(model, tensor) for tensor in model.inputs]
+                builder = GraphBuilder(word, dict(zip(names, shapes, strict=False)))
+                bodies.append(_Reading(model, builder, (*self._within, number)).graph())
+            except (FormatError, GraphError) as fault:
+                raise type(fault)(f"{where}, {word}: {fault}") from None
+        return bodies
 
     def _layer(self, where: str, record: OperatorRecord, row: Translation) -> Layer:
         """An operator that the table has, with as many operands as it may have."""
@@ -115,7 +142,7 @@ class _Reading:
             outputs=tuple(self._stored(output) for output in record.outputs),
             constants=tuple(None if operand is None else operand.array for operand in operands),
             intermediates=tuple(self._stored(operand) for operand in record.intermediates),
-            options=_options(where, record, row, self._options_class),
+            options=_options(where, record, row.options, self._options_class),
             custom_options=record.custom_options,
         )
 
@@ -217,15 +244,15 @@ def _check_counts(where: str, record: OperatorRecord, row: Translation) -> None:
 
 
 def _options(
-    where: str, record: OperatorRecord, row: Translation, options_class: Callable[[str], Any]
+    where: str, record: OperatorRecord, table: str | None, options_class: Callable[[str], Any]
 ) -> Any | None:
     """The options table of an operator; one that the file leaves out has all its defaults."""
-    if row.options is None:
+    if table is None:
         return None
-    if record.options_kind not in ("NONE", row.options):
-        raise FormatError(f"{where}: has {record.options_kind}, must have {row.options}")
+    if record.options_kind not in ("NONE", table):
+        raise FormatError(f"{where}: has {record.options_kind}, must have {table}")
     with inside_the_file(f"{where}: options"):
-        options = options_class(row.options)()
+        options = options_class(table)()
         if record.options_kind == "NONE" or record.options is None:
             options.Init(EMPTY_TABLE, 4)
         else:

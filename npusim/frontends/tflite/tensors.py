@@ -47,9 +47,15 @@ def zeros(tensor: Tensor) -> Tensor:
     return replace(tensor, data=np.full(kind.shape, zero, kind.numpy_dtype))
 
 
+def tensor_name(model: ModelRecord, number: int) -> str:
+    """What a tensor is called, also if the file gives it no name or does not have it."""
+    given = model.tensors[number].name if 0 <= number < len(model.tensors) else ""
+    return given or f"tensor_{number}"
+
+
 def _tensor(model: ModelRecord, number: int) -> Tensor:
     record = model.tensors[number]
-    name = record.name or f"tensor_{number}"
+    name = tensor_name(model, number)
     where = f"tensor {number} {quoted(record.name)}"
     if record.kind not in _DTYPES:
         raise FormatError(f"{where}: element type {record.kind}, may be {', '.join(_DTYPES)}")
