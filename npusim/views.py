@@ -20,7 +20,7 @@ from npusim.numbers import variants as variants_data
 from npusim.reports.notebook import notebook
 from npusim.session import api
 from npusim.session.inputs import Inputs
-from npusim.study import search
+from npusim.study import explore as searching
 from npusim.study import study as study_data
 from npusim.study import what_if as variants
 
@@ -144,4 +144,4 @@ def simulate(*given: Any, **named: Any) -> RunResult | JobResult:
 run = _run_or_job_of(api.run)
 what_if = _with_views(WhatIf, variants.what_if)
 compare = _with_views(Comparison, comparison_data.compare)
-explore = _with_views(Study, search.explore)
+explore = _with_views(Study, searching.explore)

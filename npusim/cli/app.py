@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from npusim.base.terminal import say
+from npusim.base.console import say
 from npusim.cli import catalogue as cli_catalogue
 from npusim.cli import compare as cli_compare
 from npusim.cli import program as cli_program

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.base.terminal import console, say
+from npusim.base.console import console, say
 from npusim.cli.base import (
     EffortOption,
     HardwareList,
@@ -107,10 +107,11 @@ def run(
 
     machines = hw or [api.DEFAULT_HARDWARE]
     if len(models) > 1 or len(machines) > 1:
-        from npusim.cli import table
+        from npusim.cli import run_table
 
         one = {"--input": input, OUTPUT: output, "--what-if": what_if or None, "--unknown": unknown}
-        table.run(models, machines, set_ or (), effort, table.Targets(reports, report), one)
+        where = run_table.Targets(reports, report)
+        run_table.run(models, machines, set_ or (), effort, where, one)
         return
     without_data = "--timing-only" if timing_only else "--unknown host" if api.check_unknown(unknown) else ""
     if without_data and (input or output):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from npusim.isa.base.errors import HardwareError, NpusimError
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
+from npusim.session.same_hardware import parameters_of
 from npusim.study.expression import Expression, ExpressionError, parse
 from npusim.study.stages import Stage, paths_up_to, stage
 
@@ -199,7 +200,7 @@ class Space:
 
     @cached_property
     def _flat_base(self) -> dict[str, Any]:
-        return flat(hardware_file.to_dict(self.base))
+        return parameters_of(self.base)
 
     def to_plain(self) -> dict[str, Any]:
         """The space as plain values: equal spaces give equal values; `from_plain` reads them."""
@@ -247,14 +248,3 @@ def _changed(base: Hardware, setting: Values) -> Hardware:
 def known_names() -> list[str]:
     """The names that expressions may use: every hardware parameter."""
     return [each.path for each in hardware_file.parameters()]
-
-
-def flat(table: Values, prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one, by dotted path."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = value
-    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from npusim.base.terminal import console, say
+from npusim.base.console import console, say
 from npusim.cli.base import EXIT_USER_FAULT, Progress, hardware_inputs
 from npusim.isa.base.errors import NpusimError
 
