@@ -22,7 +22,7 @@ TOP = {
 """Import names of the top-level folders."""
 
 ISA = tuple(
-    f"npusim.isa.{room}" for room in ("base", "arithmetic", "hardware", "engines", "instructions", "program")
+    f"npusim.isa.{room}" for room in ("base", "arithmetic", "engines", "hardware", "instructions", "program")
 )
 KERNELS = tuple(f"npusim.kernels.{room}" for room in ("operator", "lowering", "operators", "table"))
 SCHEDULER = tuple(f"npusim.scheduler.{room}" for room in ("fit", "network", "place", "emit"))
@@ -32,8 +32,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "npusim.isa": (),
     "npusim.isa.base": (),
     "npusim.isa.arithmetic": ISA[:1],
-    "npusim.isa.hardware": ISA[:2],
-    "npusim.isa.engines": ISA[:3],
+    "npusim.isa.engines": ISA[:2],
+    "npusim.isa.hardware": ISA[:3],
     "npusim.isa.instructions": ISA[:4],
     "npusim.isa.program": ISA[:5],
     "npusim.isa.text": ISA,

@@ -6,36 +6,26 @@ Fields are checked here; rules between fields, files and presets are in `npusim.
 from __future__ import annotations
 
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-# The factors worth a try when somebody asks what a change of the parameter would bring (npusim.explore.what_if).
-_MORE: Any = {"what_if": [2.0]}
-_MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
-# What an architect does not choose: it comes with the DRAM, the circuits or the host.
-_GIVEN: Any = {"what_if": [2.0], "given": True}
-_GIVEN_TIME: Any = {"what_if": [2.0, 0.5], "given": True}
-
-Positive = Annotated[int, Field(gt=0, json_schema_extra=_MORE)]
-# The least and the most that anybody builds, with room: a thousandth and a thousand times of it. Beyond, times of a
-# run leave what whole numbers of cycles and sums of energy can hold.
-Rate = Annotated[float, Field(ge=1e-6, le=1e6, json_schema_extra=_MORE)]
-Clock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_MORE)]
-# Capacities: less of one is cheaper.
-Capacity = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
-# Times: less is faster.
-Cycles = Annotated[int, Field(ge=0, json_schema_extra=_GIVEN_TIME)]
-PositiveCycles = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
-Time = Annotated[float, Field(ge=0, le=1e6, json_schema_extra=_GIVEN_TIME)]
-Given = Annotated[int, Field(gt=0, json_schema_extra=_GIVEN)]
-GivenClock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_GIVEN)]
-
-
-class Section(BaseModel):
-    """A table of a hardware file: frozen, and unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+from npusim.isa.base.fields import (
+    MORE,
+    MORE_OR_LESS,
+    Capacity,
+    Clock,
+    Cycles,
+    Given,
+    GivenClock,
+    Positive,
+    PositiveCycles,
+    Rate,
+    Section,
+    Time,
+)
+from npusim.isa.engines.kinds import engine_of
+from npusim.isa.engines.mac_array import MacArray
 
 
 class FrontEnd(Section):
@@ -62,10 +52,10 @@ class Dma(Section):
     port_bytes_per_cycle: Positive = Field(
         default=16, le=4096, description="scratchpad side, bytes per cycle and channel"
     )
-    decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=_MORE)] = Field(
+    decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
-    burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=_MORE_OR_LESS)] = Field(
+    burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
         default=4,
         le=1024,
         description="burst buffer of a channel, for strided copies; half is filled while half is drained; 0: none",
@@ -108,32 +98,6 @@ class Scratchpad(Section):
     )
     port_bytes: Positive = Field(
         default=16, le=4096, description="bytes of one access to a bank, for its energy"
-    )
-
-
-class MacArray(Section):
-    """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
-
-    rows: Positive = Field(default=16, le=1024, description="multipliers along the dot product")
-    columns: Positive = Field(default=8, le=1024, description="multipliers along the output channels")
-    dataflow: Literal["weight_stationary", "output_stationary", "both"] = Field(
-        default="both",
-        description="mappings that the array supports; with both, the compiler chooses per layer",
-    )
-    shadow_weights: bool = Field(
-        default=True, description="second weight register per multiplier: loads hide behind streaming"
-    )
-    accumulator_kib: Capacity = Field(
-        default=16, le=65_536, description="int32 accumulators, used as two halves"
-    )
-    ifm_bytes_per_cycle: Positive = Field(
-        default=16, le=4096, description="scratchpad port for the feature map"
-    )
-    weight_bytes_per_cycle: Positive = Field(
-        default=8, le=4096, description="scratchpad port for the weights"
-    )
-    output_lanes: Positive = Field(
-        default=8, le=1024, description="elements requantised and written per cycle"
     )
 
 
@@ -207,7 +171,7 @@ class Hardware(Section):
     @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the full array in one cycle."""
-        return self.mac_array.rows * self.mac_array.columns
+        return engine_of(self.mac_array).macs_per_cycle(self.mac_array)
 
     @property
     def tops(self) -> float:
@@ -241,11 +205,6 @@ class Hardware(Section):
         """
         by_bandwidth = self.dram.burst_bytes * self.clock_mhz / (self.dram.bandwidth_gb_per_s * 1000)
         return max(by_bandwidth, self.dram_latency_cycles / self.dram.outstanding_requests)
-
-    @property
-    def accumulators_per_half_column(self) -> int:
-        """int32 accumulators of one column in one of the two halves: output pixels of one pass."""
-        return self.mac_array.accumulator_kib * 1024 // 4 // 2 // self.mac_array.columns
 
     def cycles_of_ns(self, time_ns: float) -> int:
         """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""

@@ -12,7 +12,7 @@ import numpy as np
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
-from npusim.kernels.lowering.mac import OutputStage, array_mapping, channel_step
+from npusim.kernels.lowering.mac import OutputStage, channel_step, fastest_layout, product
 from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call
@@ -116,7 +116,7 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, hardware: Hardware
             ofm_pixel_stride=at.output_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            **array_mapping(hardware, tile.rows, inner, tile.channels),
+            **fastest_layout(hardware, product(tile.rows, inner, tile.channels)),
             **common,
         )
 
