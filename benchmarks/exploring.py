@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from benchmarks.limits import Row
+    from benchmarks.measure import Row
 
 # What a designer turns around edge-128: the array, memories, clock and lanes.
 OWN = {
@@ -51,7 +51,7 @@ class Rate(NamedTuple):
 def exploring(rounds: int) -> Iterator[Row]:
     """Points of searches, everything counted: processor time of a point, and what a second process brings."""
     from benchmarks import peers
-    from benchmarks.limits import Row
+    from benchmarks.measure import Row
 
     for what, model, programs, points, wanted_per_s in (
         ("point, own program", "ds_cnn", "own", 200, 40.0),
@@ -81,10 +81,10 @@ def _measure(model: str, programs: str, points: int, jobs: int) -> Rate:
 def search(model: str, programs: str, points: int, jobs: int) -> Rate:
     """A random search, its processes warm: they have computed one point before the clock starts."""
     import npusim
-    from npusim.explore.evaluate import Job, Workload
-    from npusim.explore.executors import executor
-    from npusim.explore.samplers import sampler
-    from npusim.explore.space_file import from_values
+    from npusim.study.evaluate import Job, Workload
+    from npusim.study.executors import executor
+    from npusim.study.proposals import sampler
+    from npusim.study.space_file import from_values
 
     varied: dict[str, Any] = OWN if programs == "own" else SHARED
     values = {

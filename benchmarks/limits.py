@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +15,7 @@ from benchmarks.exploring import exploring
 from benchmarks.measure import (
     BenchmarkError,
     Comparison,
+    Row,
     Sample,
     npusim_run,
     peak_bytes,
@@ -28,30 +28,6 @@ MLPERF_TINY = ("mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_vww96_int8", "m
 HARDWARE = ("--hw", "edge-128")
 REUSE_LIMIT_MS = 1000 / 120
 COMPILE_LIMIT_MS = {"ds_cnn": 25, "mlperf_kws_int8": 25, "mlperf_resnet8_int8": 40, "mobilenet_v2": 250}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured number: `value` is a ratio to the peer, or where there is none a number of `unit`.
-
-    `ours` and `peer` are the medians that the ratio belongs to (it is the median of ratios, not their quotient).
-    `limit` is None where nothing is demanded. `cpu_ratio` is a ratio of times in processor time: it has no
-    limit, it tells a slow npusim from a busy machine.
-    """
-
-    what: str
-    model: str
-    ours: str
-    peer: str
-    value: float
-    limit: float | None = None
-    cpu_ratio: float | None = None
-    unit: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the number keeps its limit."""
-        return self.limit is None or self.value <= self.limit
 
 
 Benchmark = Callable[[int], Iterator[Row]]

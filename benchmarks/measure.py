@@ -115,3 +115,27 @@ def _last_line(output: IO[bytes]) -> str:
     output.seek(0)
     lines = output.read().decode(errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured number: `value` is a ratio to the peer, or where there is none a number of `unit`.
+
+    `ours` and `peer` are the medians that the ratio belongs to (it is the median of ratios, not their quotient).
+    `limit` is None where nothing is demanded. `cpu_ratio` is a ratio of times in processor time: it has no
+    limit, it tells a slow npusim from a busy machine.
+    """
+
+    what: str
+    model: str
+    ours: str
+    peer: str
+    value: float
+    limit: float | None = None
+    cpu_ratio: float | None = None
+    unit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the number keeps its limit."""
+        return self.limit is None or self.value <= self.limit

@@ -227,7 +227,7 @@ def outputs(text: str) -> list[Shown]:
                 found += _console(block)
             elif block.language == "python":
                 with contextlib.redirect_stdout(io.StringIO()) as stream:
-                    exec(compile(block.body, "README.md", "exec"), namespace)
+                    exec(compile(block.body, "<a document's block>", "exec"), namespace)
                 printed = (block.body.splitlines()[0], stream.getvalue())
     return found
 

@@ -13,16 +13,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npusim.comparison.comparison import Comparison, compare
-    from npusim.explore.what_if import WhatIf, what_if
     from npusim.isa.base.errors import NpusimError
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
     from npusim.kernels.graph.graph import Graph
-    from npusim.numbers.run import RunResult
-    from npusim.session.api import compile, hardware, load, load_program, run, save_program, simulate
+    from npusim.session.api import compile, hardware, load, load_program, save_program
     from npusim.session.states import reset_states, states
     from npusim.verification.verification import Verification, verify
+    from npusim.views import Comparison, RunResult, WhatIf, compare, run, simulate, what_if
 
     __version__: str
 
@@ -56,34 +54,34 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "npusim.comparison.comparison",
+    "Comparison": "npusim.views",
     "Graph": "npusim.kernels.graph.graph",
     "Hardware": "npusim.isa.hardware.hardware",
     "NpusimError": "npusim.isa.base.errors",
     "Program": "npusim.isa.program.program",
-    "RunResult": "npusim.numbers.run",
+    "RunResult": "npusim.views",
     "Verification": "npusim.verification.verification",
-    "WhatIf": "npusim.explore.what_if",
-    "compare": "npusim.comparison.comparison",
+    "WhatIf": "npusim.views",
+    "compare": "npusim.views",
     "compile": "npusim.session.api",
     "hardware": "npusim.session.api",
     "load": "npusim.session.api",
     "load_program": "npusim.session.api",
     "reset_states": "npusim.session.states",
-    "run": "npusim.session.api",
+    "run": "npusim.views",
     "save_program": "npusim.session.api",
-    "simulate": "npusim.session.api",
+    "simulate": "npusim.views",
     "states": "npusim.session.states",
     "verify": "npusim.verification.verification",
-    "what_if": "npusim.explore.what_if",
+    "what_if": "npusim.views",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from npusim.isa.base.version import npusim_version
 
-        return version("npusim")
+        return npusim_version()
     if name not in _HOMES:
         raise AttributeError(f"module 'npusim' has no attribute {name!r}")
     from importlib import import_module
@@ -93,4 +91,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return list(__all__)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.operators.movement import transpose
@@ -24,17 +25,6 @@ _SPREAD = 40
 """Standard deviation, in codes, that weighted sums are scaled to: most codes occur, few are clamped."""
 
 
-def windows(size: int, kernel: int, stride: int = 1, dilation: int = 1, padding: Pair = (0, 0)) -> int:
-    """How many windows fit along one axis."""
-    return (size + sum(padding) - (kernel - 1) * dilation - 1) // stride + 1
-
-
-def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Pair:
-    """Padding that gives ceil(size / stride) windows, the smaller half first."""
-    total = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
-    return total // 2, total - total // 2
-
-
 class Sketch:
     """A graph under construction; every method that adds a node returns the tensor it gives.
 
@@ -42,22 +32,19 @@ class Sketch:
     """
 
     def __init__(self, name: str = "sketch", dtype: str = "int8", seed: int = 0) -> None:
-        self.name = name
+        self.builder = GraphBuilder(name)
         self.dtype = dtype
         self.rng = np.random.default_rng(seed)
-        self.tensors: list[Tensor] = []
-        self.nodes: list[Node] = []
-        self.inputs: list[int] = []
 
     # Tensors.
 
     def type_of(self, tensor: int) -> TensorType:
         """The type of a tensor."""
-        return self.tensors[tensor].type
+        return self.builder.type(tensor)
 
     def shape(self, tensor: int) -> tuple[int, ...]:
         """The shape of a tensor."""
-        return self.type_of(tensor).shape
+        return self.builder.shape(tensor)
 
     def quantization(self, scale: float | None = None, dtype: str | None = None) -> Quantization:
         """A scale, drawn unless given, and a zero point in the middle half of the codes."""
@@ -68,17 +55,11 @@ class Sketch:
 
     def add_tensor(self, tensor_type: TensorType, data: Array | None = None, name: str = "") -> int:
         """A new tensor; returns its index."""
-        number = len(self.tensors)
-        if data is not None:
-            data.setflags(write=False)
-        self.tensors.append(Tensor(name or f"t{number}", tensor_type, data))
-        return number
+        return self.builder.tensor(name or f"t{len(self.builder.tensors)}", tensor_type, data)
 
     def input(self, *shape: int) -> int:
         """An input of the graph."""
-        tensor = self.add_tensor(TensorType(self.dtype, shape, self.quantization()))
-        self.inputs.append(tensor)
-        return tensor
+        return self.builder.as_input(self.add_tensor(TensorType(self.dtype, shape, self.quantization())))
 
     def codes(self, shape: Sequence[int], dtype: str | None = None) -> Array:
         """Random codes over the whole range of an 8-bit type."""
@@ -98,17 +79,17 @@ class Sketch:
         output: TensorType | Sequence[TensorType],
         **parameters: Any,
     ) -> int:
-        """A node with outputs of the given types; returns the first of them."""
+        """A node with outputs of the given types, shapes inferred where they have none; returns the first of them."""
         types = [output] if isinstance(output, TensorType) else list(output)
-        results = tuple(self.add_tensor(each) for each in types)
+        results = [self.add_tensor(kind) for kind in types]
         kind = operator(op).parameters if known(op) else Parameters
-        self.nodes.append(Node(f"n{len(self.nodes)}", op, tuple(inputs), results, kind(**parameters)))
+        name = f"n{len(self.builder.nodes)}"
+        self.builder.add(op, inputs, results, kind(**parameters), name=name)
         return results[0]
 
-    def _like(self, tensor: int, shape: Sequence[int]) -> TensorType:
-        """The type of a tensor with another shape: for operators that keep the codes."""
-        old = self.type_of(tensor)
-        return TensorType(old.dtype, tuple(shape), old.quantization)
+    def _like(self, tensor: int) -> TensorType:
+        """The codes of a tensor in another shape."""
+        return unshaped(self.type_of(tensor).dtype, self.type_of(tensor).quantization)
 
     def _weights(self, shape: tuple[int, ...], axis: int, per_channel: bool) -> int:
         """Constant weights; `axis` holds the output channels. Scales per channel need int8."""
@@ -124,7 +105,7 @@ class Sketch:
         op: str,
         source: int,
         weights: int,
-        shape: Sequence[int],
+        channels: int,
         terms: int,
         bias: bool,
         **parameters: Any,
@@ -138,10 +119,9 @@ class Sketch:
         ofm_scale = ifm.quantization.scale * mean_scale * deviation / _SPREAD
         values = None
         if bias:
-            size = shape[-1]
-            codes = (self.rng.standard_normal(size) * deviation / 4).astype(np.int32)
-            values = self.add_tensor(TensorType("int32", (size,)), codes)
-        output = TensorType(ifm.dtype, tuple(shape), self.quantization(ofm_scale, ifm.dtype))
+            codes = (self.rng.standard_normal(channels) * deviation / 4).astype(np.int32)
+            values = self.add_tensor(TensorType("int32", (channels,)), codes)
+        output = unshaped(ifm.dtype, self.quantization(ofm_scale, ifm.dtype))
         return self.node(op, (source, weights, values), output, **parameters)
 
     def conv(
@@ -158,12 +138,10 @@ class Sketch:
         bias: bool = True,
     ) -> int:
         """conv_2d."""
-        n, height, width, depth = self.shape(source)
-        rows = windows(height, kernel[0], strides[0], dilations[0], padding[0])
-        columns = windows(width, kernel[1], strides[1], dilations[1], padding[1])
+        depth = self.shape(source)[3]
         weights = self._weights((channels, *kernel, depth), 0, per_channel)
         return self._weighted(
-            "conv_2d", source, weights, (n, rows, columns, channels), prod(kernel) * depth, bias,
+            "conv_2d", source, weights, channels, prod(kernel) * depth, bias,
             strides=list(strides), dilations=list(dilations), padding=_lists(padding), activation=activation,
         )  # fmt: skip
 
@@ -181,13 +159,10 @@ class Sketch:
         bias: bool = True,
     ) -> int:
         """depthwise_conv_2d."""
-        n, height, width, depth = self.shape(source)
-        rows = windows(height, kernel[0], strides[0], dilations[0], padding[0])
-        columns = windows(width, kernel[1], strides[1], dilations[1], padding[1])
-        channels = depth * multiplier
+        channels = self.shape(source)[3] * multiplier
         weights = self._weights((1, *kernel, channels), 3, per_channel)
         return self._weighted(
-            "depthwise_conv_2d", source, weights, (n, rows, columns, channels), prod(kernel), bias,
+            "depthwise_conv_2d", source, weights, channels, prod(kernel), bias,
             strides=list(strides), dilations=list(dilations), padding=_lists(padding), activation=activation,
             depth_multiplier=multiplier,
         )  # fmt: skip
@@ -206,33 +181,27 @@ class Sketch:
         terms = prod(shape[1:])
         weights = self._weights((units, terms), 0, per_channel)
         return self._weighted(
-            "fully_connected", source, weights, (shape[0], units), terms, bias,
+            "fully_connected", source, weights, units, terms, bias,
             activation=activation, keep_num_dims=False,
         )  # fmt: skip
 
     def product(self, x: int, y: int, *, adj_x: bool = False, adj_y: bool = False) -> int:
         """batch_matmul; batches broadcast."""
-        (*batch_x, rows, inner), (*batch_y, _, columns) = self.shape(x), self.shape(y)
-        rows, inner = (inner, rows) if adj_x else (rows, inner)
-        columns = self.shape(y)[-2] if adj_y else columns
+        inner = self.shape(x)[-2 if adj_x else -1]
         a, b = self.type_of(x).quantization, self.type_of(y).quantization
         assert a is not None
         assert b is not None
-        scaling = self.quantization(a.scale * b.scale * 120 * inner**0.5)
-        shape = (*np.broadcast_shapes(batch_x, batch_y), rows, columns)
-        output = TensorType("int8", shape, scaling)
+        output = unshaped("int8", self.quantization(a.scale * b.scale * 120 * inner**0.5))
         return self.node("batch_matmul", (x, y), output, adj_x=adj_x, adj_y=adj_y)
 
     def binary(self, op: str, first: int, second: int, *, activation: str = "none") -> int:
         """add, sub or mul with broadcasting."""
-        shape = np.broadcast_shapes(self.shape(first), self.shape(second))
         a, b = self.type_of(first).quantization, self.type_of(second).quantization
         assert a is not None
         assert b is not None
         scale = a.scale * b.scale * 60 if op == "mul" else (a.scale + b.scale) * 0.8
-        output = TensorType(
-            self.type_of(first).dtype, shape, self.quantization(scale, self.type_of(first).dtype)
-        )
+        dtype = self.type_of(first).dtype
+        output = unshaped(dtype, self.quantization(scale, dtype))
         return self.node(op, (first, second), output, activation=activation)
 
     def add(self, first: int, second: int, *, activation: str = "none") -> int:
@@ -250,22 +219,17 @@ class Sketch:
         activation: str = "none",
     ) -> int:
         """average_pool_2d or max_pool_2d."""
-        n, height, width, depth = self.shape(source)
-        rows = windows(height, size[0], strides[0], 1, padding[0])
-        columns = windows(width, size[1], strides[1], 1, padding[1])
         return self.node(
-            op, (source,), self._like(source, (n, rows, columns, depth)),
+            op, (source,), self._like(source),
             filter=list(size), strides=list(strides), padding=_lists(padding), activation=activation,
         )  # fmt: skip
 
     def mean(self, source: int, axes: Sequence[int], *, keep_dims: bool = False) -> int:
         """mean."""
-        kept = [1 if axis in axes else size for axis, size in enumerate(self.shape(source))]
-        shape = kept if keep_dims else [s for axis, s in enumerate(self.shape(source)) if axis not in axes]
         old = self.type_of(source).quantization
         assert old is not None
         dtype = self.type_of(source).dtype
-        output = TensorType(dtype, tuple(shape), self.quantization(old.scale / 2, dtype))
+        output = unshaped(dtype, self.quantization(old.scale / 2, dtype))
         return self.node("mean", (source,), output, axes=list(axes), keep_dims=keep_dims)
 
     def quantize(self, source: int, dtype: str | None = None) -> int:
@@ -274,70 +238,58 @@ class Sketch:
         assert old.quantization is not None
         target = dtype or old.dtype
         scale = old.quantization.scale * float(self.rng.uniform(0.5, 2))
-        return self.node(
-            "quantize", (source,), TensorType(target, old.shape, self.quantization(scale, target))
-        )
+        return self.node("quantize", (source,), unshaped(target, self.quantization(scale, target)))
 
     def softmax(self, source: int) -> int:
         """softmax over the last axis."""
         old = self.type_of(source)
-        output = TensorType(old.dtype, old.shape, Quantization((1 / 256,), (CODE_RANGES[old.dtype][0],)))
+        output = unshaped(old.dtype, Quantization((1 / 256,), (CODE_RANGES[old.dtype][0],)))
         return self.node("softmax", (source,), output, beta=1.0)
 
     def logistic(self, source: int) -> int:
         """logistic, a look-up table."""
         old = self.type_of(source)
-        output = TensorType(old.dtype, old.shape, Quantization((1 / 256,), (CODE_RANGES[old.dtype][0],)))
+        output = unshaped(old.dtype, Quantization((1 / 256,), (CODE_RANGES[old.dtype][0],)))
         return self.node("logistic", (source,), output)
 
     def concat(self, sources: Sequence[int], axis: int) -> int:
         """concatenation of tensors with one scale."""
-        shape = list(self.shape(sources[0]))
-        shape[axis] = sum(self.shape(each)[axis] for each in sources)
-        return self.node(
-            "concatenation", sources, self._like(sources[0], shape), axis=axis, activation="none"
-        )
+        return self.node("concatenation", sources, self._like(sources[0]), axis=axis, activation="none")
 
     def concat_rescaled(self, sources: Sequence[int], axis: int) -> int:
         """concatenation of uint8 tensors into a scale of its own."""
-        shape = list(self.shape(sources[0]))
-        shape[axis] = sum(self.shape(each)[axis] for each in sources)
-        output = TensorType("uint8", tuple(shape), self.quantization(0.05, "uint8"))
+        output = unshaped("uint8", self.quantization(0.05, "uint8"))
         return self.node("concatenation", sources, output, axis=axis, activation="none")
 
     def split(self, source: int, axis: int, sizes: Sequence[int]) -> tuple[int, ...]:
         """split into pieces of the given sizes."""
-        shape = self.shape(source)
-        types = [self._like(source, (*shape[:axis], size, *shape[axis + 1 :])) for size in sizes]
+        types = [self._like(source)] * len(sizes)
         first = self.node("split", (source,), types, axis=axis, sizes=sizes)
         return tuple(range(first, first + len(sizes)))
 
     def pad(self, source: int, paddings: Sequence[Pair]) -> int:
         """pad."""
-        shape = [size + sum(pair) for size, pair in zip(self.shape(source), paddings, strict=True)]
-        return self.node("pad", (source,), self._like(source, shape), paddings=_lists(paddings))
+        return self.node("pad", (source,), self._like(source), paddings=_lists(paddings))
 
     def transpose(self, source: int, perm: Sequence[int]) -> int:
         """transpose: output axis i is input axis perm[i]."""
-        shape = [self.shape(source)[axis] for axis in perm]
-        return self.node("transpose", (source,), self._like(source, shape), perm=list(perm))
+        return self.node("transpose", (source,), self._like(source), perm=list(perm))
 
     def reshape(self, source: int, *shape: int) -> int:
         """reshape."""
-        return self.node("reshape", (source,), self._like(source, shape), shape=shape)
+        return self.node("reshape", (source,), self._like(source), shape=shape)
 
     def resize(self, source: int, height: int, width: int) -> int:
         """resize_bilinear, which runs on the host."""
-        n, _, _, depth = self.shape(source)
-        output = self._like(source, (n, height, width, depth))
-        return self.node("resize_bilinear", (source,), output, size=(height, width))
+        return self.node("resize_bilinear", (source,), self._like(source), size=(height, width))
 
     def graph(self, outputs: Sequence[int] | None = None) -> Graph:
         """The graph; without `outputs` every tensor that nobody reads is one."""
+        nodes = self.builder.nodes
         if outputs is None:
-            read = {each for node in self.nodes for each in node.inputs}
-            outputs = [each for node in self.nodes for each in node.outputs if each not in read]
-        return Graph(self.name, tuple(self.tensors), tuple(self.nodes), tuple(self.inputs), tuple(outputs))
+            read = {number for node in nodes for number in node.inputs}
+            outputs = [number for node in nodes for number in node.outputs if number not in read]
+        return self.builder.graph(outputs)
 
 
 def _lists(pairs: Sequence[Pair]) -> list[list[int]]:

@@ -7,8 +7,9 @@ from math import prod
 from typing import Any
 
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.operator.geometry import positions, same_padding
 
-from .graphs import Padding, Pair, Sketch, same_padding, windows, with_all_outputs
+from .graphs import Padding, Pair, Sketch, with_all_outputs
 
 Pick = Callable[[int, int], int]
 """An integer between two bounds, both included."""
@@ -46,7 +47,7 @@ class _Growth:
 
     def graph(self) -> Graph:
         """What has grown, with at least one node."""
-        if not self.sketch.nodes:
+        if not self.sketch.builder.nodes:
             self.sketch.quantize(self.live[0])
         return self.sketch.graph()
 
@@ -81,7 +82,7 @@ class _Growth:
                 pair = (0, 0)
             if self.portable and not wide:  # a pool has one kind of padding
                 pair = same_padding(size, kernel[axis], stride) if same else (0, 0)
-            if windows(size, kernel[axis], stride, dilations[axis], pair) < 1:
+            if positions(size, kernel[axis], stride, dilations[axis], pair) < 1:
                 pair = (extent // 2, extent - extent // 2) if wide else (kernel[axis] // 2, kernel[axis] // 2)
             found.append(pair)
         return found[0], found[1]
@@ -90,8 +91,8 @@ class _Growth:
         self, source: int, kernel: Pair, strides: Pair, dilations: Pair, padding: Padding, depth: int
     ) -> bool:
         n, height, width, _ = self.sketch.shape(source)
-        rows = windows(height, kernel[0], strides[0], dilations[0], padding[0])
-        columns = windows(width, kernel[1], strides[1], dilations[1], padding[1])
+        rows = positions(height, kernel[0], strides[0], dilations[0], padding[0])
+        columns = positions(width, kernel[1], strides[1], dilations[1], padding[1])
         return rows > 0 and columns > 0 and n * rows * columns * depth <= _MOST_ELEMENTS
 
     def takes_weights(self, source: int) -> bool:

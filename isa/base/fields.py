@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# The factors worth a try when somebody asks what a change of the parameter would bring (npusim.explore.what_if).
+# The factors worth a try when somebody asks what a change of the parameter would bring (npusim.study.what_if).
 MORE: Any = {"what_if": [2.0]}
 MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
 # What an architect does not choose: it comes with the DRAM, the circuits or the host.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,3 +33,9 @@ class HostCall:
     outputs: tuple[Placement, ...]
     workload: Workload
     reason: str = ""
+
+
+def distinct_names(places: Sequence[Placement]) -> tuple[str, ...]:
+    """The names of tensors, with "#" and the position where several share one."""
+    names = [place.name for place in places]
+    return tuple(name if names.count(name) == 1 else f"{name}#{i}" for i, name in enumerate(names))

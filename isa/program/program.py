@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.placement import HostCall, Placement
+from npusim.isa.base.placement import HostCall, Placement, distinct_names
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import WORKERS
@@ -193,6 +193,11 @@ class Program:
             layer.op.removeprefix(UNKNOWN) for layer in self.layers if layer.op.startswith(UNKNOWN)
         )
         return dict(sorted(found.items()))
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names of the states, all different."""
+        return distinct_names(self.states)
 
     @property
     def code_size_bytes(self) -> int:

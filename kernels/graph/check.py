@@ -12,9 +12,9 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.control import body_names, check_control, shown
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor
-from npusim.kernels.graph.inference import completed, layer_name, said_shapes
+from npusim.kernels.graph.inference import completed, has_its_parameters, layer_name, said_shapes
 from npusim.kernels.graph.names import quoted
-from npusim.kernels.table import known, operator
+from npusim.kernels.table import operator
 
 MOST_BYTES = (1 << 63) - 1
 """What a tensor may span: so much numpy can address."""
@@ -42,15 +42,25 @@ def check(graph: Graph) -> Graph:
 
 
 def check_bound(graph: Graph) -> Graph:
-    """The graph itself, if it passes the check and all its sizes are known: what can be compiled. Raises GraphError."""
-    check(graph)
+    """The graph itself, if it passes the check and all its sizes are known: what can be compiled.
+
+    Raises GraphError, with the name of the graph in front.
+    """
+    try:
+        check(graph)
+        _check_sizes(graph)
+    except GraphError as error:
+        raise GraphError(f"{graph.name}: {error}") from None
+    return graph
+
+
+def _check_sizes(graph: Graph) -> None:
     for number, tensor in enumerate(graph.tensors):
         if not tensor.bound:
             raise GraphError(
                 f"{graph.origin(number).value} {quoted(tensor.name)}: shape {shape_text(tensor)} has an unknown size; "
                 "bind the graph to sizes (npusim.kernels.graph.bind), or convert the model with a fixed shape"
             )
-    return graph
 
 
 def shape_text(tensor: Tensor) -> str:
@@ -118,12 +128,11 @@ def _check_state(before: Tensor, after: Tensor) -> None:
 
 def _check_parameters(node: Node) -> None:
     """They are of the type that the operator has."""
-    if not known(node.op):
+    if has_its_parameters(node):
         return
-    own, wanted = type(node.parameters), operator(node.op).parameters
-    if own is not wanted:
-        names = [f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}" for kind in (own, wanted)]
-        raise GraphError(f"{layer_name(node)}: has {names[0]}, must have {names[1]}")
+    kinds = (type(node.parameters), operator(node.op).parameters)
+    own, wanted = [f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}" for kind in kinds]
+    raise GraphError(f"{layer_name(node)}: has {own}, must have {wanted}")
 
 
 def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> None:

@@ -10,7 +10,7 @@ from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Node, Tensor, Tensors
 from npusim.kernels.graph.names import quoted
 from npusim.kernels.operator.operator import Shapes
-from npusim.kernels.table import infer
+from npusim.kernels.table import infer, known, operator
 
 Shape = tuple[int, ...]
 
@@ -23,11 +23,18 @@ def said_shapes(graph: Tensors, node: Node) -> Shapes | None:
     """
     if node.bodies:
         said = control.infer(graph, node)
-    elif all(number is None or graph.tensors[number].bound for number in node.inputs):
+    elif has_its_parameters(node) and all(
+        number is None or graph.tensors[number].bound for number in node.inputs
+    ):
         said = infer(call_of(graph, node), node.op)
     else:
         return None
     return said if said is not None and len(said) == len(node.outputs) else None
+
+
+def has_its_parameters(node: Node) -> bool:
+    """Whether the parameters of a node are of the type that its operator has."""
+    return not known(node.op) or type(node.parameters) is operator(node.op).parameters
 
 
 def layer_name(node: Node) -> str:
@@ -59,7 +66,8 @@ def completed(tensor: Tensor, said: Shape, node: Node) -> Tensor:
         return tensor
     if not fits(own, said):
         raise GraphError(
-            f"{layer_name(node)}: output {quoted(tensor.name)} has shape {list(own)}, its operands say {list(said)}"
+            f"{layer_name(node)}: output {quoted(tensor.name)} has shape {list(own)}, {list(said)} by its operands and "
+            "parameters"
         )
     if min(said, default=0) < 0:
         raise GraphError(f"{layer_name(node)}: output {quoted(tensor.name)} would have shape {list(said)}")

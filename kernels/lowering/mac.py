@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -58,12 +58,18 @@ class OutputStage:
             )
         )
 
+    def constants(self, first: int, last: int) -> Constants:
+        """That block, or its size, as constants of work whose weights are none."""
+        if self.bias is None:
+            return Constants(absent_bytes=self.parameter_bytes(first, last))
+        return Constants(self.parameters(first, last))
+
     def parameter_bytes(self, first: int, last: int) -> int:
         """Bytes of that block."""
         return 9 * (last - first) if self.per_channel else 4 * (last - first) + 5
 
 
-def _output_stage(
+def output_stage(
     call: Call, multipliers: tuple[NDArray[np.int64], NDArray[np.int64]], rounding: Rounding
 ) -> OutputStage:
     """The output stage of a call with a bias as third input, or none; equal scales of all channels become one."""
@@ -93,14 +99,14 @@ def _where_known(call: Call, size_bytes: Callable[[int, int], int], taken: Calla
 
 def _convolution_stage(call: Call) -> OutputStage:
     multipliers = convolution_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
-    return _output_stage(call, multipliers, "double")
+    return output_stage(call, multipliers, "double")
 
 
 def _signed(tensor: TensorType) -> int:
     return int(tensor.dtype == "int8")
 
 
-def _common(call: Call, stage: OutputStage) -> dict[str, Any]:
+def common_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
     """The fields that all tiles of a call share."""
     ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
     return {
@@ -224,7 +230,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     window = _window(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
     size_bytes = partial(_bytes, inner, stage)
-    common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
+    common = {**common_fields(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Convolve(
@@ -251,6 +257,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
         emit=emit,
         last_resort=1,
         entries=input_type(call).shape[0],
+        alike=_alike(call, hardware, "convolution", window, stage.per_channel),
     )
     return (work,)
 
@@ -267,6 +274,12 @@ def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: i
     return Constants(stage.parameters(first, last), part, zero_point)
 
 
+def _alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
+    """What tiles of a call cost follows from `what`, its batch, and how far its weights pack, where they do."""
+    packs = hardware.dma.decoder_bytes_per_cycle and call.constants[1] is not SIZE_ONLY
+    return None if packs else (*what, input_type(call).shape[0])
+
+
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
     return per_channel * (last - first) + stage.parameter_bytes(first, last)
 
@@ -278,7 +291,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
     stage = _convolution_stage(call)
     window = _window(call)
     taps = window.kernel[0] * window.kernel[1]
-    common = _common(call, stage)
+    common = common_fields(call, stage)
     sliced = window.ifm_depth == window.ofm_depth
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -313,6 +326,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
         last_resort=1 if sliced else 0,
         sliced=sliced,
         entries=input_type(call).shape[0],
+        alike=_alike(call, hardware, "depthwise", window, stage.per_channel),
     )
     return (work,)
 
@@ -320,12 +334,12 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
 def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
-    stage = _output_stage(call, multipliers, "single")
+    stage = output_stage(call, multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
     size_bytes = partial(_bytes, inner, stage)
     common: dict[str, Any] = {
-        **_common(call, stage),
+        **common_fields(call, stage),
         "ifm_row_stride": inner,
         "ifm_pixel_stride": inner,
         "ifm_width": 1,
@@ -364,5 +378,6 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
         constant_bytes=size_bytes,
         emit=emit,
         last_resort=1,
+        alike=_alike(call, hardware, "matrix product", rows, inner, units, stage.per_channel),
     )
     return (work,)

@@ -6,7 +6,7 @@ a piece of output needs, which constants a range of channels needs, and how one 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from npusim.isa.base.tensor import Array
@@ -131,6 +131,7 @@ class Work(Part):
     sliced:          some channels need the same channels of the inputs only; their rows are pixels of `channels` bytes.
     entries:         how often the work is done, each time with the next entry of its operands; constants are the same.
     weights:         the operand in the place of constant weights, if there is one: a row or column per channel.
+    alike:           equal for works whose tiles need and cost the same, wherever they lie; None: like no other.
     """
 
     rows: int
@@ -146,6 +147,7 @@ class Work(Part):
     sliced: bool = False
     entries: int = 1
     weights: Rows | None = None
+    alike: Hashable = None
 
     @property
     def reads(self) -> tuple[Rows, ...]:

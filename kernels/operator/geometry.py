@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Rule
-from npusim.kernels.operator.parameters import NO_BORDERS, Activated, Borders, Pair
+from npusim.kernels.operator.parameters import NO_BORDERS, Activated, Border, Borders, Pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,13 @@ def positions(size: int, kernel: int, stride: int, dilation: int, padding: Seque
     """How many windows fit along one axis; 0 or less if not one does."""
     extent = (kernel - 1) * dilation + 1
     return (size + sum(padding) - extent) // stride + 1
+
+
+def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Border:
+    """Padding before and after that gives ceil(size / stride) windows; an odd one goes after."""
+    windows = -(-size // stride)
+    total = max((windows - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+    return total // 2, total - total // 2
 
 
 def image_ranks(call: Call) -> bool:

@@ -31,11 +31,12 @@ from npusim.cli.base import (
     start_lightly,
 )
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.version import npusim_version
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer
     from npusim.numbers.run import RunResult
-    from npusim.reports.run.folder import ReportFile
+    from npusim.reports.folder import ReportFile
 
 app = typer.Typer(
     cls=Guarded,
@@ -50,9 +51,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from npusim import __version__
-
-        say(f"npusim {__version__}")
+        say(f"npusim {npusim_version()}")
         raise typer.Exit
 
 
@@ -153,20 +152,21 @@ def run(
         result = api.simulate(program, values, timing_only=timing_only, seed=seed, progress=progress)
     result = replace(result, wall_s=replace(result.wall_s, **wall))
     if json or report:  # who looks at the summary alone does not wait for digests
-        from npusim.numbers.provenance import of_run
+        from npusim.session.host import kind_of_inputs
+        from npusim.session.provenance import of_run
 
         made = of_run(
             model,
             machines[0] if hw else None,
             effort=effort,
             seed=seed,
-            inputs=api.kind_of_inputs(input, timing_only),
+            inputs=kind_of_inputs(input, timing_only),
             settings=set_ or (),
             compiled=api.is_program(model),
         )
         result = replace(result, provenance=made)
     if what_if:
-        from npusim.explore.what_if import what_if as try_all
+        from npusim.study.what_if import what_if as try_all
 
         with Progress("what if") as progress:
             result = replace(
@@ -185,7 +185,7 @@ def run(
 
 def _report_files(folder: Path) -> dict[Path, ReportFile]:
     """The files of a report."""
-    from npusim.reports.run.folder import files
+    from npusim.reports.folder import files
 
     return {folder / each.name: each for each in files()}
 

@@ -64,7 +64,7 @@ def compare(
     pages = {option: report / name for option, name in IN_FOLDER.items()} if report else {}
     files.check_outputs(given, {str(path): path for path in runs}, {"--report": (report, IN_FOLDER.values())})
     comparison = compared(*runs)
-    verdicts = conditions.judge(asked, comparison)
+    verdicts = comparison.judge(asked)
     try:
         _print(comparison, verdicts)
     finally:  # what was computed is kept, even if nobody reads the summary to its end

@@ -17,10 +17,10 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import printable
 
 if TYPE_CHECKING:
-    from npusim.explore.evaluate import Workload
-    from npusim.explore.search import MakeExecutor
-    from npusim.explore.space_file import SpaceFile
-    from npusim.explore.study import Study
+    from npusim.study.evaluate import Workload
+    from npusim.study.search import MakeExecutor
+    from npusim.study.space_file import SpaceFile
+    from npusim.study.study import Study
 
 
 class SamplerName(StrEnum):
@@ -118,7 +118,7 @@ def explore(
             "--dask-tls-ca, --dask-tls-cert, --dask-tls-key: are for --dask, which is not given"
         )
 
-    from npusim.explore.space_file import read_space
+    from npusim.study.space_file import read_space
 
     file = _with_settings(read_space(Path(space), overrides), set_ or ())
     if points and file.sampling.kind == "grid":
@@ -133,7 +133,7 @@ def explore(
 def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile) -> None:
     """What the search will write into its folder must not be what it reads."""
     from npusim.base import files
-    from npusim.explore.tables import names_in
+    from npusim.study.tables import names_in
 
     named = {name: Path(name) if models else space.parent / name for name in models or file.models}
     inputs = {"SPACE.toml": space, **named, **hardware_inputs(file.extends, "extends", space.parent)}
@@ -159,8 +159,8 @@ def _plain(value: object) -> object:
 
 def _workloads(models: list[str], file: SpaceFile, folder: Path) -> list[Workload]:
     """The models of the command line, or those of the space file in `folder`; the file gives the weights of both."""
-    from npusim.explore.evaluate import Workload
     from npusim.session import api
+    from npusim.study.evaluate import Workload
 
     named = dict.fromkeys(models) or file.models
     if not named:
@@ -194,9 +194,9 @@ def _beside(folder: Path, name: str) -> str | Path:
 
 
 def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executor: MakeExecutor) -> Study:
-    from npusim.explore import search
-    from npusim.explore.folder import Folder
-    from npusim.explore.terminal import Watch
+    from npusim.cli.watch import Watch
+    from npusim.study import search
+    from npusim.study.folder import Folder
 
     known = sum(1 for _ in Folder(path).records())
     try:
@@ -211,7 +211,7 @@ def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executo
 
 def _keep(path: Path) -> None:
     """What an interrupted search has found so far, in tables and on its page."""
-    from npusim.explore.study import Study
+    from npusim.study.study import Study
 
     study = Study.open(path) if (path / "study.json").is_file() else None
     if study is None or not study.records:
@@ -231,8 +231,8 @@ def redraw(
 ) -> None:
     """Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished."""
     from npusim.base import files
-    from npusim.explore.study import Study
-    from npusim.explore.tables import names_in
+    from npusim.study.study import Study
+    from npusim.study.tables import names_in
 
     study = Study.open(folder)
     files.check_outputs({}, {}, {"DIR": (folder, names_in(folder))})
@@ -243,18 +243,19 @@ def _executor(
     jobs: int | None, dask: str | None, ca: Path | None, cert: Path | None, key: Path | None
 ) -> MakeExecutor:
     if dask is not None:
-        from npusim.explore.cluster import DaskCluster, tls
+        from npusim.study.cluster import DaskCluster, tls
 
         trusted = tls(dask, ca, cert, key)
         return lambda job: DaskCluster(job, dask, trusted)
-    from npusim.explore.executors import executor
+    from npusim.study.executors import executor
 
     return lambda job: executor(job, jobs)
 
 
 def _finish(study: Study) -> None:
     """The tables, the page, and the summary."""
-    from npusim.explore import tables, terminal
+    from npusim.reports.study import terminal
+    from npusim.study import tables
 
     written = tables.write_tables(study)
     text = terminal.summary(study)
@@ -262,7 +263,7 @@ def _finish(study: Study) -> None:
 
 
 def _files(study: Study, written: list[Path]) -> str:
-    from npusim.explore.page import write_page
+    from npusim.reports.study.folder import write_page
 
     names = [path.name for path in written if path.parent == study.path]
     page = write_page(study)

@@ -16,7 +16,7 @@ from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer
-    from npusim.session.run_table import RunTable
+    from npusim.numbers.runs import RunTable
 
 PAGE = "table.html"
 IN_FOLDER = {"page": PAGE, "--json": "runs.json", "--csv": "runs.csv"}

@@ -13,56 +13,27 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import inf, isfinite
 from os.path import splitext
 from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from npusim.comparison import result_file
+from npusim.comparison.conditions import Condition, Verdict
 from npusim.comparison.result_file import LayerNumbers, ResultFile
+from npusim.comparison.rows import HardwareRow, Kind, LayerRow, Quantity, Row
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.version import npusim_version
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import RunResult
-
-if TYPE_CHECKING:
-    from npusim.comparison.conditions import Verdict
 
 SCHEMA_VERSION = 1
 """Version of the JSON of a comparison."""
 
 MOST_RUNS = len(ascii_uppercase)
 
-Kind = Literal[
-    "time_ms",
-    "energy_uj",
-    "power_mw",
-    "per_s",
-    "cycles",
-    "time_us",
-    "share",
-    "ratio",
-    "bytes",
-    "count",
-    "area_mm2",
-    "tops",
-]
-"""What a number is, and so its unit."""
-
-Better = Literal["less", "more", "neither"]
-
 LOWER_BOUND = "lower_bound"
 """The row of the losses that is none: cycles that no schedule can beat."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number of a run that is compared: its key in the JSON, what people call it, what it is."""
-
-    key: str
-    label: str
-    kind: Kind
-    better: Better = "less"
 
 
 HEADLINE: tuple[Quantity, ...] = (
@@ -89,110 +60,6 @@ HEADLINE: tuple[Quantity, ...] = (
     Quantity("performance_info.powerUsage", "powerUsage", "ratio"),
 )
 """What is compared first; every other number of the JSON can be asked for by its key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """From the baseline to another run.
-
-    delta:   the difference, in the unit of the number.
-    percent: 100 * delta / |baseline|; 0 from 0 to 0, infinite from 0 to anything else.
-    """
-
-    delta: float
-    percent: float
-
-    @classmethod
-    def between(cls, before: float, after: float) -> Change:
-        """The change from one number to another."""
-        delta = after - before
-        if before:
-            return cls(delta, 100 * delta / abs(before))
-        return cls(delta, 0.0 if not delta else inf if delta > 0 else -inf)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A number in every run, the baseline first; None in a run that does not have it."""
-
-    quantity: Quantity
-    values: tuple[float | None, ...]
-
-    def change(self, run: int) -> Change | None:
-        """Its change from the baseline to a run; None if one of them does not have it."""
-        before, after = self.values[0], self.values[run]
-        return None if before is None or after is None else Change.between(before, after)
-
-    @property
-    def largest(self) -> float:
-        """The largest change to any run, as an amount without a sign; what a run does not have counts as 0."""
-        before = self.values[0] or 0
-        return max((abs((after or 0) - before) for after in self.values[1:]), default=0)
-
-    @property
-    def changed(self) -> bool:
-        """Whether it is not the same in all runs."""
-        return any(value != self.values[0] for value in self.values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The row in the JSON; a percentage that is infinite is null."""
-        changes = [self.change(run) for run in range(1, len(self.values))]
-        return {
-            "key": self.quantity.key,
-            "values": list(self.values),
-            "change": [each and each.delta for each in changes],
-            "change_percent": [each.percent if each and isfinite(each.percent) else None for each in changes],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class HardwareRow:
-    """A parameter, or a key of the provenance, that is not the same in all runs; None where it is unset or unknown."""
-
-    path: str
-    values: tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LayerRow:
-    """A layer in every run; None in a run without it.
-
-    cost: its part of the run, cycles, or microseconds where clocks differ.
-    """
-
-    name: str
-    op: str
-    layers: tuple[LayerNumbers | None, ...]
-    cost: Row
-    causes: tuple[Row, ...]
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether all runs have it."""
-        return None not in self.layers
-
-    def present(self, letters: str) -> list[str]:
-        """The letters of the runs that have it."""
-        return [letter for letter, each in zip(letters, self.layers, strict=True) if each is not None]
-
-    def number(self, key: str, label: str, kind: Kind, better: Better = "less") -> Row:
-        """Another of its numbers (`npusim.numbers.run.LayerResult`) as a row."""
-        values = tuple(None if each is None else getattr(each, key) for each in self.layers)
-        return Row(Quantity(key, label, kind, better), values)
-
-    def main_cause(self, run: int) -> Row | None:
-        """What explains most of its change to a run: the cause, or the lower bound, that moved most its way."""
-        change = self.cost.change(run)
-        if change is None or not change.delta:
-            return None
-        sign = 1 if change.delta > 0 else -1
-
-        def moved(row: Row) -> float:
-            found = row.change(run)
-            return sign * found.delta if found else 0.0
-
-        best = max(self.causes, key=moved, default=None)
-        return best if best is not None and moved(best) > 0 else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,11 +100,9 @@ class Comparison:
 
     def value(self, key: str) -> Row:
         """Any number of the JSON by its dotted key. Raises NpusimError for a key that is none of a number."""
-        from npusim.comparison.conditions import numbers
-
         known = {quantity.key: quantity for quantity in HEADLINE}
         quantity = known.get(key, Quantity(key, key, "count", "neither"))
-        return Row(quantity, tuple(numbers(self.runs, key)))
+        return Row(quantity, tuple(result_file.numbers(self.runs, key)))
 
     @cached_property
     def headline(self) -> tuple[Row, ...]:
@@ -347,13 +212,20 @@ class Comparison:
             found.append("Clocks differ: layers and losses are compared in microseconds.")
         return tuple(found)
 
+    def judge(self, conditions: Sequence[Condition]) -> list[Verdict]:
+        """What every condition says of every run but the baseline. Raises NpusimError for a key that is no number."""
+        verdicts = []
+        for condition in conditions:
+            before, *others = result_file.numbers(self.runs, condition.key)
+            for run, after in enumerate(others, 1):
+                verdicts.append(condition.verdict(self.letters[run], self.labels[run], before, after))
+        return verdicts
+
     def to_dict(self, verdicts: Sequence[Verdict] = ()) -> dict[str, Any]:
         """The JSON of `npusim compare --json`: plain values."""
-        from npusim import __version__
-
         return {
             "schema_version": SCHEMA_VERSION,
-            "npusim_version": __version__,
+            "npusim_version": npusim_version(),
             "runs": [
                 {
                     "letter": letter,
@@ -388,12 +260,6 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"<Comparison: {', '.join(self.labels)}>"
-
-    def _repr_html_(self) -> str:
-        """The comparison in a notebook."""
-        from npusim.reports import notebook
-
-        return notebook.comparison(self)
 
 
 def compare(*runs: RunResult | Mapping[str, Any] | str | Path) -> Comparison:

@@ -13,17 +13,13 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from npusim.comparison.rows import Change
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.nearest import nearest
-
-if TYPE_CHECKING:
-    from npusim.comparison.comparison import Comparison
-    from npusim.comparison.result_file import ResultFile
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -51,19 +47,12 @@ class Condition:
     relative: bool
     percent: bool
 
-    def judge(self, comparison: Comparison) -> Iterator[Verdict]:
-        """Whether it holds for each run but the baseline. Raises NpusimError for a key that is no number."""
-        before, *others = numbers(comparison.runs, self.key)
-        for run, after in enumerate(others, 1):
-            found = self._measured(before, after)
-            holds = COMPARISONS[self.sign](found, self.limit)
-            yield Verdict(self, comparison.letters[run], comparison.labels[run], before, after, found, holds)
-
-    def _measured(self, before: float, after: float) -> float:
-        from npusim.comparison.comparison import Change
-
+    def verdict(self, letter: str, label: str, before: float, after: float) -> Verdict:
+        """Whether it holds for a run, which has `after` where the baseline has `before`."""
         change = Change.between(before, after)
-        return change.percent if self.percent else change.delta if self.relative else after
+        measured = change.percent if self.percent else change.delta if self.relative else after
+        fails = COMPARISONS[self.sign](measured, self.limit)
+        return Verdict(self, letter, label, before, after, measured, fails)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,34 +113,3 @@ def parse(text: str) -> Condition:
     if abs(number) > LARGEST_NUMBER:
         raise NpusimError(f'--fail-if "{text}": {limit} is too large')
     return Condition(text, found["key"], found["sign"], number, relative, percent)
-
-
-def judge(conditions: Sequence[Condition], comparison: Comparison) -> list[Verdict]:
-    """All verdicts: of every condition on every run but the baseline."""
-    return [verdict for condition in conditions for verdict in condition.judge(comparison)]
-
-
-def numbers(runs: Sequence[ResultFile], key: str) -> list[float]:
-    """The number of a dotted key in each run. Raises NpusimError for a key that is unknown or holds no number."""
-    return [_number(run, key) for run in runs]
-
-
-def _number(run: ResultFile, key: str) -> float:
-    where = run.source or f"{run.model} on {run.hardware}"
-    if key not in run.flat:
-        raise NpusimError(f"{where}: there is no {key}{_hint(run, key)}")
-    value = run.flat[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
-        shown = "unset" if value is None else repr(value) if isinstance(value, str) else str(value).lower()
-        raise NpusimError(f"{where}: {key} is not a number: {shown}")
-    return value
-
-
-def _hint(run: ResultFile, key: str) -> str:
-    """What may be meant: a key below a table, or the nearest one."""
-    below = [known for known in run.flat if known.startswith(f"{key}.")]
-    if below:
-        return f" itself; it may be {', '.join(below[:3])}{', ...' if len(below) > 3 else ''}"
-    named = (known for known in run.flat if not re.match(r"layers\.\d+\.", known))
-    near = nearest(key, named)
-    return f"; did you mean {near}?" if near else ""

@@ -7,8 +7,9 @@ that names the file and the key.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.nearest import nearest
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import SCHEMA_VERSION
 
 LONGEST_VALUE = 40
+_LARGEST_NUMBER = 1e100
 
 # Beyond these no run gets, and differences and percentages of them are finite.
 _MOST = 1 << 60
@@ -237,3 +240,29 @@ def _short(value: object) -> str:
         return "a table" if isinstance(value, dict) else f"a list of {len(value)}"
     text = json.dumps(value, ensure_ascii=True, default=str)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
+
+
+def numbers(runs: Sequence[ResultFile], key: str) -> list[float]:
+    """The number of a dotted key in each run. Raises NpusimError for a key that is unknown or holds no number."""
+    return [_number(run, key) for run in runs]
+
+
+def _number(run: ResultFile, key: str) -> float:
+    where = run.source or f"{run.model} on {run.hardware}"
+    if key not in run.flat:
+        raise NpusimError(f"{where}: there is no {key}{_hint(run, key)}")
+    value = run.flat[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST_NUMBER:
+        shown = "unset" if value is None else repr(value) if isinstance(value, str) else str(value).lower()
+        raise NpusimError(f"{where}: {key} is not a number: {shown}")
+    return value
+
+
+def _hint(run: ResultFile, key: str) -> str:
+    """What may be meant: a key below a table, or the nearest one."""
+    below = [known for known in run.flat if known.startswith(f"{key}.")]
+    if below:
+        return f" itself; it may be {', '.join(below[:3])}{', ...' if len(below) > 3 else ''}"
+    named = (known for known in run.flat if not re.match(r"layers\.\d+\.", known))
+    near = nearest(key, named)
+    return f"; did you mean {near}?" if near else ""

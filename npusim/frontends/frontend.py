@@ -1,4 +1,8 @@
-"""Model files: one reader per format, each returning a graph."""
+"""Front doors: one folder and one row per model format.
+
+A door turns what it reads into calls of a builder (`npusim.kernels.graph.builder`), which names layers and infers
+shapes. The check, the layout of images and the sizes that a user gives are not its business.
+"""
 
 from __future__ import annotations
 
@@ -9,63 +13,69 @@ from pathlib import Path
 from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
-from npusim.kernels.graph.check import check_bound
+from npusim.kernels.graph.bind import Sizes
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.layout import NHWC, Layout, builder
 
 _HEAD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class Door:
     """A model file format.
 
     recognises: (path, first bytes of the file, empty for a folder) -> True if it is surely of this format.
-    read:       path -> graph, which is checked as a whole afterwards; raises FormatError or GraphError with a text that
-                does not repeat the path.
+    read:       (path, empty builder) -> its graph, which is checked as a whole afterwards; raises FormatError or
+                GraphError with a text that does not repeat the path.
+    layout:     how the format stores images and filters.
     """
 
     name: str
     suffixes: tuple[str, ...]
     recognises: Callable[[Path, bytes], bool]
-    read: Callable[[Path], Graph]
+    read: Callable[[Path, GraphBuilder], Graph]
+    layout: Layout = NHWC
 
 
-FORMATS: tuple[Format, ...] = (
-    Format("TensorFlow Lite", (".tflite", ".lite"), tflite.recognises, tflite.read),
-)
+DOORS: tuple[Door, ...] = (Door("TensorFlow Lite", (".tflite", ".lite"), tflite.recognises, tflite.read),)
 
 
-def read(path: str | Path) -> Graph:
+def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
     """The graph of a model file, whose format its content tells or, failing that, its suffix.
+
+    `sizes` give inputs the sizes that the file leaves open, as for `npusim.kernels.graph.bind.bind`.
 
     Raises FormatError for a file that is missing, damaged or of no known format, GraphError for a model
     whose parts do not fit together; the text of either begins with the path.
     """
     path = Path(path)
     try:
-        return check_bound(_format_of(path).read(path))
+        door = _door_of(path)
+        return check(door.read(path, builder(path.stem, door.layout, sizes)))
     except OSError as fault:
         raise FormatError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:
         raise type(fault)(f"{path}: {fault}") from fault
 
 
-def _format_of(path: Path) -> Format:
+def _door_of(path: Path) -> Door:
     if not path.exists():
         raise FormatError("no such file")
     head = b""
     if not path.is_dir():
         with user_file.opened(path, user_file.MODEL, FormatError, "") as file:
             head = file.read(_HEAD_BYTES)
-    for row in FORMATS:
-        if row.recognises(path, head):
-            return row
+    for door in DOORS:
+        if door.recognises(path, head):
+            return door
     if path.is_dir():
         raise FormatError("is a folder, not a model file")
     if not head:
         raise FormatError("is empty")
-    for row in FORMATS:
-        if path.suffix.lower() in row.suffixes:
-            return row
-    known = ", ".join(f"{row.name} ({', '.join(row.suffixes)})" for row in FORMATS)
+    for door in DOORS:
+        if path.suffix.lower() in door.suffixes:
+            return door
+    known = ", ".join(f"{door.name} ({', '.join(door.suffixes)})" for door in DOORS)
     raise FormatError(f"neither content nor suffix {path.suffix!r} is of a known model format: {known}")

@@ -21,7 +21,7 @@ from npusim.base import files
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 
-_GENERATOR_SOURCES = ("flatbuffer.py", "writer.py", "synthesis.py", "topologies.py")
+_GENERATOR_SOURCES = ("flatbuffer.py", "options.py", "writer.py", "synthesis.py", "topologies.py")
 _OF_ANY_VERSION = r"-[0-9a-f]{64}\.tflite|-[0-9a-f]{8}-[0-9a-f]{8}\.tflite"
 """What follows the name of a model: in this version, and in 0.1.0."""
 

@@ -1,7 +1,7 @@
 """Writes TensorFlow Lite models: add tensors and operators, get the bytes of a `.tflite` file.
 
-Operators infer the shape of their output; the caller gives its quantization. Names of operators, activations
-("none", "relu", "relu6", "relu_n1_to_1") and paddings ("same", "valid") are those of the rest of npusim.
+Outputs get the shape that the operators of npusim infer; the caller gives their quantization. Names of operators,
+activations ("none", "relu", "relu6", "relu_n1_to_1") and paddings ("same", "valid") are those of the rest of npusim.
 
     writer = ModelWriter("tiny")
     image = writer.input("image", TensorType("int8", (1, 8, 8, 1), Quantization((0.5,), (0,))))
@@ -13,31 +13,27 @@ Operators infer the shape of their output; the caller gives its quantization. Na
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.table import operator
 from npusim.models.flatbuffer import Fields, FileOperator, FileTensor, serialize
+from npusim.models.options import (
+    ACTIVATIONS,
+    FULLY_CONNECTED_PER_CHANNEL_VERSION,
+    INT8_VERSIONS,
+    borders,
+    dilation_fields,
+    window_fields,
+)
 
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
-
-# Values of the schema's enumerations ActivationFunctionType and Padding.
-_ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3}
-_PADDINGS = {"same": 0, "valid": 1}
-
-# Version of each operator that first accepts int8 tensors; those for uint8 and float32 are version 1.
-# A reader refuses versions it does not know. Operators that are not here took int8 from the beginning.
-_INT8_VERSIONS = {
-    "ADD": 2, "AVERAGE_POOL_2D": 2, "CONCATENATION": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "DEQUANTIZE": 2,
-    "ARG_MAX": 2, "FULLY_CONNECTED": 4, "LEAKY_RELU": 2, "LOGISTIC": 2, "MAXIMUM": 2, "MAX_POOL_2D": 2, "MEAN": 2,
-    "MINIMUM": 2, "MUL": 2, "PAD": 2, "PADV2": 2, "RELU": 2, "RELU6": 2, "RESIZE_BILINEAR": 2,
-    "RESIZE_NEAREST_NEIGHBOR": 2, "SLICE": 2, "SOFTMAX": 2, "SPLIT": 2, "SPLIT_V": 2, "STRIDED_SLICE": 2, "SUB": 2,
-    "TANH": 2, "TRANSPOSE": 2,
-}  # fmt: skip
-_FULLY_CONNECTED_PER_CHANNEL_VERSION = 12
 
 SOFTMAX_INT8 = Quantization((1 / 256,), (-128,))
 """What the int8 kernels require of the output of softmax and logistic."""
@@ -67,28 +63,27 @@ class ModelWriter:
     def __init__(self, name: str, description: str = "Written by npusim.") -> None:
         self._name = name
         self._description = description
-        self._tensors: list[FileTensor] = []
+        self._builder = GraphBuilder(name)
         self._operators: list[FileOperator] = []
-        self._inputs: list[int] = []
+        self._variables: set[int] = set()
 
     def type(self, tensor: int) -> TensorType:
         """Element type, shape and quantization of a tensor."""
-        return self._tensors[tensor].type
+        return self._builder.type(tensor)
 
     def input(self, name: str, type: TensorType) -> int:
         """A new input of the model; inputs keep the order in which they were added."""
-        self._inputs.append(self.tensor(name, type))
-        return self._inputs[-1]
+        return self._builder.open_input(name, type)
 
     def tensor(self, name: str, type: TensorType, data: Array | None = None) -> int:
         """A new tensor, constant where it has data; the operators below call this for their outputs."""
-        self._tensors.append(FileTensor(name, type, data))
-        return len(self._tensors) - 1
+        return self._builder.tensor(name, type, data)
 
     def state(self, name: str, type: TensorType) -> int:
         """A new variable tensor: zero at first, kept and updated by the operator that takes it."""
-        self._tensors.append(FileTensor(name, type, variable=True))
-        return len(self._tensors) - 1
+        variable = self._builder.state(name, type)
+        self._variables.add(variable)
+        return variable
 
     def constant(self, name: str, data: Array, quantization: Quantization | None = None) -> int:
         """A new constant with the shape and dtype of `data`."""
@@ -154,7 +149,7 @@ class ModelWriter:
     ) -> None:
         if version is None:
             first = next(tensor for tensor in inputs if tensor is not None)
-            version = _INT8_VERSIONS.get(code, 1) if self.type(first).dtype == "int8" else 1
+            version = INT8_VERSIONS.get(code, 1) if self.type(first).dtype == "int8" else 1
         operands = tuple(-1 if tensor is None else tensor for tensor in inputs)
         self._operators.append(
             FileOperator(
@@ -179,18 +174,19 @@ class ModelWriter:
 
         LiteRT refuses convolutions without bias.
         """
-        channels, *filter_size, depth = self.type(weights).shape
-        batch, *size, ifm_depth = self.type(ifm).shape
+        _, *filter_size, depth = self.type(weights).shape
+        _, *size, ifm_depth = self.type(ifm).shape
         self._require(depth == ifm_depth, "conv_2d", f"weights for {depth} input channels", f"{ifm_depth}")
-        window = _window_output(size, filter_size, strides, padding, dilations)
-        return self.operator(
-            "CONV_2D",
+        return self._node(
+            "conv_2d",
             (ifm, weights, bias),
-            TensorType(self.type(ifm).dtype, (batch, *window, channels), quantization),
+            quantization,
+            {"strides": strides, "dilations": dilations, "activation": activation,
+             "padding": borders(size, filter_size, strides, padding, dilations)},
             name=name,
             options="Conv2DOptions",
-            fields=_window_fields(strides, padding, activation) | _dilation_fields(dilations),
-        )
+            fields=window_fields(strides, padding, activation) | dilation_fields(dilations),
+        )  # fmt: skip
 
     def depthwise_conv_2d(
         self,
@@ -207,21 +203,22 @@ class ModelWriter:
     ) -> int:
         """Depthwise convolution of an NHWC tensor with weights [1, height, width, channel * multiplier]."""
         _, *filter_size, channels = self.type(weights).shape
-        batch, *size, depth = self.type(ifm).shape
+        _, *size, depth = self.type(ifm).shape
         self._require(
             channels % depth == 0, "depthwise_conv_2d", f"{channels} filters", f"a multiple of {depth}"
         )
-        window = _window_output(size, filter_size, strides, padding, dilations)
-        fields = _window_fields(strides, padding, activation) | _dilation_fields(dilations)
-        return self.operator(
-            "DEPTHWISE_CONV_2D",
+        fields = window_fields(strides, padding, activation) | dilation_fields(dilations)
+        return self._node(
+            "depthwise_conv_2d",
             # LiteRT wants two operands here for none of three, not -1.
             (ifm, weights) if bias is None else (ifm, weights, bias),
-            TensorType(self.type(ifm).dtype, (batch, *window, channels), quantization),
+            quantization,
+            {"strides": strides, "dilations": dilations, "activation": activation,
+             "depth_multiplier": channels // depth, "padding": borders(size, filter_size, strides, padding, dilations)},
             name=name,
             options="DepthwiseConv2DOptions",
             fields=fields | {"DepthMultiplier": channels // depth},
-        )
+        )  # fmt: skip
 
     def fully_connected(
         self,
@@ -235,39 +232,39 @@ class ModelWriter:
         name: str | None = None,
     ) -> int:
         """Product of the last axis of a tensor (or of rows of as many elements) with weights [N, K]."""
-        channels, depth = self.type(weights).shape
+        depth = self.type(weights).shape[1]
         ifm_type, weights_type = self.type(ifm), self.type(weights)
         self._require(ifm_type.elements % depth == 0, "fully_connected", f"weights for {depth} inputs",
                       f"a divisor of {ifm_type.elements}")  # fmt: skip
-        rows = ifm_type.shape[:-1] if keep_num_dims else (ifm_type.elements // depth,)
         per_axis = weights_type.quantization is not None and weights_type.quantization.axis is not None
-        return self.operator(
-            "FULLY_CONNECTED",
+        return self._node(
+            "fully_connected",
             (ifm, weights, bias),
-            TensorType(ifm_type.dtype, (*rows, channels), quantization),
+            quantization,
+            {"activation": activation, "keep_num_dims": keep_num_dims},
             name=name,
-            version=_FULLY_CONNECTED_PER_CHANNEL_VERSION if per_axis else None,
+            version=FULLY_CONNECTED_PER_CHANNEL_VERSION if per_axis else None,
             options="FullyConnectedOptions",
-            fields={"FusedActivationFunction": _ACTIVATIONS[activation], "KeepNumDims": keep_num_dims},
+            fields={"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims},
         )
 
     def add(
         self, a: int, b: int, quantization: Quantization, *, activation: str = "none", name: str | None = None
     ) -> int:
         """Elementwise sum, with broadcasting."""
-        return self._elementwise("ADD", "AddOptions", a, b, quantization, activation, name)
+        return self._elementwise("add", a, b, quantization, activation, name)
 
     def sub(
         self, a: int, b: int, quantization: Quantization, *, activation: str = "none", name: str | None = None
     ) -> int:
         """Elementwise difference, with broadcasting."""
-        return self._elementwise("SUB", "SubOptions", a, b, quantization, activation, name)
+        return self._elementwise("sub", a, b, quantization, activation, name)
 
     def mul(
         self, a: int, b: int, quantization: Quantization, *, activation: str = "none", name: str | None = None
     ) -> int:
         """Elementwise product, with broadcasting."""
-        return self._elementwise("MUL", "MulOptions", a, b, quantization, activation, name)
+        return self._elementwise("mul", a, b, quantization, activation, name)
 
     def average_pool_2d(
         self,
@@ -280,7 +277,7 @@ class ModelWriter:
         name: str | None = None,
     ) -> int:
         """Mean over windows, without padded positions; strides default to the filter, scales stay."""
-        return self._pool("AVERAGE_POOL_2D", ifm, filter_size, strides, padding, activation, name)
+        return self._pool("average_pool_2d", ifm, filter_size, strides, padding, activation, name)
 
     def max_pool_2d(
         self,
@@ -293,7 +290,7 @@ class ModelWriter:
         name: str | None = None,
     ) -> int:
         """Maximum over windows; strides default to the filter, scales stay."""
-        return self._pool("MAX_POOL_2D", ifm, filter_size, strides, padding, activation, name)
+        return self._pool("max_pool_2d", ifm, filter_size, strides, padding, activation, name)
 
     def mean(
         self,
@@ -305,20 +302,23 @@ class ModelWriter:
         name: str | None = None,
     ) -> int:
         """Mean over `axes` (non-negative)."""
-        shape = self.type(ifm).shape
-        kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep_dims or i not in axes)
         operand = self._operand("axes", np.asarray(axes, np.int32))
-        output = TensorType(self.type(ifm).dtype, kept, quantization)
-        fields = {"KeepDims": keep_dims}
-        return self.operator(
-            "MEAN", (ifm, operand), output, name=name, options="ReducerOptions", fields=fields
+        return self._node(
+            "mean",
+            (ifm,),
+            quantization,
+            {"axes": axes, "keep_dims": keep_dims},
+            name=name,
+            options="ReducerOptions",
+            fields={"KeepDims": keep_dims},
+            others=(operand,),
         )
 
     def softmax(self, ifm: int, *, beta: float = 1.0, name: str | None = None) -> int:
         """Softmax over the last axis of an int8 tensor."""
-        output = TensorType(self.type(ifm).dtype, self.type(ifm).shape, SOFTMAX_INT8)
-        return self.operator(
-            "SOFTMAX", (ifm,), output, name=name, options="SoftmaxOptions", fields={"Beta": beta}
+        values, fields = {"beta": beta}, {"Beta": beta}
+        return self._node(
+            "softmax", (ifm,), SOFTMAX_INT8, values, name=name, options="SoftmaxOptions", fields=fields
         )
 
     def unary(self, code: str, ifm: int, quantization: Quantization, *, name: str | None = None) -> int:
@@ -329,61 +329,68 @@ class ModelWriter:
 
     def reshape(self, ifm: int, shape: Shape, *, name: str | None = None) -> int:
         """The same elements in another shape (without -1)."""
-        output = TensorType(self.type(ifm).dtype, tuple(shape), self.type(ifm).quantization)
-        elements = self.type(ifm).elements
-        self._require(
-            output.elements == elements, "reshape", f"{output.elements} elements in {shape}", f"{elements}"
-        )
+        wanted, elements = TensorType("int8", tuple(shape)).elements, self.type(ifm).elements
+        self._require(wanted == elements, "reshape", f"{wanted} elements in {shape}", f"{elements}")
         operand = self._operand("shape", np.asarray(shape, np.int32))
-        fields = {"NewShape": tuple(shape)}
-        return self.operator(
-            "RESHAPE", (ifm, operand), output, name=name, options="ReshapeOptions", fields=fields
+        return self._node(
+            "reshape",
+            (ifm,),
+            self.type(ifm).quantization,
+            {"shape": shape},
+            name=name,
+            options="ReshapeOptions",
+            fields={"NewShape": tuple(shape)},
+            others=(operand,),
         )
 
     def pad(self, ifm: int, paddings: Sequence[Pair], *, name: str | None = None) -> int:
         """Real zeros added before and after along each axis."""
-        sizes = zip(self.type(ifm).shape, paddings, strict=True)
-        shape = tuple(n + before + after for n, (before, after) in sizes)
         operand = self._operand("paddings", np.asarray(paddings, np.int32))
-        output = TensorType(self.type(ifm).dtype, shape, self.type(ifm).quantization)
-        return self.operator("PAD", (ifm, operand), output, name=name, options="PadOptions")
+        scaling, values = self.type(ifm).quantization, {"paddings": paddings}
+        return self._node("pad", (ifm,), scaling, values, name=name, options="PadOptions", others=(operand,))
 
     def concatenation(self, parts: Sequence[int], axis: int, *, name: str | None = None) -> int:
         """Tensors of one scale, joined along `axis` (non-negative)."""
-        first = self.type(parts[0])
-        length = sum(self.type(part).shape[axis] for part in parts)
-        shape = (*first.shape[:axis], length, *first.shape[axis + 1 :])
-        output = TensorType(first.dtype, shape, first.quantization)
-        return self.operator(
-            "CONCATENATION", parts, output, name=name, options="ConcatenationOptions", fields={"Axis": axis}
+        scaling, values, fields = self.type(parts[0]).quantization, {"axis": axis}, {"Axis": axis}
+        return self._node(
+            "concatenation",
+            parts,
+            scaling,
+            values,
+            name=name,
+            options="ConcatenationOptions",
+            fields=fields,
         )
 
     def finish(self, outputs: Sequence[int]) -> bytes:
         """The file. The writer may be used further; equal models give equal bytes."""
-        return serialize(self._name, self._description, self._tensors, self._operators, self._inputs, outputs)
+        tensors, operators, inputs = self.tables()
+        return serialize(self._name, self._description, tensors, operators, inputs, outputs)
 
     def tables(self) -> tuple[list[FileTensor], list[FileOperator], list[int]]:
         """Tensors, operators and inputs so far, as new lists: for who wants to write other tables than these."""
-        return list(self._tensors), list(self._operators), list(self._inputs)
+        tensors = [
+            FileTensor(tensor.name, tensor.type, tensor.array, number in self._variables)
+            for number, tensor in enumerate(self._builder.tensors)
+        ]
+        return tensors, list(self._operators), list(self._builder.inputs)
 
     def _elementwise(
-        self,
-        code: str,
-        options: str,
-        a: int,
-        b: int,
-        quantization: Quantization,
-        activation: str,
-        name: str | None,
+        self, op: str, a: int, b: int, quantization: Quantization, activation: str, name: str | None
     ) -> int:
-        shape = np.broadcast_shapes(self.type(a).shape, self.type(b).shape)
-        output = TensorType(self.type(a).dtype, shape, quantization)
-        fields = {"FusedActivationFunction": _ACTIVATIONS[activation]}
-        return self.operator(code, (a, b), output, name=name, options=options, fields=fields)
+        return self._node(
+            op,
+            (a, b),
+            quantization,
+            {"activation": activation},
+            name=name,
+            options=f"{op.title()}Options",
+            fields={"FusedActivationFunction": ACTIVATIONS[activation]},
+        )
 
     def _pool(
         self,
-        code: str,
+        op: str,
         ifm: int,
         filter_size: Pair,
         strides: Pair | None,
@@ -391,13 +398,45 @@ class ModelWriter:
         activation: str,
         name: str | None,
     ) -> int:
-        batch, *size, channels = self.type(ifm).shape
+        _, *size, _ = self.type(ifm).shape
         strides = strides or filter_size
-        window = _window_output(size, filter_size, strides, padding)
-        output = TensorType(self.type(ifm).dtype, (batch, *window, channels), self.type(ifm).quantization)
-        fields = _window_fields(strides, padding, activation)
+        fields = window_fields(strides, padding, activation)
         fields |= {"FilterHeight": filter_size[0], "FilterWidth": filter_size[1]}
-        return self.operator(code, (ifm,), output, name=name, options="Pool2DOptions", fields=fields)
+        around = borders(size, filter_size, strides, padding)
+        return self._node(
+            op,
+            (ifm,),
+            self.type(ifm).quantization,
+            {"filter": filter_size, "strides": strides, "padding": around, "activation": activation},
+            name=name,
+            options="Pool2DOptions",
+            fields=fields,
+        )
+
+    def _node(
+        self,
+        op: str,
+        operands: Sequence[int | None],
+        quantization: Quantization | None,
+        parameters: dict[str, Any],
+        *,
+        name: str | None,
+        version: int | None = None,
+        options: str,
+        fields: Fields | None = None,
+        others: Sequence[int] = (),
+    ) -> int:
+        """Adds an operator that npusim has, with one output of the first operand's element type.
+
+        `others` are the operands that the file has and the operator takes as parameters.
+        """
+        name = name or f"{op}_{len(self._operators)}"
+        dtype = next(self.type(operand).dtype for operand in operands if operand is not None)
+        values = operator(op).parameters(**parameters)
+        results = self._builder.node(op, operands, [unshaped(dtype, quantization)], values, name=name)
+        self._require(self._builder.tensors[results[0]].bound, op, "no shape", "other operands")
+        self._add(op.upper(), (*operands, *others), results, version, options=options, fields=fields)
+        return results[0]
 
     def _operand(self, what: str, data: Array) -> int:
         return self.constant(f"{what}_{len(self._operators)}", data)
@@ -406,32 +445,3 @@ class ModelWriter:
         if not holds:
             where = f"{operator} (operator {len(self._operators)} of {self._name!r})"
             raise GraphError(f"{where}: {found}, but the input needs {wanted}")
-
-
-def _window_output(
-    size: Sequence[int], filter_size: Sequence[int], strides: Pair, padding: str, dilations: Pair = (1, 1)
-) -> Pair:
-    """Output height and width of a convolution or pooling, by TFLite's definition of the two paddings."""
-    rows, columns = (
-        -(-n // stride) if padding == "same" else -(-(n - (f - 1) * dilation) // stride)
-        for n, f, stride, dilation in zip(size, filter_size, strides, dilations, strict=True)
-    )
-    if min(rows, columns) < 1:
-        raise GraphError(
-            f"a filter of {tuple(filter_size)} with dilations {dilations} does not fit into an input of "
-            f"{tuple(size)} without padding; use padding 'same' or a smaller filter"
-        )
-    return rows, columns
-
-
-def _window_fields(strides: Pair, padding: str, activation: str) -> dict[str, int]:
-    return {
-        "Padding": _PADDINGS[padding],
-        "StrideH": strides[0],
-        "StrideW": strides[1],
-        "FusedActivationFunction": _ACTIVATIONS[activation],
-    }
-
-
-def _dilation_fields(dilations: Pair) -> dict[str, int]:
-    return {"DilationHFactor": dilations[0], "DilationWFactor": dilations[1]}

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from npusim.isa.base.tensor import Array
+from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
@@ -92,11 +93,9 @@ class JobResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with the keys of a `RunResult` where they mean the same."""
-        from npusim import __version__
-
         return {
             "schema_version": SCHEMA_VERSION,
-            "npusim_version": __version__,
+            "npusim_version": npusim_version(),
             "model": self.model,
             "hardware": self.hardware.model_dump(mode="json"),
             "cycles": {"total": self.cycles, "waiting": self.waiting_cycles},

@@ -1,32 +1,33 @@
 """What a run gives back: the outputs, and every number about it, typed and as the JSON of `--json`.
 
-Numbers are defined where they are held, below; `npusim.numbers.measure` computes them.
+Numbers are defined where they are held, here and in `npusim.numbers.layers`; `npusim.numbers.measure` computes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from npusim.base.frame import frame
 from npusim.isa.base.tensor import Array
+from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
+from npusim.numbers.area import area
+from npusim.numbers.bounds import LowerBound
+from npusim.numbers.energy import Energy
+from npusim.numbers.layers import LayerResult, layer_results
+from npusim.numbers.losses import Accounts, accounts
+from npusim.numbers.performance import PerformanceInfo
 from npusim.numbers.provenance import Provenance
 from npusim.numbers.timeline import BusyCycles
+from npusim.numbers.variants import WhatIf
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
-
-    from npusim.explore.what_if import WhatIf
-    from npusim.numbers.bounds import LowerBound
-    from npusim.numbers.energy import Energy
-    from npusim.numbers.losses import Accounts
-    from npusim.numbers.performance import PerformanceInfo
 
 SCHEMA_VERSION = 1
 """Version of the JSON; raised when a key changes its meaning or goes away, not when one is added."""
@@ -129,76 +130,6 @@ class WallTimes:
     simulate: float | None = None
 
 
-def sizes_text(sizes: Sequence[int]) -> str:
-    """Sizes as people write them: "1x224x224x3"; a scalar has none."""
-    return "x".join(map(str, sizes))
-
-
-@dataclass(frozen=True, slots=True)
-class LayerResult:
-    """One operator of the model.
-
-    input_shapes, output_shapes: of its operands that are no constants, and of its results.
-    kernel, stride: height and width of a window over an image, and its steps; else empty.
-    tile:        sizes of the largest part of the result that one instruction computes; empty off the NPU.
-    dataflow:    "weight_stationary", "output_stationary" or "depthwise", joined by "+" where tiles differ; of layers
-                 on the MAC array.
-    unit:        "mac", "vector", "dma", "host", or "none" for an operator that costs nothing.
-    cycles:      its part of the run (`npusim.numbers.timeline.layer_cycles`); the layers add up to the total.
-    time_us:     cycles in microseconds.
-    macs:        multiply-accumulates.
-    utilization: macs / (cycles * multipliers of the array), 0 to 1, of layers on the MAC array; else 0.
-    bytes:       DRAM traffic of its instructions, in whole bursts.
-    energy_uj:   its actions, its share of the front end by instructions, its share of static and background
-                 energy by cycles, and the host's energy; the layers add up to the total.
-    start_cycle, end_cycle: from the first start to the last end of its instructions, copies included: layers
-                 overlap. None without instructions.
-    reason:      why the host runs it; empty for the others.
-    lower_bound_cycles, bound_by: what its work needs at least, on which resource: "mac", "vector", "dram",
-                 "host", or "none" for an operator that needs nothing.
-    lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.causes.CAUSES`); gains are negative.
-    """
-
-    name: str
-    op: str
-    unit: str
-    input_shapes: tuple[tuple[int, ...], ...]
-    output_shapes: tuple[tuple[int, ...], ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    tile: tuple[int, ...]
-    dataflow: str
-    cycles: int
-    time_us: float
-    macs: int
-    utilization: float
-    bytes: int
-    energy_uj: float
-    start_cycle: int | None
-    end_cycle: int | None
-    reason: str
-    lower_bound_cycles: int
-    bound_by: str
-    lost_cycles: Mapping[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The layer in the JSON."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        shapes = {name: [list(shape) for shape in plain[name]] for name in ("input_shapes", "output_shapes")}
-        sizes = {name: list(plain[name]) for name in ("kernel", "stride", "tile")}
-        return plain | shapes | sizes | {"lost_cycles": dict(self.lost_cycles)}
-
-    def to_row(self) -> dict[str, Any]:
-        """The layer in a table: sizes as text, "1x224x224x3"; columns "lost_..." for causes of losses."""
-        from npusim.numbers.causes import CAUSES
-
-        row = self.to_dict()
-        lost = row.pop("lost_cycles")
-        shapes = {name: " ".join(map(sizes_text, row[name])) for name in ("input_shapes", "output_shapes")}
-        sizes = {name: sizes_text(row[name]) for name in ("kernel", "stride", "tile")}
-        return row | shapes | sizes | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """One execution of a program.
@@ -247,8 +178,6 @@ class RunResult:
     @cached_property
     def accounts(self) -> Accounts:
         """Bound and losses of the network and its layers, found when first asked for: sweeps do without."""
-        from npusim.numbers.losses import accounts
-
         return accounts(self.program, self.execution)
 
     @property
@@ -264,8 +193,6 @@ class RunResult:
     @cached_property
     def layers(self) -> tuple[LayerResult, ...]:
         """The operators of the model, in its order."""
-        from npusim.numbers.measure import layer_results
-
         return layer_results(self.program, self.execution, self.accounts)
 
     @property
@@ -280,12 +207,9 @@ class RunResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
-        from npusim import __version__
-        from npusim.numbers.area import area
-
         return {
             "schema_version": SCHEMA_VERSION,
-            "npusim_version": __version__,
+            "npusim_version": npusim_version(),
             "model": self.model,
             "hardware": self.hardware.model_dump(mode="json"),
             "cycles": dict(vars(self.cycles)),
@@ -307,62 +231,20 @@ class RunResult:
             "instructions": self.program.instructions,
             "performance_info": asdict(self.performance_info),
             "unknown_operators": self.program.unknown_operators,
+            **({"constants": "known by their size only"} if self.program.timing_only else {}),
             "layers": [layer.to_dict() for layer in self.layers],
             **({"what_if": self.variants.to_list()} if self.variants else {}),
             "provenance": self.provenance.to_dict(self.hardware),
             "wall_s": asdict(self.wall_s),
         }
 
-    def what_if(self, *, jobs: int | None = None) -> WhatIf:
-        """What doubling each hardware parameter would bring: `npusim.what_if` of the model on its hardware.
-
-        A result of `npusim.simulate` has only its program: that is run as it is, on what keeps it valid. Raises
-        NpusimError for a model file that is gone or another one by now.
-        """
-        from npusim.explore.what_if import what_if_result
-
-        return what_if_result(self, jobs)
-
     def to_pandas(self) -> pandas.DataFrame:
         """The layers as a table, a row per layer."""
         table = frame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
-
-    def plot_roofline(self) -> Figure:
-        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure."""
-        return _figure("roofline", self)
-
-    def plot_timeline(self) -> Figure:
-        """What each unit does when; likewise."""
-        return _figure("timeline", self)
-
-    def plot_energy(self) -> Figure:
-        """Energy by component and layer; likewise."""
-        return _figure("energy", self)
-
-    def plot_power(self) -> Figure:
-        """Power over time; likewise."""
-        return _figure("power", self)
-
-    def plot_occupancy(self) -> Figure:
-        """What the scratchpad holds over time; likewise."""
-        return _figure("occupancy", self)
 
     def __repr__(self) -> str:
         return (
             f"<RunResult: {self.model} on {self.hardware.name}, "
             f"{self.latency_ms:.4g} ms, {self.energy_uj:.4g} uJ, {len(self.program.layers)} layers>"
         )
-
-    def _repr_html_(self) -> str:
-        """The summary and the layers in a notebook."""
-        from npusim.reports import notebook
-
-        return notebook.result(self)
-
-
-def _figure(name: str, result: RunResult) -> Figure:
-    """A figure of `npusim.reports.run.figures`; raises NpusimError where matplotlib is not installed."""
-    from npusim.reports import notebook
-
-    return notebook.figure(name, result)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
+from npusim.machine.core import Progress
 from npusim.machine.job import Bindings
 from npusim.machine.system import System
 from npusim.numbers.job import JobResult, measure_job
 from npusim.numbers.provenance import Provenance
 from npusim.numbers.run import WallTimes
-from npusim.session import api, inputs, states
+from npusim.session import host, inputs, states
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -30,11 +31,11 @@ def simulate_executable(
     hardware: Hardware | None,
     before: Mapping[str, ArrayLike] | None,
     decisions: Mapping[str, int] | None,
-    progress: api.Progress | None,
+    progress: Progress | None,
 ) -> JobResult:
     """`npusim.simulate` of an executable; arguments and errors are the same."""
     begin = time.perf_counter()
-    kind = api.kind_of_inputs(given, timing_only)
+    kind = host.kind_of_inputs(given, timing_only)
     made, bindings = executable, None
     if hardware is not None:
         programs = tuple(replace(program, hardware=hardware) for program in executable.programs)
@@ -45,7 +46,7 @@ def simulate_executable(
         bindings = Bindings(values, states.bound(executable, before), host_functions(executable))
     system = System((made.hardware,))
     job = system.submit(made, bindings, decisions=decisions or {}, progress=progress)
-    with api.one_blas_thread(timing_only):
+    with host.one_blas_thread(timing_only):
         system.run()
     run = job.runs[0]
     if before is None and run.states:
@@ -61,5 +62,5 @@ def host_functions(executable: Executable) -> dict[str, HostFunction]:
     """What computes the operators that the programs leave to the host. Raises NpusimError as for one program."""
     functions: dict[str, HostFunction] = {}
     for program in executable.programs:
-        functions |= api.host_functions(program)
+        functions |= host.host_functions(program)
     return functions

@@ -3,59 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from npusim.isa.base.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
-from npusim.numbers.provenance import of_run
+from npusim.numbers.runs import Run, RunTable
 from npusim.session import api
-
-SCHEMA_VERSION = 1
+from npusim.session.provenance import of_run
 
 _NO_RUN = (CompileError, GraphError, ProgramError, SimulationError)
 """Why a model does not run on a machine, while the others go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A model on a machine: the values of its JSON (`npusim.numbers.run.RunResult.to_dict`), or why there are none."""
-
-    model: str
-    hardware: str
-    values: Mapping[str, Any] | None
-    fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RunTable:
-    """Runs of all models on all machines, model by model, each in the order in which they were given."""
-
-    models: tuple[str, ...]
-    machines: tuple[str, ...]
-    runs: tuple[Run, ...]
-
-    def of(self, model: str) -> tuple[Run, ...]:
-        """The runs of a model, machine by machine."""
-        return tuple(run for run in self.runs if run.model == model)
-
-    @property
-    def faults(self) -> tuple[Run, ...]:
-        """The runs that there are not."""
-        return tuple(run for run in self.runs if run.values is None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; a run is the JSON of `npusim run --json`, or has a `fault`."""
-        from npusim import __version__
-
-        runs = [
-            run.values or {"model": run.model, "hardware": {"name": run.hardware}, "fault": run.fault}
-            for run in self.runs
-        ]
-        return {"schema_version": SCHEMA_VERSION, "npusim_version": __version__, "runs": runs}
 
 
 def run_table(

@@ -14,7 +14,7 @@ import numpy as np
 
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.nearest import nearest
-from npusim.isa.base.placement import Placement
+from npusim.isa.base.placement import Placement, distinct_names
 from npusim.isa.base.tensor import Array
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
@@ -29,9 +29,8 @@ _HELD: dict[int, tuple[Array | None, ...]] = {}
 
 
 def names(program: Stateful) -> tuple[str, ...]:
-    """The names of a program's states: those of the tensors, with "#" and the position where several share one."""
-    given = [place.name for place in _places(program)]
-    return tuple(name if given.count(name) == 1 else f"{name}#{i}" for i, name in enumerate(given))
+    """The names of a program's states, all different."""
+    return distinct_names(_places(program))
 
 
 def states(program: Stateful) -> dict[str, Array]:

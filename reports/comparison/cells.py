@@ -11,7 +11,7 @@ from npusim.reports.words import quantities as show
 from npusim.reports.words.names import CAUSE_NAMES
 
 if TYPE_CHECKING:
-    from npusim.comparison.comparison import Change, LayerRow, Row
+    from npusim.comparison.rows import Change, LayerRow, Row
 
 LEAST_PERCENT = 0.05
 """Changes below it are shown as none: they would round to 0.0 %."""

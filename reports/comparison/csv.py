@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from npusim.base.csv_text import csv_text
 
 if TYPE_CHECKING:
-    from npusim.comparison.comparison import Comparison, LayerRow
+    from npusim.comparison.comparison import Comparison
+    from npusim.comparison.rows import LayerRow
 
 PER_RUN = ("cycles", "energy_uj", "bytes", "utilization", "lower_bound_cycles", "bound_by")
 """Columns of each run, named with its letter: cycles_a, cycles_b, ..."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.isa.base.version import npusim_version
 from npusim.numbers.causes import CAUSES
 from npusim.reports.comparison import cells
 from npusim.reports.comparison.terminal import sentence
@@ -14,8 +15,9 @@ from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import CAUSE_COLOURS, COMPONENT_COLOURS, COMPONENT_NAMES
 
 if TYPE_CHECKING:
-    from npusim.comparison.comparison import Comparison, LayerRow, Row
+    from npusim.comparison.comparison import Comparison
     from npusim.comparison.conditions import Verdict
+    from npusim.comparison.rows import LayerRow, Row
 
 SCRIPTS = ("page.js", "comparison.js")
 LONGEST_NAME = 40
@@ -70,8 +72,6 @@ class LayerLine(NamedTuple):
 
 def render(comparison: Comparison, verdicts: Sequence[Verdict] = ()) -> str:
     """The page as text."""
-    from npusim import __version__
-
     names = [show.shortened(label, LONGEST_NAME) for label in comparison.labels]
     losses, energy = list(_losses(comparison)), list(_energy(comparison))
     total = comparison.value("cycles.total" if comparison.same_clock else "latency_ms")
@@ -79,7 +79,7 @@ def render(comparison: Comparison, verdicts: Sequence[Verdict] = ()) -> str:
         "comparison.html",
         SCRIPTS,
         {},
-        version=__version__,
+        version=npusim_version(),
         title=f"Comparison of {', '.join(names)}",
         comparison=comparison,
         runs=list(zip(comparison.letters, names, comparison.runs, strict=True)),

@@ -19,8 +19,9 @@ from npusim.reports.words.layer_names import PLAIN_CUT, short_names
 from npusim.reports.words.names import COMPONENT_NAMES
 
 if TYPE_CHECKING:
-    from npusim.comparison.comparison import Comparison, HardwareRow, LayerRow, Row
+    from npusim.comparison.comparison import Comparison
     from npusim.comparison.conditions import Verdict
+    from npusim.comparison.rows import HardwareRow, LayerRow, Row
 
 NARROWEST = 40
 MOST_LAYERS = 10

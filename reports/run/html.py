@@ -31,9 +31,10 @@ from npusim.reports.words.names import (
 from npusim.reports.words.reason import ending, idlest
 
 if TYPE_CHECKING:
-    from npusim.explore.what_if import Variant
     from npusim.isa.hardware.hardware import Hardware
-    from npusim.numbers.run import LayerResult, RunResult
+    from npusim.numbers.layers import LayerResult
+    from npusim.numbers.run import RunResult
+    from npusim.numbers.variants import Variant
 
 SCRIPTS = ("page.js", "time.js", "report.js")
 

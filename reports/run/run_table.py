@@ -10,7 +10,7 @@ from npusim.reports.words import quantities as show
 from npusim.reports.words.columns import columns
 
 if TYPE_CHECKING:
-    from npusim.session.run_table import Run, RunTable
+    from npusim.numbers.runs import Run, RunTable
 
 Values = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from npusim.reports.page.page import page
 from npusim.reports.run.run_table import QUANTITIES, Quantity
 
 if TYPE_CHECKING:
-    from npusim.session.run_table import Run, RunTable
+    from npusim.numbers.runs import Run, RunTable
 
 
 class Bar(NamedTuple):

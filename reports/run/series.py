@@ -12,7 +12,8 @@ from npusim.numbers.activity import CAUSE_OF, Doing, activity
 from npusim.numbers.timeline import Times, owners
 
 if TYPE_CHECKING:
-    from npusim.numbers.run import LayerResult, RunResult
+    from npusim.numbers.layers import LayerResult
+    from npusim.numbers.run import RunResult
 
 
 @dataclass(frozen=True, slots=True)

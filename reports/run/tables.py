@@ -22,7 +22,7 @@ Columns = Mapping[str, Sequence[Any]]
 def layers(result: RunResult) -> Columns:
     """A row per layer: all its numbers, and the cycles lost to each cause."""
     from npusim.numbers.causes import CAUSES
-    from npusim.numbers.run import LayerResult
+    from npusim.numbers.layers import LayerResult
 
     names = [field.name for field in fields(LayerResult) if field.name != "lost_cycles"]
     names += [f"lost_{cause}" for cause in CAUSES]

@@ -14,7 +14,7 @@ from rich.text import Text
 from npusim.base.terminal import console
 from npusim.isa.hardware.units import WORKERS
 from npusim.numbers.area import area
-from npusim.numbers.run import sizes_text
+from npusim.numbers.layers import sizes_text
 from npusim.reports.words import quantities as show
 from npusim.reports.words.caveats import caveats
 from npusim.reports.words.layer_names import CUT, PLAIN_CUT, short_names
@@ -30,7 +30,8 @@ from npusim.reports.words.names import (
 from npusim.reports.words.reason import ending, idlest
 
 if TYPE_CHECKING:
-    from npusim.numbers.run import LayerResult, RunResult
+    from npusim.numbers.layers import LayerResult
+    from npusim.numbers.run import RunResult
 
 HOTTEST_LAYERS = 10
 MOST_HOST_ROWS = 10

@@ -18,7 +18,7 @@ from npusim.reports.run.terminal import WIDEST
 from npusim.reports.words import quantities as show
 
 if TYPE_CHECKING:
-    from npusim.explore.what_if import Parameters, Variant, WhatIf
+    from npusim.numbers.variants import Parameters, Variant, WhatIf
 
 NARROWEST = 40
 LEAST_PERCENT = 0.05

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npusim.explore.evaluate import Record
-    from npusim.explore.study import Study
+    from npusim.study.evaluate import Record
+    from npusim.study.study import Study
 
 LOGARITHMIC_FROM = 3.0
 """A range whose ends are so many times apart is drawn on a logarithmic axis."""
@@ -36,7 +36,7 @@ _UNITS: dict[str, tuple[str, Steps]] = {
     "dram_bytes": ("DRAM traffic", _SIZES),
     "scratchpad_peak_bytes": ("scratchpad peak", _SIZES),
 }
-"""The label of a top-level key of `npusim.explore.metrics`, and the units that it may be shown in."""
+"""The label of a top-level key of `npusim.study.metrics`, and the units that it may be shown in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from npusim.explore.space import InfeasibleError, flat
-from npusim.explore.study import LONGEST_DESCRIPTION
 from npusim.isa.hardware import file as hardware_file
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.words import quantities as show
+from npusim.study.space import InfeasibleError, flat
+from npusim.study.study import LONGEST_DESCRIPTION
 
 if TYPE_CHECKING:
-    from npusim.explore.evaluate import Record
-    from npusim.explore.study import Study
+    from npusim.study.evaluate import Record
+    from npusim.study.study import Study
 
 NO_RESULT, BEYOND_LIMITS, FEASIBLE, ON_FRONT = range(4)
 DIGITS = 6

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from npusim.explore.sensitivity import FEWEST_OF_A_VALUE, FEWEST_POINTS, Level, Sensitivity, ranked
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.words import quantities as show
+from npusim.study.sensitivity import FEWEST_OF_A_VALUE, FEWEST_POINTS, Level, Sensitivity, ranked
 
 if TYPE_CHECKING:
-    from npusim.explore.study import Study
+    from npusim.study.study import Study
 
 WIDTH, HEIGHT, MARGIN = 100.0, 40.0, 4.0
 LEAST_RATIO = 1.02

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from npusim.base.files import Writer
-from npusim.explore.sensitivity import ranked
-from npusim.numbers.provenance import of_study
 from npusim.reports.run.figures import FAINT, GRID, INK, WIDTH_INCHES, metadata, styled
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.study.effects import words_of_share
 from npusim.reports.words import quantities as show
+from npusim.study.sensitivity import ranked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from npusim.explore.evaluate import Record
-    from npusim.explore.study import Study
+    from npusim.study.evaluate import Record
+    from npusim.study.study import Study
 
 FRONT, OTHER, LINE = "#c2561a", "#6f8296", "#1f6fb2"
 MOST_PLOTS, MOST_TICKS = 6, 12
@@ -127,7 +126,7 @@ def writers(study: Study) -> dict[str, Writer]:
     if len(study.feasible) < 2 or len(study.objectives) < 2 or not study_columns.parameters(study):
         return {}
     found: dict[str, Writer] = {}
-    made = of_study(study)
+    made = study.provenance
     for name, draw in FIGURES.items():
         if draw is sensitivity and not study.sensitivities:
             continue

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from npusim.explore import pareto
-from npusim.explore.metrics import COMBINE
-from npusim.explore.progress import progress
-from npusim.numbers.provenance import of_study
+from npusim.isa.base.version import npusim_version
 from npusim.reports.page.page import page
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study import data as study_data
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.study.effects import basis, effects
 from npusim.reports.words import quantities as show
+from npusim.study import pareto
+from npusim.study.metrics import COMBINE
+from npusim.study.progress import progress
 
 if TYPE_CHECKING:
-    from npusim.explore.evaluate import Record
-    from npusim.explore.study import Study
+    from npusim.study.evaluate import Record
+    from npusim.study.study import Study
 
 SCRIPTS = ("page.js", "study.js", "study_kit.js", "study_plots.js", "study_lines.js", "study_table.js")
 MOST_REASONS = 12
@@ -64,8 +64,6 @@ class Reason(NamedTuple):
 
 def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
     """The page as text. files: names of the files beside it, and what they are for."""
-    from npusim import __version__
-
     parameters, values = study_columns.parameters(study), study_columns.values(study)
     objectives = [value for value in values if value.goal]
     data = study_data.data(study, parameters, values)
@@ -79,7 +77,7 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         SCRIPTS,
         data,
         title=f"Exploration of {title(study)}",
-        version=__version__,
+        version=npusim_version(),
         study=study,
         files=files,
         sampler=_SAMPLERS[study.sampler["kind"]],
@@ -93,7 +91,7 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         front=_front(study, parameters, values),
         effects=effects(study, parameters, objectives),
         basis=basis(study),
-        made=of_study(study),
+        made=study.provenance,
         everywhere=_everywhere(study, parameters),
         space=[(axis.path, _listed(axis.values)) for axis in study.parameters],
         progress=steps,

@@ -17,7 +17,8 @@ from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import CAUSE_NAMES, LIMIT_NAMES
 
 if TYPE_CHECKING:
-    from npusim.numbers.run import LayerResult, RunResult
+    from npusim.numbers.layers import LayerResult
+    from npusim.numbers.run import RunResult
 
 NAME_WIDTH = 28
 NARROW_NAME = 20

@@ -44,7 +44,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
 
     Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown.
     """
-    graph = _well_formed(graph)
+    check_bound(graph)
     _require_straight_line(graph)
     require_known(graph)
     graph = simplify(graph)
@@ -58,13 +58,6 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
         for body in _lower(each, call, hardware)
     )
     return Network(graph, hardware, uses, items, aliases)
-
-
-def _well_formed(graph: Graph) -> Graph:
-    try:
-        return check_bound(graph)
-    except GraphError as error:
-        raise GraphError(f"{graph.name}: {error}") from None
 
 
 def _require_straight_line(graph: Graph) -> None:

@@ -144,13 +144,14 @@ class Residents:
         if not isinstance(work, Work):
             raise ValueError(f"item {index} is no work")
         packs, residency = self.packs(index), self.residency(index)
-        key = (index, residency, depth, packs, index in self._last_resort)
+        like = index if work.alike is None else work.alike
+        end = End(index == self._works[0], index == self._works[-1])
+        key = (like, residency, depth, packs, index in self._last_resort, end)
         search = self._known_searches.get(key)
         if search is None:
-            end = End(index == self._works[0], index == self._works[-1])
-            costs = self._known_costs.get(index)
+            costs = self._known_costs.get(like)
             if costs is None:
-                costs = self._known_costs[index] = TileCosts(work, self.hardware)
+                costs = self._known_costs[like] = TileCosts(work, self.hardware)
             search = self._known_searches[key] = TileSearch(
                 work, residency, self.hardware, depth, packs, end, costs, index in self._last_resort
             )

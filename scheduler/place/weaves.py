@@ -99,10 +99,10 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
 
 
 def _lying(residents: Residents, first: int) -> tuple[object, ...]:
-    """How an item and the next lie: what a weave of them, in so many parts, follows from."""
+    """An item, and how it and the next lie: what a weave of them, in so many parts, follows from."""
     between, base = residents.output(first)
     reads = tuple([offset if root == between else None for root, offset in residents.inputs(first + 1)])
-    return residents.search(first), residents.search(first + 1), base, reads
+    return first, residents.search(first), residents.search(first + 1), base, reads
 
 
 def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:

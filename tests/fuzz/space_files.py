@@ -113,8 +113,8 @@ def run(seed: int, folder: Path, report: Report) -> None:
 
 def _large(path: Path, report: Report) -> bool:
     """Whether nobody would wait for the search; reading is judged by the command `explore`, which refuses or begins."""
-    from npusim.explore.space_file import read_space
     from npusim.isa.base.errors import NpusimError
+    from npusim.study.space_file import read_space
 
     try:
         file = read_space(path)

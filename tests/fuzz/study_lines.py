@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from npusim.explore.lines import checksum
+from npusim.study.lines import checksum
 
 from .child import Report
 from .command import attempt

@@ -99,7 +99,7 @@ def test_a_result_that_says_something_else() -> None:
     with pytest.raises(GraphError) as fault:
         bind(replace(graph(), tensors=tuple(tensors)), {"batch": 3})
     assert str(fault.value) == (
-        'layer "turned" (transpose): output "turned" has shape [5, -1], its operands say [4, 3]'
+        'layer "turned" (transpose): output "turned" has shape [5, -1], [4, 3] by its operands and parameters'
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.frontends.tflite import reader as tflite
+from npusim.frontends.frontend import read
 from npusim.isa.base.errors import GraphError, SimulationError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.call import call_of
@@ -31,7 +31,7 @@ def output_types(parameters: Parameters) -> tuple[TensorType, ...]:
 
 @pytest.mark.parametrize("sample", [0, 1, 2])
 def test_a_detection_head_gives_the_bytes_of_litert(shared: Path, sample: int) -> None:
-    graph = tflite.read(shared / "models" / "edgetpu_ssd_mnv1_head.tflite")
+    graph = read(shared / "models" / "edgetpu_ssd_mnv1_head.tflite")
     with (
         np.load(shared / "golden" / "edgetpu_ssd_mnv1_head.npz") as golden,
         np.load(shared / "golden" / "edgetpu_ssd_mnv1_head.mid.npz") as between,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.frontends.tflite import reader as tflite
+from npusim.frontends.frontend import read
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.call import call_of
@@ -42,7 +42,7 @@ def call_of_operands(operands: Operands, output: TensorType, **parameters: Any) 
 @pytest.fixture(scope="module")
 def handwriting(shared: Path) -> tuple[Call, list[Array | None], Path]:
     """The LSTM of a handwriting model with its constants, the input left out."""
-    graph = tflite.read(shared / "models" / "tflm_mnist_lstm_int8.tflite")
+    graph = read(shared / "models" / "tflm_mnist_lstm_int8.tflite")
     [node] = [node for node in graph.nodes if node.op == LSTM.name]
     values = [None if index is None else graph.tensors[index].data for index in node.inputs]
     return call_of(graph, node), values, shared / "golden"
@@ -63,7 +63,7 @@ def test_a_trained_layer_gives_the_bytes_of_litert(
 
 @pytest.mark.parametrize("sample", [0, 1, 2])
 def test_a_trained_model_gives_the_bytes_of_litert(shared: Path, sample: int) -> None:
-    graph = tflite.read(shared / "models" / "tflm_mnist_lstm_int8.tflite")
+    graph = read(shared / "models" / "tflm_mnist_lstm_int8.tflite")
     with np.load(shared / "golden" / "tflm_mnist_lstm_int8.npz") as golden:
         values: dict[int | None, Array | None] = {i: t.data for i, t in enumerate(graph.tensors)}
         values |= {graph.inputs[0]: golden[f"in{sample}_0"]}

@@ -13,11 +13,11 @@ import numpy as np
 
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.geometry import same_padding
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operators.convolution.convolution import Convolution
 from npusim.models.writer import ModelWriter
 
-from ..graphs import same_padding
 from .sample import ACTIVATION_CODES
 
 

@@ -13,8 +13,8 @@ import pytest
 from npusim.base import extras
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
-from npusim.reports import report
-from npusim.reports.run import folder, tables
+from npusim.reports import folder, report
+from npusim.reports.run import tables
 
 from ..npusim.numbers.fake_run import execution, program
 
@@ -106,7 +106,9 @@ def test_without_pyarrow_the_folder_has_all_but_parquet(monkeypatch: pytest.Monk
     assert any(each.endswith(".parquet") for each in full)
 
 
-LIGHT = "import sys\nfrom npusim.reports.run import html, tables, figures, folder\n"
+LIGHT = (
+    "import sys\nfrom npusim.reports.run import html, tables, figures\nfrom npusim.reports import folder\n"
+)
 LIGHT += "heavy = {'jinja2', 'matplotlib', 'pandas', 'pyarrow'} & set(sys.modules)\nassert not heavy, heavy"
 
 

@@ -15,19 +15,20 @@ from typing import Any
 
 import pytest
 
-from npusim.explore.evaluate import Record
-from npusim.explore.executors import executor
-from npusim.explore.folder import Folder
-from npusim.explore.page import write_page
-from npusim.explore.progress import progress
-from npusim.explore.samplers import random_points
-from npusim.explore.search import describe, explore
-from npusim.explore.study import Study
 from npusim.isa.hardware import file as hardware_file
+from npusim.reports.notebook import notebook
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study import data as study_data
+from npusim.reports.study.folder import write_page
+from npusim.study.evaluate import Record
+from npusim.study.executors import executor
+from npusim.study.folder import Folder
+from npusim.study.progress import progress
+from npusim.study.samplers import random_points
+from npusim.study.search import describe, explore
+from npusim.study.study import Study
 
-from ..npusim.explore.spaces import digits, sampling, space_file
+from ..npusim.study.spaces import digits, sampling, space_file
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=2>"
@@ -93,10 +94,10 @@ def test_the_answer_is_in_the_text(study: Study) -> None:
 
 
 def test_page_terminal_and_notebook_tell_the_same_shares(study: Study) -> None:
-    from npusim.explore.terminal import summary
-    from npusim.reports import notebook
+    from npusim.reports.notebook import notebook
     from npusim.reports.page.page import typeset
     from npusim.reports.study.effects import basis, words_of_share
+    from npusim.reports.study.terminal import summary
 
     page, text, cell = written(study).read_text("utf-8"), summary(study), notebook.study(study)
     shares = [words_of_share(each) for each in study.sensitivities]
@@ -232,10 +233,10 @@ def test_the_base_hardware_is_computed_with_the_study(study: Study) -> None:
 
 
 def test_a_study_shows_itself_in_a_notebook(study: Study, tmp_path: Path) -> None:
-    shown = study._repr_html_()
+    shown = notebook.study(study)
     assert f"{len(study.front)} on the front" in shown
     assert "mac_array.rows" in shown
-    assert "<script" not in made_study(tmp_path / "evil", 40, names=(EVIL, "b"))._repr_html_()
+    assert "<script" not in notebook.study(made_study(tmp_path / "evil", 40, names=(EVIL, "b")))
 
 
 # In a browser

@@ -19,6 +19,12 @@ EMPTY_TABLE = struct.pack("<HHi", 4, 4, 4)
 """A flatbuffers table at byte 4 whose vtable, at byte 0, has no entry: every field has its default."""
 
 
+ACTIVATIONS = {0: "none", 1: "relu", 2: "relu_n1_to_1", 3: "relu6"}
+
+Parameters = dict[str, Any]
+"""Parameters of a node by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """`inputs`, `outputs` and `constants` are in the file's operand order; absent or not constant is None.
@@ -76,6 +82,10 @@ class Layer:
         if value not in names:
             self.fail(f"{field} is {value}, may be {', '.join(f'{k} ({v})' for k, v in names.items())}")
         return names[value]
+
+    def activation(self) -> Parameters:
+        """The activation that is fused into the operator."""
+        return {"activation": self.choice("FusedActivationFunction", ACTIVATIONS)}
 
     # Operands
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from mmap import mmap
 from typing import Any
@@ -74,13 +75,17 @@ class OperatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """The first subgraph of a file. `buffers` are read-only views of the file's bytes (uint8, 1-D)."""
+    """A subgraph of a file. `buffers` are read-only views of the file's bytes (uint8, 1-D).
+
+    other: another subgraph of the same file, by its number; raises FormatError where there is none.
+    """
 
     buffers: tuple[Data, ...]
     tensors: tuple[TensorRecord, ...]
     operators: tuple[OperatorRecord, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    other: Callable[[int], ModelRecord]
 
 
 class inside_the_file:
@@ -108,7 +113,10 @@ class inside_the_file:
 
 
 def decode(data: bytes | mmap) -> ModelRecord:
-    """The records of the file `data`; raises FormatError, and never reads more than a few times the file."""
+    """The records of the first subgraph of the file `data`, which lead to the others.
+
+    Raises FormatError, and never reads more than a few times the file.
+    """
     _check_header(data)
     import tflite  # here because it imports the classes of all tables of the schema, some 65 ms
 
@@ -156,15 +164,31 @@ class _Decoder:
         subgraphs = self._tables(model, "Subgraphs", "subgraphs")
         if not subgraphs:
             raise FormatError("the model has no subgraph, needs one")
-        subgraph = subgraphs[0]
+        views = tuple(self._buffer(buffer, f"buffer {i}") for i, buffer in enumerate(buffers))
+
+        def subgraph(number: int) -> ModelRecord:
+            if not 0 <= number < len(subgraphs):
+                raise FormatError(f"subgraph {number}, the model has {len(subgraphs)}")
+            return self._subgraph(subgraphs[number], kinds, views, subgraph)
+
+        return subgraph(0)
+
+    def _subgraph(
+        self,
+        subgraph: Any,
+        kinds: list[tuple[str, int, bool]],
+        buffers: tuple[Data, ...],
+        other: Callable[[int], ModelRecord],
+    ) -> ModelRecord:
         tensors = self._tables(subgraph, "Tensors", "tensors")
         operators = self._tables(subgraph, "Operators", "operators")
         return ModelRecord(
-            buffers=tuple(self._buffer(buffer, f"buffer {i}") for i, buffer in enumerate(buffers)),
+            buffers=buffers,
             tensors=tuple(self._tensor(tensor, f"tensor {i}") for i, tensor in enumerate(tensors)),
             operators=tuple(self._operator(row, kinds, f"operator {i}") for i, row in enumerate(operators)),
             inputs=self._integers(subgraph, "Inputs", "model inputs"),
             outputs=self._integers(subgraph, "Outputs", "model outputs"),
+            other=other,
         )
 
     def _charge(self, size_bytes: int, where: str) -> None:

@@ -330,7 +330,7 @@ def test_folders_are_folders_and_links_in_them_stay(slot: Slot, folder: Path) ->
 def _names(command: str) -> list[str]:
     """The files that a command writes into its folder."""
     if command == "run":
-        from npusim.reports.run.folder import files
+        from npusim.reports.folder import files
 
         return [each.name for each in files()]
     if command in ("compare", "run#table"):
@@ -338,7 +338,7 @@ def _names(command: str) -> list[str]:
         from npusim.cli import table as cli_table
 
         return list((cli_compare if command == "compare" else cli_table).IN_FOLDER.values())
-    from npusim.explore.tables import ALWAYS
+    from npusim.study.tables import ALWAYS
 
     return [*ALWAYS, "study.html"]
 
@@ -465,13 +465,13 @@ ALLOWED = {
     "read_text": {"npusim.isa.text.manual", "npusim.reports.page.page"},
     "write_text": {"npusim.isa.text.manual"},
     "open": {
-        "npusim.isa.base.user_file", "npusim.base.files", "npusim.explore.folder",
+        "npusim.isa.base.user_file", "npusim.base.files", "npusim.study.folder",
         # files of the package itself, and calls that open no file
         "npusim.numbers.energy", "npusim.numbers.area", "npusim.cli.base", "npusim.base.npz",
     },
     "echo": set(), "Console": set(),
     "print": {"npusim.isa.text.manual", "npusim.models.digits", "npusim.verification.litert"},
-    "writer": {"npusim.base.csv_text", "npusim.reports.run.folder"}, "DictWriter": set(),
+    "writer": {"npusim.base.csv_text", "npusim.reports.folder"}, "DictWriter": set(),
     "fromfile": set(), "memmap": set(), "mmap": {"npusim.isa.base.user_file"}, "genfromtxt": set(), "loadtxt": set(),
 }  # fmt: skip
 """Who may call what reads, writes and shows past the functions of this test, and nobody else."""

@@ -15,14 +15,15 @@ import pytest
 
 import npusim
 from npusim.comparison import conditions, result_file
-from npusim.comparison.comparison import Change, Comparison, compare
+from npusim.comparison.comparison import Comparison, compare
+from npusim.comparison.rows import Change
 from npusim.isa.base.errors import NpusimError
 from npusim.numbers.measure import measure
 from npusim.numbers.run import WallTimes
-from npusim.reports import notebook
 from npusim.reports.comparison import csv as comparison_csv
 from npusim.reports.comparison import terminal
 from npusim.reports.comparison.cells import delta, percent, value
+from npusim.reports.notebook import notebook
 
 from ..cli.test_cli import npusim as command
 from ..numbers.fake_run import execution, program
@@ -213,14 +214,12 @@ def test_how_many_runs_there_may_be(base: Values, count: int) -> None:
     ],
 )  # fmt: skip
 def test_conditions(base: Values, expression: str, fails: bool) -> None:
-    (verdict,) = conditions.parse(expression).judge(compare(base, changed(base, slower)))
+    (verdict,) = compare(base, changed(base, slower)).judge([conditions.parse(expression)])
     assert verdict.fails is fails
 
 
 def test_a_condition_holds_for_every_run_but_the_baseline(base: Values) -> None:
-    verdicts = conditions.judge(
-        [conditions.parse("cycles.total>100")], compare(base, base, changed(base, slower))
-    )
+    verdicts = compare(base, base, changed(base, slower)).judge([conditions.parse("cycles.total>100")])
     assert [(each.letter, each.fails) for each in verdicts] == [("B", True), ("C", True)]
 
 
@@ -393,7 +392,7 @@ def three(base: Values) -> Comparison:
 def test_the_terminal_is_not_too_narrow(base: Values, three: Comparison, width: int) -> None:
     pair = compare(base, changed(base, slower, another_machine))
     for comparison in (pair, three):
-        verdicts = conditions.judge([conditions.parse("latency_ms>+5%")], comparison)
+        verdicts = comparison.judge([conditions.parse("latency_ms>+5%")])
         text = terminal.render(comparison, verdicts, width)
         assert max(map(len, text.splitlines())) <= width
         assert "\N{HORIZONTAL ELLIPSIS}" not in text  # nothing is cut off
@@ -409,7 +408,7 @@ def test_names_cannot_spoil_terminal_or_page(base: Values) -> None:
     assert comparison_csv.render(comparison)
     from npusim.reports.comparison import page as comparison_page
 
-    page = comparison_page.render(comparison, conditions.judge([conditions.parse("macs>1")], comparison))
+    page = comparison_page.render(comparison, comparison.judge([conditions.parse("macs>1")]))
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "http" not in page.replace("http-equiv", "")  # nothing is fetched

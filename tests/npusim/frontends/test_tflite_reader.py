@@ -511,26 +511,26 @@ SAME_3X3 = options("Conv2DOptions", StrideH=1, StrideW=1)
         ("RESHAPE", None, [(-1, -1)], GraphError,
          'layer "y" (RESHAPE version 1, operator 0): shape [-1, -1], may have one -1 and sizes from 0 on'),
         ("RESHAPE", None, [(-1, 16)], GraphError,
-         'layer "y" (RESHAPE version 1, operator 0): output "y" has shape [1, 4, 4, 2] in the file, '
-         "[2, 16] by its operands and options"),
+         'layer "y" (reshape): output "y" has shape [1, 4, 4, 2], '
+         "[2, 16] by its operands and parameters"),
         ("RESHAPE", options("ReshapeOptions", NewShape=int32(16, 2)), [], GraphError,
-         'layer "y" (RESHAPE version 1, operator 0): output "y" has shape [1, 4, 4, 2] in the file, '
-         "[16, 2] by its operands and options"),
+         'layer "y" (reshape): output "y" has shape [1, 4, 4, 2], '
+         "[16, 2] by its operands and parameters"),
         ("SQUEEZE", options("SqueezeOptions", SqueezeDims=int32(-4)), [], GraphError,
-         'layer "y" (SQUEEZE version 1, operator 0): output "y" has shape [1, 4, 4, 2] in the file, '
-         "[4, 4, 2] by its operands and options"),
+         'layer "y" (squeeze): output "y" has shape [1, 4, 4, 2], '
+         "[4, 4, 2] by its operands and parameters"),
         ("SQUEEZE", options("SqueezeOptions", SqueezeDims=int32(1)), [], GraphError,
          'layer "y" (SQUEEZE version 1, operator 0): SqueezeDims is [1], '
          "which must be axes of one in the input shape [1, 4, 4, 2]"),
         ("EXPAND_DIMS", None, [(-1,)], GraphError,
-         'layer "y" (EXPAND_DIMS version 1, operator 0): output "y" has shape [1, 4, 4, 2] in the file, '
-         "[1, 4, 4, 2, 1] by its operands and options"),
+         'layer "y" (reshape): output "y" has shape [1, 4, 4, 2], '
+         "[1, 4, 4, 2, 1] by its operands and parameters"),
         ("RESIZE_BILINEAR", None, [(8, 8)], GraphError,
-         'layer "y" (RESIZE_BILINEAR version 1, operator 0): output "y" has shape [1, 4, 4, 2] in the file, '
-         "[1, 8, 8, 2] by its operands and options"),
+         'layer "y" (resize_bilinear): output "y" has shape [1, 4, 4, 2], '
+         "[1, 8, 8, 2] by its operands and parameters"),
         ("TRANSPOSE", None, [(0, 2, 3, 1)], GraphError,
-         'layer "y" (TRANSPOSE version 1, operator 0): output "y" has shape [1, 4, 4, 2] in the file, '
-         "[1, 4, 2, 4] by its operands and options"),
+         'layer "y" (transpose): output "y" has shape [1, 4, 4, 2], '
+         "[1, 4, 2, 4] by its operands and parameters"),
     ],
 )  # fmt: skip
 def test_faults_of_a_layer(
@@ -570,8 +570,8 @@ def test_a_matrix_product_has_the_shape_that_its_kernel_gives() -> None:
         with pytest.raises(GraphError) as fault:
             one_layer("FULLY_CONNECTED", table_, weights, result=(1, 16, 3), build=build)
         assert str(fault.value) == (
-            f'layer "y" (FULLY_CONNECTED version 1, operator 0): output "y" has shape [1, 16, 3] in the file, {shape} '
-            "by its operands and options"
+            f'layer "y" (fully_connected): output "y" has shape [1, 16, 3], {shape} '
+            "by its operands and parameters"
         )
 
 

@@ -24,6 +24,7 @@ from npusim.machine.job import Bindings, Job
 from npusim.machine.system import System, execute
 from npusim.machine.trace import OTHER_CORE
 from npusim.numbers.measure import measure
+from npusim.session.host import host_functions
 
 from .handmade import BENCH, barrier, bench, bytes_at, host_call, load, lookup, program, rows, store, waits
 
@@ -79,7 +80,7 @@ def network(name: str) -> Program:
 @cache
 def alone(name: str) -> tuple[Any, tuple[Array, ...]]:
     program, inputs = network(name), values(name)
-    execution = execute(program, inputs, host_functions=npusim.session.api.host_functions(program))
+    execution = execute(program, inputs, host_functions=host_functions(program))
     assert execution.outputs is not None
     return execution, execution.outputs
 
@@ -94,7 +95,7 @@ def values(name: str) -> list[Array]:
 
 def submit(system: System, name: str, **how: Any) -> Job:
     program = network(name)
-    functions = npusim.session.api.host_functions(program)
+    functions = host_functions(program)
     return system.submit(Executable.of(program), Bindings(values(name), host_functions=functions), **how)
 
 

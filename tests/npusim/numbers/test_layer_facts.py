@@ -13,7 +13,8 @@ import pytest
 import npusim
 from npusim.isa.instructions.table import decode_all
 from npusim.kernels.table import OPERATORS
-from npusim.numbers.run import RunResult, sizes_text
+from npusim.numbers.layers import sizes_text
+from npusim.numbers.run import RunResult
 from npusim.reports.run import layers_csv
 
 from ...graphs import Sketch

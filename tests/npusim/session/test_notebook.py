@@ -15,7 +15,7 @@ import pytest
 import npusim
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult, WallTimes
-from npusim.reports import notebook
+from npusim.reports.notebook import notebook
 
 from ..numbers.fake_run import LAYERS, execution, program
 
@@ -53,7 +53,7 @@ class Tags(HTMLParser):
 
 
 def test_a_result_shows_itself(result: RunResult) -> None:
-    shown = Tags(result._repr_html_())
+    shown = Tags(notebook.result(result))
     assert shown.seen <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
     for words in (
         "tiny on bench",
@@ -69,7 +69,7 @@ def test_a_result_shows_itself(result: RunResult) -> None:
 
 def test_long_results_show_the_longest_layers(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "MOST_LAYERS", 2)
-    text = Tags(result._repr_html_()).text
+    text = Tags(notebook.result(result)).text
     assert "The 2 longest of 5 layers:" in text
     assert "arg_max" in text
     assert "concatenation" not in text
@@ -78,7 +78,7 @@ def test_long_results_show_the_longest_layers(result: RunResult, monkeypatch: py
 def test_names_of_files_are_escaped() -> None:
     layers = (replace(LAYERS[0], name=EVIL, op=EVIL), *LAYERS[1:])
     evil = measure(replace(program(layers), name=EVIL), execution(), WallTimes())
-    html = evil._repr_html_()
+    html = notebook.result(evil)
     assert "<script" not in html
     assert "\x1b" not in html
     assert "&lt;script&gt;" in html

@@ -1,0 +1,141 @@
+"""Numbers of several runs side by side, and what changed against the first of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Any, Literal
+
+from npusim.comparison.result_file import LayerNumbers
+
+Kind = Literal[
+    "time_ms",
+    "energy_uj",
+    "power_mw",
+    "per_s",
+    "cycles",
+    "time_us",
+    "share",
+    "ratio",
+    "bytes",
+    "count",
+    "area_mm2",
+    "tops",
+]
+"""What a number is, and so its unit."""
+
+Better = Literal["less", "more", "neither"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number of a run that is compared: its key in the JSON, what people call it, what it is."""
+
+    key: str
+    label: str
+    kind: Kind
+    better: Better = "less"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From the baseline to another run.
+
+    delta:   the difference, in the unit of the number.
+    percent: 100 * delta / |baseline|; 0 from 0 to 0, infinite from 0 to anything else.
+    """
+
+    delta: float
+    percent: float
+
+    @classmethod
+    def between(cls, before: float, after: float) -> Change:
+        """The change from one number to another."""
+        delta = after - before
+        if before:
+            return cls(delta, 100 * delta / abs(before))
+        return cls(delta, 0.0 if not delta else inf if delta > 0 else -inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A number in every run, the baseline first; None in a run that does not have it."""
+
+    quantity: Quantity
+    values: tuple[float | None, ...]
+
+    def change(self, run: int) -> Change | None:
+        """Its change from the baseline to a run; None if one of them does not have it."""
+        before, after = self.values[0], self.values[run]
+        return None if before is None or after is None else Change.between(before, after)
+
+    @property
+    def largest(self) -> float:
+        """The largest change to any run, as an amount without a sign; what a run does not have counts as 0."""
+        before = self.values[0] or 0
+        return max((abs((after or 0) - before) for after in self.values[1:]), default=0)
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is not the same in all runs."""
+        return any(value != self.values[0] for value in self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row in the JSON; a percentage that is infinite is null."""
+        changes = [self.change(run) for run in range(1, len(self.values))]
+        return {
+            "key": self.quantity.key,
+            "values": list(self.values),
+            "change": [each and each.delta for each in changes],
+            "change_percent": [each.percent if each and isfinite(each.percent) else None for each in changes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareRow:
+    """A parameter, or a key of the provenance, that is not the same in all runs; None where it is unset or unknown."""
+
+    path: str
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """A layer in every run; None in a run without it.
+
+    cost: its part of the run, cycles, or microseconds where clocks differ.
+    """
+
+    name: str
+    op: str
+    layers: tuple[LayerNumbers | None, ...]
+    cost: Row
+    causes: tuple[Row, ...]
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether all runs have it."""
+        return None not in self.layers
+
+    def present(self, letters: str) -> list[str]:
+        """The letters of the runs that have it."""
+        return [letter for letter, each in zip(letters, self.layers, strict=True) if each is not None]
+
+    def number(self, key: str, label: str, kind: Kind, better: Better = "less") -> Row:
+        """Another of its numbers (`npusim.numbers.run.LayerResult`) as a row."""
+        values = tuple(None if each is None else getattr(each, key) for each in self.layers)
+        return Row(Quantity(key, label, kind, better), values)
+
+    def main_cause(self, run: int) -> Row | None:
+        """What explains most of its change to a run: the cause, or the lower bound, that moved most its way."""
+        change = self.cost.change(run)
+        if change is None or not change.delta:
+            return None
+        sign = 1 if change.delta > 0 else -1
+
+        def moved(row: Row) -> float:
+            found = row.change(run)
+            return sign * found.delta if found else 0.0
+
+        best = max(self.causes, key=moved, default=None)
+        return best if best is not None and moved(best) > 0 else None

@@ -1,0 +1,123 @@
+"""Convolutions, pooling and matrix products of TFLite: windows, weights and what LiteRT refuses of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npusim.frontends.tflite.layer import Layer, Parameters
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.operator.geometry import same_padding
+
+_PADDINGS = {0: "SAME", 1: "VALID"}
+_WEIGHTS_FORMATS = {0: "default"}
+_MOST_STEP = (1 << 15) - 1
+"""Strides and dilations of convolutions that LiteRT takes; larger ones pass its 32 bits."""
+
+
+def _padding(
+    layer: Layer, image: TensorType, kernel: list[int], strides: list[int], dilations: list[int]
+) -> list[tuple[int, int]]:
+    """[[top, bottom], [left, right]] for a window that slides over an image, which is NHWC."""
+    if layer.choice("Padding", _PADDINGS) == "VALID":
+        return [(0, 0), (0, 0)]
+    sizes = image.shape[1:3]
+    return [same_padding(*axis) for axis in zip(sizes, kernel, strides, dilations, strict=True)]
+
+
+def _strides(layer: Layer, most: int | None = None) -> list[int]:
+    return [layer.whole("StrideH", 1, most), layer.whole("StrideW", 1, most)]
+
+
+def _kernel(layer: Layer, position: int) -> list[int]:
+    """Height and width of a filter stored [out, height, width, in]."""
+    return list(layer.input(position, rank=4).shape[1:3])
+
+
+def _weights(layer: Layer, position: int) -> None:
+    """What LiteRT refuses of 8-bit weights: another type than the feature map's, a scale per channel beside uint8."""
+    ifm, weights = layer.input(0), layer.input(position)
+    if ifm.dtype not in ("int8", "uint8"):
+        return
+    if weights.dtype != ifm.dtype:
+        layer.fail(f"weights are {weights.dtype}, the feature map is {ifm.dtype}; they must be alike")
+    if ifm.dtype == "uint8" and _by_channel(weights):
+        layer.fail(f"weights have {len(_scales(weights))} scales, uint8 weights must have one")
+
+
+def _scales(operand: TensorType) -> tuple[float, ...]:
+    return () if operand.quantization is None else operand.quantization.scales
+
+
+def _by_channel(operand: TensorType) -> bool:
+    return operand.quantization is not None and operand.quantization.axis is not None
+
+
+def _without_zero_point(layer: Layer, position: int) -> dict[int, TensorType]:
+    """Weights as a kernel reads them that takes the zero points of int8 ones for 0, whatever the file says."""
+    weights = layer.input(position)
+    scaling = weights.quantization
+    if weights.dtype != "int8" or scaling is None or not any(scaling.zero_points):
+        return {}
+    symmetric = replace(scaling, zero_points=(0,) * len(scaling.zero_points))
+    return {position: replace(weights, quantization=symmetric)}
+
+
+def depthwise_weights(layer: Layer) -> dict[int, TensorType]:
+    return _without_zero_point(layer, 1)
+
+
+def matrix(layer: Layer) -> dict[int, TensorType]:
+    """Zero points count for weights with one scale only."""
+    return _without_zero_point(layer, 1) if _by_channel(layer.input(1)) else {}
+
+
+def convolution(layer: Layer) -> Parameters:
+    """Zero points of int8 weights are refused, as LiteRT does: its kernel would not subtract them."""
+    scaling = layer.input(1).quantization
+    if layer.input(0).dtype == "int8" and scaling is not None and any(scaling.zero_points):
+        nonzero = next(point for point in scaling.zero_points if point)
+        layer.fail(f"weights have the zero point {nonzero}, those of an int8 convolution must be 0")
+    return _window(layer)
+
+
+def _window(layer: Layer) -> Parameters:
+    strides = _strides(layer, _MOST_STEP)
+    dilations = [layer.whole(f"Dilation{axis}Factor", 1, _MOST_STEP) for axis in "HW"]
+    padding = _padding(layer, layer.input(0, rank=4), _kernel(layer, 1), strides, dilations)
+    _weights(layer, 1)
+    return {"strides": strides, "dilations": dilations, "padding": padding, **layer.activation()}
+
+
+def depthwise_convolution(layer: Layer) -> Parameters:
+    channels, filters = layer.input(0, rank=4).shape[3], layer.input(1, rank=4).shape[3]
+    # As the kernels do: the option says the same in good files and nothing in old ones.
+    if not channels or filters % channels:
+        layer.fail(f"{filters} filters for {channels} channels, must be a multiple")
+    return {**_window(layer), "depth_multiplier": filters // channels}
+
+
+def transposed_convolution(layer: Layer) -> Parameters:
+    """Padding is that of the convolution that leads from the output back to the input."""
+    output = layer.output(rank=4)
+    if layer.is_constant(0) and layer.integers(0, "output shape") != list(output.shape):
+        layer.fail(f"output shape {list(output.shape)}, its operand says {layer.integers(0, 'output shape')}")
+    strides = _strides(layer)
+    padding = _padding(layer, output, _kernel(layer, 1), strides, [1, 1])
+    return {"strides": strides, "padding": padding, **layer.activation()}
+
+
+def pooling(layer: Layer) -> Parameters:
+    window = [layer.whole("FilterHeight", 1), layer.whole("FilterWidth", 1)]
+    strides = _strides(layer)
+    padding = _padding(layer, layer.input(0, rank=4), window, strides, [1, 1])
+    return {"filter": window, "strides": strides, "padding": padding, **layer.activation()}
+
+
+def fully_connected(layer: Layer) -> Parameters:
+    layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
+    _weights(layer, 1)
+    return {**layer.activation(), "keep_num_dims": layer.flag("KeepNumDims")}
+
+
+def matrix_product(layer: Layer) -> Parameters:
+    return {"adj_x": layer.flag("AdjX"), "adj_y": layer.flag("AdjY")}

@@ -1,0 +1,77 @@
+"""What surrounds a run: the host's functions, what kind of inputs it has, how many threads numpy may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal
+
+from npusim.isa.base.errors import NpusimError, ProgramError
+
+if TYPE_CHECKING:
+    from npusim.isa.base.placement import HostCall
+    from npusim.isa.base.tensor import Array, TensorType
+    from npusim.isa.instructions.memory import HostFunction
+    from npusim.isa.program.program import Program
+
+
+def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "given", "none"]:
+    """What a run executes: random data, data that was given, or none."""
+    return "none" if timing_only else "random" if inputs is None else "given"
+
+
+def one_blas_thread(timing_only: bool) -> AbstractContextManager[object]:
+    """Tiles are small matrix products: threads that spin between them cost more than they gain."""
+    if timing_only:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
+    return limits
+
+
+def host_functions(program: Program) -> Mapping[str, HostFunction]:
+    """What computes the operators that the program leaves to the host: their numpy references.
+
+    Raises NpusimError for an operator that is unknown or whose rules the call breaks: program files are not trusted.
+    """
+    from npusim.kernels.table import operator
+
+    for call in program.host_calls:
+        _check_host_call(program, call)
+    return {name: _host_function(operator(name)) for name in {call.op for call in program.host_calls}}
+
+
+def _check_host_call(program: Program, call: HostCall) -> None:
+    from npusim.kernels.operator.operator import Call
+    from npusim.kernels.table import operator
+
+    entry = operator(call.op)
+    inputs = tuple(None if place is None else place.type for place in call.inputs)
+    where = f'{program.name}: host call "{call.name}" ({call.op})'
+    try:
+        parameters = entry.parameters.of(call.attributes)
+        broken = entry.broken_rule(Call(parameters, inputs, tuple(place.type for place in call.outputs), {}))
+    except NpusimError as error:
+        raise ProgramError(f"{where}: attributes: {error}") from None
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise ProgramError(f"{where}: attributes or operands that it cannot have: {error}") from None
+    if broken:
+        raise ProgramError(f"{where}: breaks a rule: {broken}")
+
+
+def _host_function(entry: Any) -> HostFunction:
+    from npusim.kernels.operator.operator import Call
+
+    def call(
+        attributes: Mapping[str, Any],
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        values: Sequence[Array | None],
+    ) -> Sequence[Array]:
+        known = {i: value for i, value in enumerate(values) if value is not None}
+        use = Call(entry.parameters.of(attributes), tuple(inputs), tuple(outputs), known)
+        results: Sequence[Array] = entry.reference(use, values)
+        return results
+
+    return call

@@ -1,0 +1,65 @@
+"""The provenance of a run that is made from files and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from npusim import models
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.hardware.hardware import Hardware
+from npusim.numbers.provenance import Inputs, Provenance
+
+
+def digest_of_model(path: str | Path) -> str | None:
+    """SHA-256 of a model: of its file, or of the bytes of a built-in one; None if it is gone."""
+    from hashlib import sha256
+
+    found: str | Path | bytes = Path(path)
+    if not Path(path).is_file():
+        if str(path) not in models.names():
+            return None
+        found = models.path_or_bytes(str(path))
+    if isinstance(found, bytes):
+        return sha256(found).hexdigest()
+    try:
+        with user_file.opened(found, user_file.MODEL) as file:
+            text = sha256()
+            while block := file.read(1 << 20):
+                text.update(block)
+    except (NpusimError, OSError):
+        return None
+    return text.hexdigest()
+
+
+def of_run(
+    path: str | Path,
+    hw: str | Path | Hardware | None,
+    *,
+    effort: str | int,
+    seed: int,
+    inputs: Inputs,
+    settings: Sequence[str] = (),
+    compiled: bool = False,
+) -> Provenance:
+    """The provenance of a run of the model at `path`.
+
+    hw, settings: the hardware as it was named, None for the default; compiled: the model is a program already.
+    """
+    import shlex
+
+    named = hw.name if isinstance(hw, Hardware) else None if hw is None else Path(hw).name
+    words = ["npusim", "run", Path(path).name]
+    words += ["--hw", named] if named is not None else []
+    words += [word for each in settings for word in ("--set", each)]
+    words += ["--effort", str(effort)] if effort not in ("fast", 0, "0") else []
+    words += ["--seed", str(seed)] if inputs == "random" and seed else []
+    words += ["--timing-only"] if inputs == "none" else []
+    return Provenance(
+        shlex.join(words),
+        None if compiled else effort,
+        seed if inputs == "random" else None,
+        inputs,
+        digest_of_model(path),
+    )

@@ -1,0 +1,210 @@
+"""Points computed by a Dask cluster: workers may come, go and die while a search runs.
+
+A Dask scheduler and its workers run whatever code anybody sends who reaches their ports, and this process unpickles
+what they answer: a cluster is for a network of trusted machines, or for TLS, whose certificates say who takes part.
+"""
+
+from __future__ import annotations
+
+import pickle
+import ssl
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from npusim.base.extras import missing
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.version import npusim_version
+from npusim.study.evaluate import Evaluator, Job, Record, order
+from npusim.study.executors import ATTEMPTS, chunks, died
+
+CONNECT_S = 15
+LEAST_IN_FLIGHT = 16
+CHUNKS_PER_THREAD = 3
+"""Enough that no worker waits for the next, few enough that the scheduler has little to remember."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Who may take part in a cluster: PEM files of the authority, and of this side's certificate and key."""
+
+    ca: Path
+    cert: Path
+    key: Path
+
+    def require_sound(self) -> None:
+        """Raise NpusimError for a file that cannot be what it should."""
+        for option, file in (("ca", self.ca), ("cert", self.cert), ("key", self.key)):
+            text = user_file.text(file, user_file.PEM)
+            if "-----BEGIN " not in text:
+                raise NpusimError(f"--dask-tls-{option} {file}: not {user_file.PEM.noun}")
+
+    def security(self) -> Any:
+        """The `Security` of Dask, which accepts no other connection. Raises NpusimError for a file that is none."""
+        self.require_sound()
+        return _distributed().Security(
+            tls_ca_file=str(self.ca),
+            tls_client_cert=str(self.cert),
+            tls_client_key=str(self.key),
+            require_encryption=True,
+        )
+
+
+def tls(address: str, ca: Path | None, cert: Path | None, key: Path | None) -> Tls | None:
+    """The TLS of a command line, None if it says nothing of it. Raises NpusimError for half of one."""
+    if ca is None and cert is None and key is None:
+        return None
+    if ca is None or cert is None or key is None:
+        raise NpusimError("--dask-tls-ca, --dask-tls-cert and --dask-tls-key: give all three, or none")
+    if not address.startswith("tls://"):
+        raise NpusimError(f"--dask {address}: with --dask-tls-ca the address must begin with tls://")
+    found = Tls(ca, cert, key)
+    found.require_sound()
+    return found
+
+
+_COMPUTING = threading.Lock()
+"""Threads of one worker share an evaluator and its caches: one of them computes."""
+
+
+def make_evaluator(payload: bytes, version: str) -> Evaluator:
+    """The evaluator of a job: computed by one worker, copied by the others, computed again if it is lost."""
+    if npusim_version() != version:
+        raise NpusimError(
+            f"a worker has npusim {npusim_version()}, this is {version}: install the same everywhere"
+        )
+    job = pickle.loads(payload)
+    assert isinstance(job, Job)
+    return Evaluator(job)
+
+
+def compute(evaluator: Evaluator, points: Sequence[int]) -> list[Record]:
+    """The records of some points, on a worker."""
+    with _COMPUTING:
+        return [evaluator.record(point) for point in points]
+
+
+class DaskCluster:
+    """Points in small groups as tasks of a cluster.
+
+    The models travel to the scheduler once, and from worker to worker. A task whose worker dies is given to
+    another; what had been computed of it is computed again.
+    """
+
+    def __init__(self, job: Job, address: str, tls: Tls | None = None) -> None:
+        self._space, self._address = job.space, address
+        self._client = _connect(address, tls)
+        payload = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
+        self._name = f"npusim-{sha256(payload).hexdigest()[:16]}"
+        self._evaluator = self._submit("job", make_evaluator, payload, _version())
+        self._submitted = 0
+
+    def _submit(self, name: str, function: Any, *arguments: Any) -> Any:
+        with warnings.catch_warnings():
+            # Models of many megabytes are meant to travel in the task, so that the scheduler keeps them.
+            warnings.simplefilter("ignore", UserWarning)
+            return self._client.submit(function, *arguments, key=f"{self._name}-{name}", pure=False)
+
+    def _send(self, points: Sequence[int]) -> Any:
+        self._submitted += 1
+        return self._submit(f"{self._submitted}", compute, self._evaluator, list(points))
+
+    def records(self, points: Sequence[int]) -> Iterator[Record]:
+        """The records of points as they are ready. Raises NpusimError when the cluster is gone."""
+        todo = iter(chunks(order(self._space, points), max(1, self._threads())))
+        running: dict[Any, list[int]] = {}
+        attempts: dict[int, int] = {}
+        done = _distributed().as_completed([], loop=self._client.loop)
+
+        def send(chunk: list[int]) -> None:
+            future = self._send(chunk)
+            running[future.key] = chunk
+            done.add(future)
+
+        self._fill(todo, running, send)
+        for future in done:
+            chunk = running.pop(future.key)
+            found = self._result(future)
+            if found is not None:
+                yield from found
+            for point in chunk if found is None else ():
+                attempts[point] = attempts.get(point, 0) + 1
+                if attempts[point] < ATTEMPTS:
+                    send([point])
+                else:
+                    yield died(point)
+            self._fill(todo, running, send)
+
+    def _fill(self, todo: Iterator[list[int]], running: dict[Any, list[int]], send: Any) -> None:
+        """Keep as much in flight as the workers of the moment need."""
+        wanted = max(LEAST_IN_FLIGHT, CHUNKS_PER_THREAD * self._threads())
+        while len(running) < wanted:
+            chunk = next(todo, None)
+            if chunk is None:
+                return
+            send(chunk)
+
+    def _threads(self) -> int:
+        threads: dict[str, int] = self._client.nthreads()
+        return sum(threads.values())
+
+    def _result(self, future: Any) -> list[Record] | None:
+        """What a task gave; None if it killed worker after worker."""
+        try:
+            found: list[Record] = future.result()
+        except _distributed().KilledWorker:
+            return None
+        except NpusimError:
+            raise
+        except ModuleNotFoundError as fault:
+            raise NpusimError(
+                f"--dask {self._address}: a worker has no {fault.name}: install npusim there"
+            ) from None
+        except BaseException as fault:
+            if type(fault).__name__ in ("CancelledError", "FutureCancelledError", "CommClosedError"):
+                raise NpusimError(
+                    f"--dask {self._address}: the cluster is gone; the points so far are kept, the same command "
+                    "goes on when it is back"
+                ) from None
+            raise
+        finally:
+            future.release()
+        return found
+
+    def close(self) -> None:
+        """Forget the tasks, and leave the cluster to others."""
+        self._evaluator.release()
+        self._client.close(timeout=5)
+
+
+def _version() -> str:
+    return str(npusim_version())
+
+
+def _distributed() -> Any:
+    """The package distributed. Raises NpusimError with what to install."""
+    try:
+        import distributed
+    except ImportError:
+        raise missing("--dask", "cluster") from None
+    return distributed
+
+
+def _connect(address: str, tls: Tls | None = None) -> Any:
+    # Without --dask-tls-* Dask looks into its own configuration (distributed.comm.tls), as for any program.
+    security = {"security": tls.security()} if tls else {}
+    try:
+        return _distributed().Client(address, timeout=CONNECT_S, set_as_default=False, **security)
+    except ssl.SSLError as fault:
+        raise NpusimError(f"--dask {address}: certificate and key do not serve: {fault}") from None
+    except TypeError:  # what Dask says to an address of TLS without certificates
+        raise NpusimError(
+            f"--dask {address}: needs --dask-tls-ca, --dask-tls-cert and --dask-tls-key, or Dask's own configuration"
+        ) from None
+    except (OSError, ValueError) as fault:
+        raise NpusimError(f"--dask {address}: no scheduler answers there: {fault}") from None

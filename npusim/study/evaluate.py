@@ -1,0 +1,222 @@
+"""One point of a space: compile, execute, measure, for every model; nothing twice that a point before has left.
+
+What is reused follows from `npusim.study.stages`: a program serves all points that the compiler cannot tell
+apart, an execution all points that differ only in what is read afterwards. The caches give the same numbers as
+a fresh start (a test compares them over random spaces); they only save time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, TypeVar
+
+import numpy as np
+
+from npusim.isa.base.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.machine import system as machine
+from npusim.machine.trace import Execution
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.session import api
+from npusim.study.metrics import LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, combine, is_value, number
+from npusim.study.space import InfeasibleError, Space, Values
+
+PROGRAMS_KEPT = 16
+EXECUTIONS_KEPT = 16
+
+_NO_PROGRAM = (CompileError, GraphError, ProgramError, SimulationError)
+"""What makes a point infeasible, and is no fault of the space or of npusim."""
+
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model of a study.
+
+    name:   how the study calls it.
+    model:  a graph, compiled for every point, or a program that runs as it is.
+    weight: its part in combined values.
+    file:   the name of its file without folders, for commands; empty for what is no file.
+
+    Raises NpusimError for a weight that is not one.
+    """
+
+    name: str
+    model: Graph | Program
+    weight: float = 1.0
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        if not LEAST_WEIGHT <= self.weight <= MOST_WEIGHT:
+            raise NpusimError(
+                f"{self.name}: weight {self.weight:g}, may be {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+            )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the compiler sees of the model. Raises NpusimError for a program, which no study takes."""
+        if isinstance(self.model, Program):
+            raise NpusimError(f"{self.name}: is compiled already; a study compiles its models")
+        text = sha256()
+        graph = self.model
+        text.update(repr((graph.name, graph.nodes, graph.inputs, graph.outputs, graph.states)).encode())
+        for tensor in graph.tensors:
+            data = tensor.array
+            plain = tensor if data is None else replace(tensor, data=None)
+            text.update(repr((plain, None if data is None else (data.dtype.str, data.shape))).encode())
+            if data is not None:
+                text.update(np.ascontiguousarray(data).tobytes())
+        return text.hexdigest()
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process needs to compute points: it travels once."""
+
+    space: Space
+    workloads: tuple[Workload, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known about a computed point.
+
+    values:   every key of the space, of several models combined; empty for a point without a result.
+    by_model: the values of each model, where there are several.
+    reason:   why there is no result; empty where there is one.
+    """
+
+    point: int
+    values: Mapping[str, float] = field(default_factory=dict)
+    by_model: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    reason: str = ""
+
+
+class Evaluator:
+    """Computes points of one job, one after the other."""
+
+    def __init__(self, job: Job, *, caching: bool = True) -> None:
+        self.job = job
+        self._programs = _Cache(PROGRAMS_KEPT if caching else 0)
+        self._executions = _Cache(EXECUTIONS_KEPT if caching else 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Between processes the job travels, not what this one has made of it."""
+        return Evaluator, (self.job,)
+
+    def record(self, point: int) -> Record:
+        """The record of a point. Raises NpusimError for an objective that a model does not have.
+
+        Anything else that goes wrong is the reason why the point has no result: the search goes on.
+        """
+        return self._judged(point, lambda: self._setting(point))
+
+    def _setting(self, point: int) -> Values:
+        space = self.job.space
+        setting = space.setting(point)
+        space.satisfied(setting)  # a constraint that has no value here is the reason, not that it holds
+        return setting
+
+    def base(self) -> Record:
+        """The record of the hardware that the space varies; it is no point, and its number is -1."""
+        return self._judged(-1, dict)
+
+    def _judged(self, point: int, setting: Callable[[], Values]) -> Record:
+        try:
+            return self._record(point, setting())
+        except (InfeasibleError, *_NO_PROGRAM) as fault:
+            return Record(point, reason=str(fault))
+        except NpusimError:
+            raise
+        except MemoryError:
+            return Record(point, reason="not enough memory to compile or simulate it")
+        except Exception as fault:
+            words = " ".join(f"{type(fault).__name__}: {fault}".split())
+            return Record(point, reason=f"a fault of npusim, please report it with the hardware: {words}")
+
+    def _record(self, point: int, setting: Values) -> Record:
+        space, workloads = self.job.space, self.job.workloads
+        hardware = space.hardware(setting)
+        runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
+        by_model = [{key: number(run, key) for key in space.keys} for run in runs]
+        values = self._combined(by_model)
+        if not all(map(is_value, [*values.values(), *(each for run in by_model for each in run.values())])):
+            return Record(point, reason=f"a value is not finite, or beyond {LARGEST_VALUE:g}")
+        several = len(workloads) > 1
+        named = {each.name: found for each, found in zip(workloads, by_model, strict=True)} if several else {}
+        return Record(point, values, named)
+
+    def _combined(self, by_model: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        space = self.job.space
+        weights = [each.weight for each in self.job.workloads]
+        maximised = {each.key for each in space.objectives if each.goal == "max"}
+        return {
+            key: combine([each[key] for each in by_model], weights, space.combine, key, key not in maximised)
+            for key in space.keys
+        }
+
+    def run(self, workload: int, setting: Values, hardware: Hardware) -> RunResult:
+        """One model on the hardware of a setting, timing only."""
+        space, model = self.job.space, self.job.workloads[workload].model
+
+        def program() -> Program:
+            assert isinstance(model, Graph)
+            return api.compile_program(model, space.compiled_for(setting), effort=space.effort)
+
+        def execution() -> tuple[Program, Execution]:
+            if isinstance(model, Program):
+                return model, machine.execute(replace(model, hardware=hardware), data=False)
+            made = self._programs.get((workload, *_values(space.program_paths, setting)), program)
+            return made, machine.execute(made, hardware=hardware, data=False)
+
+        made, executed = self._executions.get((workload, *_values(space.run_paths, setting)), execution)
+        return measure(replace(made, hardware=hardware), executed)
+
+
+def order(space: Space, points: Sequence[int]) -> list[list[int]]:
+    """Points in groups that share a program, and within a group those that share an execution side by side."""
+    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for point in points:
+        try:
+            setting: Values = space.setting(point)
+        except InfeasibleError:
+            setting = {}
+        group = groups.setdefault(_values(space.program_paths, setting), {})
+        group.setdefault(_values(space.run_paths, setting), []).append(point)
+    return [[point for same in group.values() for point in same] for group in groups.values()]
+
+
+def _values(paths: Sequence[str], setting: Values) -> tuple[Any, ...]:
+    return tuple(setting.get(path) for path in paths)
+
+
+class _Cache:
+    """The last few things that were made, faults included: an infeasible program is not tried again."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._made: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        if key in self._made:
+            self._made.move_to_end(key)
+            found = self._made[key]
+        else:
+            try:
+                found = make()
+            except _NO_PROGRAM as fault:
+                found = fault
+            self._made[key] = found
+            while len(self._made) > self._kept:
+                self._made.popitem(last=False)
+        if isinstance(found, NpusimError):
+            raise found.with_traceback(None)
+        result: _Made = found
+        return result

@@ -1,0 +1,120 @@
+"""A record of a study as a line of its file, and the one place that judges whether a line is one.
+
+    {"point": 7, "parameters": {...}, "values": {...}, "sha256": "0123456789abcdef"}
+
+The checksum is over the study (that of its description) and the line before it: an edited value, and a line of another
+study, are damage, not results. Lines of format 1 (npusim 0.1.0) have none; of those the shape alone is checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from npusim.study.evaluate import Record
+from npusim.study.metrics import LARGEST_VALUE, is_value
+from npusim.study.space import Space
+
+BEGIN = b'{"point": '
+LONGEST_LINE_BYTES = 1 << 22
+LONGEST_REASON = 10_000
+BASE_POINT = -1
+"""The number of the base hardware, which is no point."""
+
+_CHECKSUM = b', "sha256": "'
+_DIGITS = 16
+
+
+def checksum(*parts: bytes) -> str:
+    """The first half of the SHA-256 of some bytes: enough against edits, and a short line."""
+    return sha256(b"".join(parts)).hexdigest()[:_DIGITS]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What the lines of one study look like.
+
+    models: the names of its models. study: the checksum of its description; "" for format 1, without checksums.
+    """
+
+    space: Space
+    models: tuple[str, ...]
+    study: str
+
+    def write(self, record: Record) -> bytes:
+        """A record as a line, newline included."""
+        plain: dict[str, Any] = {"point": record.point}
+        if record.point != BASE_POINT:
+            plain["parameters"] = self.space.point(record.point)
+        if record.reason:
+            plain["infeasible"] = record.reason[:LONGEST_REASON]
+        else:
+            plain["values"] = dict(record.values)
+        if record.by_model:
+            plain["models"] = {name: dict(values) for name, values in record.by_model.items()}
+        body = json.dumps(plain, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")[:-1]
+        return body + _CHECKSUM + checksum(self.study.encode(), body).encode() + b'"}\n'
+
+    def read(self, line: bytes, *, base: bool = False) -> Record:
+        """The record of a line, or of the base hardware. Raises ValueError that says what is wrong with it."""
+        if len(line) > LONGEST_LINE_BYTES:
+            raise ValueError(f"longer than {LONGEST_LINE_BYTES} bytes")
+        if self.study:
+            body, mark, digits = line.rstrip(b"\r\n").rpartition(_CHECKSUM)
+            if not mark:
+                raise ValueError("has no checksum")
+            if digits != checksum(self.study.encode(), body).encode() + b'"}':
+                raise ValueError("does not match its checksum, so it was edited or belongs to another study")
+        try:
+            plain = json.loads(line, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            raise ValueError("not valid JSON") from None
+        return self._record(plain, base)
+
+    def _record(self, plain: object, base: bool) -> Record:
+        if not isinstance(plain, dict):
+            raise ValueError("not a record")
+        point = plain.get("point")
+        if base and point != BASE_POINT:
+            raise ValueError(f"point: not {BASE_POINT}, the number of the base hardware")
+        if type(point) is not int or not (base or 0 <= point < self.space.size):
+            raise ValueError(f"point: not a whole number from 0 to {self.space.size - 1}")
+        if not base and plain.get("parameters") != self.space.point(point):
+            raise ValueError(f"parameters: not those of point {point}")
+        reason = plain.get("infeasible", "")
+        if "infeasible" in plain:
+            if not isinstance(reason, str) or not 0 < len(reason) <= LONGEST_REASON:
+                raise ValueError("infeasible: not a reason")
+            if "values" in plain or "models" in plain:
+                raise ValueError("infeasible: there are values too")
+            return Record(point, reason=reason)
+        values = self._values(plain.get("values"), "values")
+        return Record(point, values, self._by_model(plain.get("models", {})))
+
+    def _by_model(self, given: object) -> dict[str, Mapping[str, float]]:
+        names = self.models if len(self.models) > 1 else ()
+        _require_keys(given, names, "models")
+        assert isinstance(given, dict)
+        return {name: self._values(given[name], f"models: {name}") for name in names}
+
+    def _values(self, given: object, where: str) -> dict[str, float]:
+        _require_keys(given, self.space.keys, where)
+        assert isinstance(given, dict)
+        for key, value in given.items():
+            if not is_value(value):
+                raise ValueError(f"{where}: {key}: not a number from {-LARGEST_VALUE:g} to {LARGEST_VALUE:g}")
+        return {key: given[key] for key in self.space.keys}
+
+
+def _require_keys(given: object, keys: tuple[str, ...], where: str) -> None:
+    if not isinstance(given, dict):
+        raise ValueError(f"{where}: missing, or not a table")
+    if given.keys() != set(keys):
+        raise ValueError(f"{where}: not exactly {', '.join(keys) or 'nothing'}")
+
+
+def _no_constant(word: str) -> Callable[[], float]:
+    raise ValueError(word)

@@ -1,0 +1,109 @@
+"""How a search went: what had been found after so many points, in the order in which they were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.errors import NpusimError
+from npusim.study.evaluate import Record
+from npusim.study.pareto import Costs
+from npusim.study.proposals import proposers, sampler
+from npusim.study.search import FRUITLESS_BATCHES
+from npusim.study.space_file import Sampling
+
+if TYPE_CHECKING:
+    from npusim.study.study import Study
+
+SAMPLES = 1 << 14
+MARGIN = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What had been found when `points` were computed.
+
+    share: the hypervolume found, as a part of the final one.
+    best:  the best value of each objective so far.
+    """
+
+    points: int
+    share: float
+    best: tuple[float, ...]
+
+
+def progress(study: Study) -> tuple[Step, ...]:
+    """The steps at which the front grew, and the end; none for a grid, whose order means nothing, and where the
+    order is not known: in an unfinished study, or with another Optuna than it was made with.
+
+    The hypervolume is that between the front and a corner 10 % of its extent beyond its worst values, over the
+    logarithms of the values where all are positive: halving counts the same at both ends of a front. It is
+    estimated from 16384 samples of that box (a standard error of less than 0.4 % of the box), and never falls.
+    """
+    records = _in_order(study) if study.front else []
+    if not records:
+        return ()
+    scaled = _scale(study)
+    front = scaled(study.costs(study.front))
+    ideal, worst = front.min(axis=0), front.max(axis=0)
+    reach = np.where(worst > ideal, worst - ideal, np.maximum(np.abs(worst), 1e-12))
+    open_ = ideal + np.random.default_rng(0).random((SAMPLES, front.shape[1])) * reach * (1 + MARGIN)
+    found, covered, steps = 0, 0, []
+    best = np.full(front.shape[1], np.inf)
+    for record in records:
+        found += 1
+        if not study.within_limits(record):
+            continue
+        costs = scaled(study.costs([record]))[0]
+        kept = ~(costs <= open_).all(axis=1)
+        found_best = np.minimum(best, study.costs([record])[0])
+        better = (found_best < best).any()
+        best = found_best
+        if better or not kept.all():
+            covered += int((~kept).sum())
+            open_ = open_[kept]
+            steps.append((found, covered, best))
+    steps.append((found, covered, best))
+    return tuple(Step(at, share / max(covered, 1), _turned(study, best)) for at, share, best in steps)
+
+
+def _scale(study: Study) -> Callable[[Costs], Costs]:
+    """Logarithms, if there are logarithms of all costs; the sign of what is maximised stays."""
+    if any(record.values[each.key] <= 0 for record in study.feasible for each in study.objectives):
+        return lambda plain: plain
+    return lambda plain: np.sign(plain) * np.log(np.abs(plain))
+
+
+def _turned(study: Study, costs: NDArray[np.float64]) -> tuple[float, ...]:
+    """Costs as values again: the sign is its own inverse."""
+    return tuple(each.cost(cost) for each, cost in zip(study.objectives, costs.tolist(), strict=True))
+
+
+def _in_order(study: Study) -> list[Record]:
+    """The records as the sampler proposed them: it proposes the same points again when it is told the same."""
+    plain = {key: study.sampler[key] for key in ("kind", "seed", "batch") if key in study.sampler}
+    known = {record.point: record for record in study.records}
+    sampling = Sampling(points=max(len(known), 1), **plain)
+    try:
+        if sampling.kind == "grid" or not proposers(sampling).items() <= dict(study.sampler).items():
+            return []
+        told = _replayed(study, sampling, known)
+    except NpusimError:  # Optuna is not installed
+        return []
+    return list(told.values()) if len(told) == len(known) else []
+
+
+def _replayed(study: Study, sampling: Sampling, known: Mapping[int, Record]) -> dict[int, Record]:
+    told: dict[int, Record] = {}
+    fruitless = 0
+    for batch in sampler(sampling)(study.space, sampling, told):
+        fresh = [point for point in dict.fromkeys(batch) if point not in told and point in known]
+        told.update((point, known[point]) for point in fresh)
+        fruitless = 0 if fresh else fruitless + 1
+        if len(told) == len(known) or fruitless == FRUITLESS_BATCHES:
+            break
+    return told

@@ -1,0 +1,134 @@
+"""The search: sampler, executor and folder brought together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.version import npusim_version
+from npusim.study.base import keep_base, read_base
+from npusim.study.evaluate import Job, Record, Workload
+from npusim.study.executors import Executor, executor
+from npusim.study.folder import Folder
+from npusim.study.proposals import proposers, sampler
+from npusim.study.space import Space
+from npusim.study.space_file import Sampling
+from npusim.study.study import Study
+
+FRUITLESS_BATCHES = 20
+"""A search whose proposals were all known this often in a row has nothing left to propose."""
+
+Watcher = Callable[[Record, int], None]
+"""Called with every record, computed now or before, and the number of points that there will be."""
+
+MakeExecutor = Callable[[Job], Executor]
+
+
+def explore(
+    workloads: Sequence[Workload],
+    space: Space,
+    sampling: Sampling,
+    path: str | Path,
+    *,
+    make_executor: MakeExecutor = executor,
+    watch: Watcher | None = None,
+) -> Study:
+    """Search a space, or go on with a search that was interrupted, and return the study.
+
+    make_executor: who computes the points; all cores of this machine if not given.
+
+    Raises NpusimError for a study of something else at `path`, and for an objective that a model does not have.
+    """
+    if not workloads:
+        raise NpusimError("nothing to explore: give at least one model")
+    folder = Folder(Path(path))
+    folder.describe(describe(workloads, space, sampling))
+    with folder.writing():
+        read_base(folder)  # a damaged one is known before the work
+        search = _Search(folder, space, sampling, watch)
+        if not search.complete:
+            with closing(make_executor(Job(space, tuple(workloads)))) as executor:
+                search.run(executor)
+        folder.sort(search.known)
+        keep_base(folder, Job(space, tuple(workloads)))
+    return Study.open(path)
+
+
+def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) -> dict[str, Any]:
+    """What a study is about; two runs with an equal description continue one another.
+
+    The number of points is left out: asking for more continues a study.
+    """
+    return {
+        "npusim_version": npusim_version(),
+        "models": [
+            {"name": each.name, "digest": each.digest, "weight": each.weight, "file": each.file}
+            for each in workloads
+        ],
+        "sampler": sampling.model_dump(exclude={"points"}) | proposers(sampling),
+        "space": space.to_plain(),
+    }
+
+
+class _Search:
+    """The state of one sitting: what is known, and what the sampler has proposed."""
+
+    def __init__(self, folder: Folder, space: Space, sampling: Sampling, watch: Watcher | None) -> None:
+        self._folder, self._space, self._sampling, self._watch = folder, space, sampling, watch
+        self._known = {record.point: record for record in folder.records()}
+        self._told: dict[int, Record] = {}
+        self._batches = sampler(sampling)(space, sampling, self._told)
+        self._fruitless = 0
+        self._pending: list[int] = []
+        self._total = 0
+        self._propose()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to compute."""
+        return not self._pending
+
+    @property
+    def known(self) -> list[Record]:
+        """Every record of the study, those of an earlier search for more points included."""
+        return list((self._known | self._told).values())
+
+    def run(self, executor: Executor) -> None:
+        """Compute what is missing."""
+        while self._pending:
+            for record in executor.records(self._pending):
+                self._folder.append(record)
+                self._learn(record)
+            self._propose()
+
+    def _propose(self) -> None:
+        """Take batches until one needs computing; the records of those before are known by then."""
+        self._pending = []
+        while not self._pending and not self._enough():
+            batch = next(self._batches, None)
+            if batch is None:
+                return
+            fresh = [point for point in dict.fromkeys(batch) if point not in self._told]
+            self._fruitless = 0 if fresh else self._fruitless + 1
+            if self._sampling.kind != "grid":
+                fresh = fresh[: self._sampling.points - len(self._told)]
+                self._total = self._sampling.points
+            else:
+                self._total = len(fresh)
+            self._pending = [point for point in fresh if point not in self._known]
+            for point in fresh:
+                if point in self._known:
+                    self._learn(self._known[point])
+
+    def _enough(self) -> bool:
+        if self._sampling.kind == "grid":
+            return False
+        return len(self._told) >= self._sampling.points or self._fruitless >= FRUITLESS_BATCHES
+
+    def _learn(self, record: Record) -> None:
+        self._told[record.point] = record
+        if self._watch is not None:
+            self._watch(record, self._total)

@@ -1,0 +1,162 @@
+"""What each parameter does to each objective, by a model of all computed points (`npusim.study.response`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from npusim.study.evaluate import Record
+    from npusim.study.response import Response
+    from npusim.study.space import Axis, Space
+
+FEWEST_POINTS = 10
+"""Computed points with a result from which on anything is said about what matters."""
+
+FEWEST_OF_A_VALUE = 5
+"""Computed points with a value of a parameter from which on a mean is told for it."""
+
+
+MOST_LEVELS = 12
+"""More numbers than these are told in groups of neighbours: each alone would have too few points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What the points with one value of a parameter, or neighbouring ones, say of an objective.
+
+    values:    the value; of a group, all of them in ascending order.
+    points:    how many have a result, those beyond a limit included.
+    without:   how many have none: no such hardware, no program that fits.
+    mean:      of the objective over the grid with this value, by the model; geometric where the objective is
+               positive. None for fewer than `FEWEST_OF_A_VALUE` points.
+    low, high: the mean less and more two standard errors; None with it.
+    """
+
+    values: tuple[Any, ...]
+    points: int
+    without: int
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The effect of one parameter on one objective, over the whole grid and not over the points that were chosen.
+
+    share:     its Shapley effect: the part of the objective's variance that it explains by itself, and half of what
+               it explains together with each other parameter, 0 to 1. The shares of an objective add up to `explained`.
+    error:     the standard error of the share (jackknife over ten groups of points).
+    alone:     the part of the share that it explains by itself.
+    explained: the part of the variance of points that the model has not seen which it predicts (cross-validation).
+    levels:    what is known for each value, in ascending order.
+    """
+
+    parameter: str
+    objective: str
+    share: float
+    error: float
+    alone: float
+    explained: float
+    levels: tuple[Level, ...]
+
+    @property
+    def means(self) -> Mapping[Any, float]:
+        """The means that are told, by value, or by the first value of a group."""
+        return {level.values[0]: level.mean for level in self.levels if level.mean is not None}
+
+    @property
+    def swing(self) -> float:
+        """The largest mean over the smallest; 1 where there are fewer than two."""
+        means = list(self.means.values())
+        if len(means) < 2 or max(means) <= 0:
+            return 1.0
+        return max(means) / min(means) if min(means) > 0 else float("inf")
+
+
+def sensitivities(space: Space, records: Sequence[Record]) -> list[Sensitivity]:
+    """The effect of every parameter that varies on every objective, objective by objective, the largest share first.
+
+    None for fewer than `FEWEST_POINTS` records with a result.
+    """
+    computed = [record for record in records if not record.reason]
+    axes = [axis for axis in space.axes if len(axis.values) > 1]
+    if len(computed) < FEWEST_POINTS or not axes:
+        return []
+    from npusim.study import response
+
+    settings = [space.point(record.point) for record in computed]
+    failed = [space.point(record.point) for record in records if record.reason]
+    place = {axis.path: {value: at for at, value in enumerate(_values(axis))} for axis in axes}
+    places = np.array([[place[axis.path][each[axis.path]] for axis in axes] for each in settings], np.int64)
+    values = np.array(
+        [[record.values[each.key] for each in space.objectives] for record in computed], np.float64
+    )
+    models = response.responses(
+        [response.Axis(len(axis.values), axis.ordered, _groups(axis)) for axis in axes], places, values
+    )
+    found = []
+    for objective, model in zip(space.objectives, models, strict=True):
+        effects = [
+            _sensitivity(axis, at, objective.key, model, settings, failed) for at, axis in enumerate(axes)
+        ]
+        found += sorted(effects, key=lambda effect: -effect.share)
+    return found
+
+
+def _sensitivity(
+    axis: Axis,
+    at: int,
+    objective: str,
+    model: Response,
+    settings: Sequence[Mapping[str, Any]],
+    failed: Sequence[Mapping[str, Any]],
+) -> Sensitivity:
+    points = Counter(each[axis.path] for each in settings)
+    without = Counter(each[axis.path] for each in failed)
+    numbers = zip(model.means[at].tolist(), model.lows[at].tolist(), model.highs[at].tolist(), strict=True)
+    levels = []
+    for group, of in zip(_groups(axis), numbers, strict=True):
+        values = tuple(_values(axis)[each] for each in group)
+        count = sum(points[each] for each in values)
+        told = of if count >= FEWEST_OF_A_VALUE else (None, None, None)
+        levels.append(Level(values, count, sum(without[each] for each in values), *told))
+    return Sensitivity(
+        axis.path,
+        objective,
+        float(model.shares[at]),
+        float(model.share_errors[at]),
+        float(model.alone[at]),
+        model.explained,
+        tuple(levels),
+    )
+
+
+def _values(axis: Axis) -> Sequence[Any]:
+    """The values of an axis, numbers in ascending order: neighbours are alike."""
+    return sorted(axis.values) if axis.ordered else axis.values
+
+
+def _groups(axis: Axis) -> tuple[tuple[int, ...], ...]:
+    """The places among `_values` of those that are told together."""
+    count = len(axis.values)
+    groups = min(count, MOST_LEVELS) if axis.ordered else count
+    ends = [round(at * count / groups) for at in range(groups + 1)]
+    return tuple(tuple(range(begin, end)) for begin, end in pairwise(ends))
+
+
+def ranked(found: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
+    """The effects of each parameter, objectives in their order; the parameter with the largest share first."""
+    by_parameter: dict[str, list[Sensitivity]] = {}
+    for objective in dict.fromkeys(each.objective for each in found):
+        for each in found:
+            if each.objective == objective:
+                by_parameter.setdefault(each.parameter, []).append(each)
+    rows = [tuple(effects) for effects in by_parameter.values()]
+    return sorted(rows, key=lambda effects: -max(each.share for each in effects))

@@ -1,0 +1,260 @@
+"""A space of hardware: what varies, what follows from it, what is allowed, and what is looked for.
+
+A point is its values, one of each parameter; its number is its place in the full grid, the last parameter
+varying fastest. Numbers name points in studies, whatever sampler chose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any, Literal
+
+from npusim.isa.base.errors import HardwareError, NpusimError
+from npusim.isa.hardware import file as hardware_file
+from npusim.isa.hardware.hardware import Hardware
+from npusim.study.expression import Expression, ExpressionError, parse
+from npusim.study.stages import Stage, paths_up_to, stage
+
+Values = Mapping[str, Any]
+"""Parameters by path."""
+
+Goal = Literal["min", "max"]
+Programs = Literal["own", "shared"]
+
+
+class InfeasibleError(NpusimError):
+    """A point that no hardware can be: its text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A parameter that varies."""
+
+    path: str
+    values: tuple[Any, ...]
+
+    @property
+    def ordered(self) -> bool:
+        """True for numbers, whose neighbours are alike."""
+        return not any(isinstance(value, bool | str) for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A key that is made small or large."""
+
+    key: str
+    goal: Goal
+
+    def cost(self, value: float) -> float:
+        """The value so that less is better."""
+        return -value if self.goal == "max" else value
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound that a result keeps, or the point is not feasible."""
+
+    key: str
+    relation: Literal["<=", ">=", "<", ">"]
+    bound: float
+
+    def excess(self, value: float) -> float:
+        """How far beyond the bound, relative to it; 0 and less is within (a strict bound has no room at 0)."""
+        beyond = value - self.bound if self.relation.startswith("<") else self.bound - value
+        if beyond == 0 and len(self.relation) == 1:
+            return 1e-12
+        return beyond / abs(self.bound) if self.bound else beyond
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.relation} {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is searched.
+
+    base:        the hardware whose parameters vary.
+    derived:     parameters that follow from others, in order: an expression may use those before it.
+    constraints: what a point must satisfy to be in the space at all; excluded points are never computed.
+    objectives:  what is made small or large; more than one give a front.
+    limits:      what a result must keep to be on the front.
+    keep:        further keys that are recorded.
+    combine:     how the values of several models become one (`npusim.study.metrics.COMBINE`).
+    programs:    "own": every point is compiled for its own hardware. "shared": for its hardware with the
+                 parameters of the stage `estimate` (and later) at those of the base, so that points that differ
+                 in timing, energy or clock only execute the same program.
+    effort:      schedules that the compiler tries for each program, beside the one of its estimates.
+    name:        what it is called: its file without folder and suffix; changes nothing that is computed.
+    """
+
+    base: Hardware
+    axes: tuple[Axis, ...]
+    objectives: tuple[Objective, ...]
+    derived: Mapping[str, Expression] = field(default_factory=dict)
+    constraints: tuple[Expression, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    keep: tuple[str, ...] = ()
+    combine: str = "mean"
+    programs: Programs = "own"
+    effort: int = 0
+    name: str = ""
+
+    @cached_property
+    def size(self) -> int:
+        """Points of the full grid, excluded ones included."""
+        return prod(len(axis.values) for axis in self.axes)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Every key that is recorded: objectives, limits, and what is kept."""
+        keys = [each.key for each in self.objectives] + [each.key for each in self.limits] + list(self.keep)
+        return tuple(dict.fromkeys(keys))
+
+    @cached_property
+    def changed(self) -> tuple[str, ...]:
+        """The paths that differ between points, derived ones included."""
+        return (*(axis.path for axis in self.axes), *self.derived)
+
+    def point(self, number: int) -> dict[str, Any]:
+        """The values of the parameters of a point, by its number."""
+        found = {}
+        for axis in reversed(self.axes):
+            number, index = divmod(number, len(axis.values))
+            found[axis.path] = axis.values[index]
+        return {axis.path: found[axis.path] for axis in self.axes}
+
+    def number(self, indices: Sequence[int]) -> int:
+        """The number of a point, by the index of each parameter's value."""
+        number = 0
+        for axis, index in zip(self.axes, indices, strict=True):
+            number = number * len(axis.values) + index
+        return number
+
+    def setting(self, number: int) -> dict[str, Any]:
+        """All values that a point changes: its parameters and the derived ones. Raises InfeasibleError."""
+        setting = self.point(number)
+        if self.derived:
+            names = {**self._flat_base, **setting}
+            for path, expression in self.derived.items():
+                setting[path] = names[path] = self._derived(path, expression, names)
+        return setting
+
+    def _derived(self, path: str, expression: Expression, names: Values) -> Any:
+        try:
+            value = expression(names)
+            # 2 * 8 / 4 is 4.0, which a parameter of whole numbers takes.
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)
+            return hardware_file.field_value(path, value)
+        except ExpressionError as fault:
+            raise InfeasibleError(f"derived {path}: {fault}") from None
+        except ValueError as fault:
+            raise InfeasibleError(f"derived {path}: {fault}") from None
+
+    def admits(self, number: int) -> bool:
+        """Whether a point satisfies the constraints. One that cannot be judged is admitted and fails by name."""
+        if not self.constraints:
+            return True
+        try:
+            return self.satisfied(self.setting(number))
+        except InfeasibleError:
+            return True
+
+    def satisfied(self, setting: Values) -> bool:
+        """Whether a setting satisfies the constraints. Raises InfeasibleError for one that has no value there."""
+        names = {**self._flat_base, **setting}
+        try:
+            return all(constraint(names) for constraint in self.constraints)
+        except ExpressionError as fault:
+            raise InfeasibleError(f"constraint {fault}") from None
+
+    def numbers(self) -> Iterator[int]:
+        """The points of the grid that satisfy the constraints, in order."""
+        return filter(self.admits, range(self.size))
+
+    def hardware(self, setting: Values) -> Hardware:
+        """The hardware of a setting. Raises InfeasibleError with the broken rules."""
+        return _changed(self.base, setting)
+
+    def compiled_for(self, setting: Values) -> Hardware:
+        """The hardware that the compiler is given for a point."""
+        if self.programs == "own":
+            return self.hardware(setting)
+        return _changed(self.base, {path: setting[path] for path in self.program_paths if path in setting})
+
+    @cached_property
+    def program_paths(self) -> tuple[str, ...]:
+        """The changed parameters that programs depend on; a search over schedules times them on the machine."""
+        last = Stage.STRUCTURE if self.programs == "shared" else Stage.TIME if self.effort else Stage.ESTIMATE
+        return tuple(path for path in paths_up_to(last) if path in self.changed)
+
+    @cached_property
+    def run_paths(self) -> tuple[str, ...]:
+        """The changed parameters that executions depend on."""
+        return tuple(path for path in self.changed if stage(path) <= Stage.TIME)
+
+    @cached_property
+    def _flat_base(self) -> dict[str, Any]:
+        return flat(hardware_file.to_dict(self.base))
+
+    def to_plain(self) -> dict[str, Any]:
+        """The space as plain values: equal spaces give equal values; `from_plain` reads them."""
+        return {
+            "name": self.name,
+            "hardware": hardware_file.to_dict(self.base),
+            "parameters": {axis.path: list(axis.values) for axis in self.axes},
+            "derived": {path: each.text for path, each in self.derived.items()},
+            "constraints": [each.text for each in self.constraints],
+            "objectives": [{"key": each.key, "goal": each.goal} for each in self.objectives],
+            "limits": [
+                {"key": each.key, "relation": each.relation, "bound": each.bound} for each in self.limits
+            ],
+            "keep": list(self.keep),
+            "combine": self.combine,
+            "programs": self.programs,
+            "effort": self.effort,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Space:
+        """The space of `to_plain`."""
+        return cls(
+            base=hardware_file.from_dict(plain["hardware"]),
+            axes=tuple(Axis(path, tuple(values)) for path, values in plain["parameters"].items()),
+            objectives=tuple(Objective(**each) for each in plain["objectives"]),
+            derived={path: parse(text, known_names()) for path, text in plain["derived"].items()},
+            constraints=tuple(parse(text, known_names()) for text in plain["constraints"]),
+            limits=tuple(Limit(**each) for each in plain["limits"]),
+            keep=tuple(plain["keep"]),
+            combine=plain["combine"],
+            programs=plain["programs"],
+            effort=plain["effort"],
+            name=plain.get("name", ""),
+        )
+
+
+def _changed(base: Hardware, setting: Values) -> Hardware:
+    try:
+        return hardware_file.change(base, setting, "hardware")
+    except HardwareError as fault:
+        raise InfeasibleError(str(fault)) from None
+
+
+def known_names() -> list[str]:
+    """The names that expressions may use: every hardware parameter."""
+    return [each.path for each in hardware_file.parameters()]
+
+
+def flat(table: Values, prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, by dotted path."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found

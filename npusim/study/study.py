@@ -1,0 +1,192 @@
+"""A study: the points that were computed, and what follows from them. Read from disk, whole or unfinished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.base.frame import frame
+from npusim.isa.base.printable import printable
+from npusim.isa.hardware import file as hardware_file
+from npusim.isa.hardware.hardware import Hardware
+from npusim.numbers.provenance import digest_of_hardware
+from npusim.study import pareto
+from npusim.study.base import read_base
+from npusim.study.evaluate import Record
+from npusim.study.folder import Folder
+from npusim.study.sensitivity import Sensitivity, sensitivities
+from npusim.study.space import Axis, Objective, Space
+
+if TYPE_CHECKING:
+    import pandas
+
+
+LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1000
+"""Characters that the name and the description of a hardware may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyModel:
+    """A model of a study: its name, the SHA-256 of its graph, its weight, the name of its file if it is one."""
+
+    name: str
+    digest: str
+    weight: float
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a search of a hardware space found.
+
+    path:    its folder.
+    space:   what was searched.
+    models:  over what.
+    sampler: how points were chosen: kind, seed and batch.
+    version: the npusim that computed it.
+    records: a record per computed point, by its number.
+    base:    the hardware that the space varies, computed like a point; None in a study that did not come so far.
+    """
+
+    path: Path
+    space: Space
+    models: tuple[StudyModel, ...]
+    sampler: Mapping[str, Any]
+    version: str
+    records: tuple[Record, ...]
+    base: Record | None = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """The study in a folder. Raises StudyError for a folder that is none, or is damaged."""
+        folder = Folder(Path(path))
+        plain = folder.description()
+        return cls(
+            Path(path),
+            Space.from_plain(plain["space"]),
+            tuple(StudyModel(**each) for each in plain["models"]),
+            plain["sampler"],
+            plain["npusim_version"],
+            tuple(sorted(folder.records(), key=lambda record: record.point)),
+            read_base(folder),
+        )
+
+    @property
+    def parameters(self) -> tuple[Axis, ...]:
+        """What varies, with its values."""
+        return self.space.axes
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """What was looked for."""
+        return self.space.objectives
+
+    @cached_property
+    def feasible(self) -> tuple[Record, ...]:
+        """The points that have a result and keep every limit."""
+        return tuple(record for record in self.records if self.within_limits(record))
+
+    def within_limits(self, record: Record) -> bool:
+        """Whether a point has a result that keeps the limits."""
+        if record.reason:
+            return False
+        return all(limit.excess(record.values[limit.key]) <= 0 for limit in self.space.limits)
+
+    def costs(self, records: Sequence[Record]) -> NDArray[np.float64]:
+        """Records x objectives, turned so that less is better."""
+        rows = [[each.cost(record.values[each.key]) for each in self.objectives] for record in records]
+        return np.array(rows, np.float64).reshape(len(rows), len(self.objectives))
+
+    @cached_property
+    def front(self) -> tuple[Record, ...]:
+        """The feasible points that no other beats in everything, the best in the first objective first."""
+        costs = self.costs(self.feasible)
+        kept = pareto.front(costs)
+        order = np.lexsort(costs.T[::-1]) if len(costs) else ()
+        return tuple(self.feasible[at] for at in order if kept[at])
+
+    @cached_property
+    def sensitivities(self) -> tuple[Sensitivity, ...]:
+        """The effect of every parameter that varies on every objective, the parameter that matters most first.
+
+        By a model of all points that have a result; none for fewer than ten of them.
+        """
+        return tuple(sensitivities(self.space, self.records))
+
+    @property
+    def name(self) -> str:
+        """What the study is called: as its space file was when it began, or else as its folder."""
+        return self.space.name or self.path.resolve().name.removesuffix(".study")
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What the study rests on: versions, space, digests."""
+        return {
+            "npusim": self.version,
+            "space": self.space.name,
+            "sampler": dict(self.sampler),
+            "effort": self.space.effort,
+            "programs": self.space.programs,
+            "models": {model.name: model.digest for model in self.models},
+            "hardware_sha256": digest_of_hardware(self.space.base),
+            "points": len(self.records),
+        }
+
+    def hardware(self, point: int) -> Hardware:
+        """The hardware of a point, named after study and point, with what it is as its description."""
+        setting = self.space.setting(point)
+        changes = [f"{path} = {hardware_file.toml_value(setting[path])}" for path in self.space.changed]
+        named = {
+            "name": f"{self.hardware_name} {point}"[:LONGEST_NAME],
+            "description": (self.hardware_description + ", ".join(changes))[:LONGEST_DESCRIPTION],
+        }
+        return self.space.hardware(setting | named)
+
+    @property
+    def hardware_name(self) -> str:
+        """How the names of all points begin; the number follows."""
+        room = max(1, LONGEST_NAME - len(f" point {self.space.size}"))
+        return f"{printable(self.name)[:room]} point"
+
+    @property
+    def hardware_description(self) -> str:
+        """How the descriptions of all points begin; what they change follows."""
+        models = ", ".join(printable(model.name) for model in self.models)
+        return f"{f'searched for {models}: ' if models else ''}{self.space.base.name} with "
+
+    def rows(self, records: Sequence[Record] | None = None) -> list[dict[str, Any]]:
+        """A table row per record: number, parameters, values, those of each model, and how it stands.
+
+        Values are None for a point without a result.
+        """
+        front = {record.point for record in self.front}
+        several = [model.name for model in self.models] if len(self.models) > 1 else []
+        rows = []
+        for record in self.records if records is None else records:
+            row: dict[str, Any] = {"point": record.point, **self.space.point(record.point)}
+            row |= {key: record.values.get(key) for key in self.space.keys}
+            for name in several:
+                values = record.by_model.get(name, {})
+                row |= {f"{key} [{name}]": values.get(key) for key in self.space.keys}
+            row["feasible"] = self.within_limits(record)
+            row["on_front"] = record.point in front
+            row["reason"] = self.reason(record)
+            rows.append(row)
+        return rows
+
+    def reason(self, record: Record) -> str:
+        """Why a point is not feasible; empty for one that is."""
+        if record.reason:
+            return record.reason
+        broken = [str(limit) for limit in self.space.limits if limit.excess(record.values[limit.key]) > 0]
+        return f"breaks {' and '.join(broken)}" if broken else ""
+
+    def to_pandas(self, records: Sequence[Record] | None = None) -> pandas.DataFrame:
+        """The rows as a table; of all points, or of those given, such as `front`."""
+        return frame(self.rows(records))

@@ -1,0 +1,232 @@
+"""What a change of each hardware parameter would bring: `npusim run MODEL --what-if`.
+
+Every parameter that declares factors (`Parameter.what_if`: twice as much of most, half as well of capacities and
+times) is changed alone. The machines with one change are points of a space, computed as those of a search are: each
+compiled for its own hardware and simulated event by event, without data. A compiled program is run as it is instead,
+on the variants that keep it valid.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.hardware.file import Parameter, change, parameters, to_dict
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.unknown import unknown_on_host
+from npusim.numbers.run import RunResult
+from npusim.numbers.variants import Variant, WhatIf
+from npusim.session import api
+from npusim.study.evaluate import Job, Record, Workload
+from npusim.study.executors import Executor, InProcess, LocalProcesses, available_cores
+from npusim.study.metrics import number
+from npusim.study.space import Axis, Objective, Space
+
+LEAST_MM2 = 1e-6
+"""A square micrometre: less is no area."""
+
+LEAST_PARALLEL_S = 2.0
+"""Work of fewer seconds is done here: processes take about half a second to start, and halve it at best."""
+
+LATENCY, ENERGY, AREA = "latency_ms", "energy_uj.total", "area_mm2.total"
+
+
+def what_if(
+    model: str | Path | Graph | Program,
+    hw: str | Path | Hardware | None = None,
+    *,
+    effort: str | int = "fast",
+    unknown: str | None = None,
+    jobs: int | None = None,
+    progress: api.Progress | None = None,
+) -> WhatIf:
+    """Change each hardware parameter in turn and simulate the model again.
+
+    model:    a model file, a built-in name, a Graph; or a program or `.npu` file, which brings its hardware.
+    hw:       a preset, a file, or a Hardware; edge-128 if None.
+    effort:   of the compiler, for every variant, as for `npusim.compile`; so is `unknown`.
+    jobs:     processes; as many as there are cores if None. The result does not depend on it.
+    progress: called now and then with (variants done, all variants).
+
+    Raises NpusimError for a model or hardware that cannot be read or run.
+    """
+    opened = api.open_model(model) if isinstance(model, str | Path) else model
+    if api.check_unknown(unknown) and isinstance(opened, Graph):
+        opened = unknown_on_host(opened)
+    base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
+    tried = [_changed(base, parameter, factor) for parameter in parameters() for factor in parameter.what_if]
+    runs = [each for each in tried if isinstance(each, _Try)]
+    job = Job(_space(base, runs, api.schedules_of_effort(effort)), (Workload(opened.name, opened),))
+    here = InProcess(job)
+    begin = time.perf_counter()
+    result = here.evaluator.run(0, job.space.setting(0), base)  # all first values: those of the base
+    now = Point(*(number(result, key) for key in (LATENCY, ENERGY, AREA)))
+    points = [_number(job.space, each) for each in runs]
+    executor = _executor(here, job, points, jobs, time.perf_counter() - begin)
+    records = _records(executor, points, progress)
+    variants = [each for each in tried if isinstance(each, Variant)]
+    variants += [_variant(each, records[point], now) for each, point in zip(runs, points, strict=True)]
+    return WhatIf(
+        model=opened.name,
+        hardware=base,
+        compiled=isinstance(opened, Graph),
+        **now._asdict(),
+        variants=tuple(sorted(variants, key=_gain)),
+    )
+
+
+def _base(model: Graph | Program, chosen: Hardware | None) -> Hardware:
+    """The hardware that is changed. Raises NpusimError for a program on another than its own."""
+    if not isinstance(model, Program):
+        return chosen or api.hardware(api.DEFAULT_HARDWARE)
+    if chosen not in (None, model.hardware):
+        raise NpusimError(
+            f'what-if: {model.name} is compiled for "{model.hardware.name}"; leave the hardware out'
+        )
+    return model.hardware
+
+
+def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
+    """`what_if` of the model of a result on its hardware; of its program, if that is all there is."""
+    if result.source is None:
+        return what_if(result.program, jobs=jobs)
+    model = api.open_model(result.source)
+    names = [layer.name for layer in result.program.layers]
+    unknown = "host" if result.program.unknown_operators else None
+    if isinstance(model, Graph) and names != [
+        layer.name for layer in api.compile_program(model, result.hardware, unknown=unknown).layers
+    ]:
+        raise NpusimError(f"{result.source}: is another model than the one that this result is of")
+    return what_if(model, result.hardware, unknown=unknown, jobs=jobs)
+
+
+class Point(NamedTuple):
+    """What one machine gives."""
+
+    latency_ms: float
+    energy_uj: float
+    area_mm2: float
+
+
+class _Try(NamedTuple):
+    """A variant to run."""
+
+    parameter: str
+    before: float
+    after: float
+
+
+def _changed(base: Hardware, parameter: Parameter, factor: float) -> _Try | Variant:
+    """A machine with one parameter changed, or the reason why there is none."""
+    path = parameter.path
+    before = _value(base, path)
+    if before is None:
+        return Variant(path, None, None, reason="unset")
+    after: float = before * factor if isinstance(before, float) else int(before * factor)
+    if after == before or after / factor != before:
+        return Variant(
+            path, before, None, reason=f"{before:g} cannot be {'halved' if factor < 1 else 'doubled'}"
+        )
+    try:
+        change(base, {path: after})
+    except NpusimError as fault:
+        return Variant(path, before, after, reason=_without_place(str(fault)))
+    return _Try(path, before, after)
+
+
+def _value(hardware: Hardware, path: str) -> float | None:
+    value: Any = to_dict(hardware)
+    for key in path.split("."):
+        value = value.get(key)
+    number: float | None = value
+    return number
+
+
+def _without_place(message: str) -> str:
+    """A fault of a hardware description without "hardware: 1 fault:"."""
+    return re.sub(r"^hardware: \d+ faults?: ", "", message)
+
+
+# The machines as points of a space
+
+
+def _space(base: Hardware, runs: Sequence[_Try], schedules: int) -> Space:
+    """The space that holds all machines with one change, and those with several, which nobody asks for."""
+    values: dict[str, list[float]] = {}
+    for each in runs:
+        values.setdefault(each.parameter, [each.before]).append(each.after)
+    return Space(
+        base=base,
+        axes=tuple(Axis(path, tuple(tried)) for path, tried in values.items()),
+        objectives=(Objective(LATENCY, "min"), Objective(ENERGY, "min")),
+        keep=(AREA,),
+        effort=schedules,
+    )
+
+
+def _number(space: Space, tried: _Try) -> int:
+    """The number of the point with one change; all other parameters have their first value, that of the base."""
+    return space.number(
+        [axis.values.index(tried.after) if axis.path == tried.parameter else 0 for axis in space.axes]
+    )
+
+
+def _executor(here: InProcess, job: Job, points: Sequence[int], jobs: int | None, point_s: float) -> Executor:
+    """Who computes the points: this process, or several where that pays."""
+    workers = min(jobs or available_cores(), len(points))
+    parallel = workers > 1 and point_s * len(points) > LEAST_PARALLEL_S
+    return LocalProcesses(job, workers) if parallel else here
+
+
+def _records(
+    executor: Executor, points: Sequence[int], progress: api.Progress | None
+) -> Mapping[int, Record]:
+    """The records of all points by their number."""
+    records: dict[int, Record] = {}
+    with closing(executor):
+        for record in executor.records(points):
+            records[record.point] = record
+            if progress is not None:
+                progress(len(records), len(points))
+    return records
+
+
+def _variant(tried: _Try, record: Record, now: Point) -> Variant:
+    if record.reason:
+        return Variant(*tried, reason=record.reason)
+    then = Point(*(record.values[key] for key in (LATENCY, ENERGY, AREA)))
+    return Variant(
+        *tried,
+        **then._asdict(),
+        latency_percent=_percent(now.latency_ms, then.latency_ms),
+        energy_percent=_percent(now.energy_uj, then.energy_uj),
+        area_percent=_percent(now.area_mm2, then.area_mm2),
+        percent_per_mm2=_per_mm2(now, then),
+    )
+
+
+def _percent(before: float, after: float) -> float | None:
+    """The change in percent; None from 0 to anything else."""
+    if not before:
+        return None if after else 0.0
+    return 100 * (after - before) / before
+
+
+def _per_mm2(now: Point, then: Point) -> float | None:
+    """Percent of the latency that go for each square millimetre that comes."""
+    more, change = then.area_mm2 - now.area_mm2, _percent(now.latency_ms, then.latency_ms)
+    if change is None or more < LEAST_MM2:
+        return None
+    return -change / more if change else 0.0
+
+
+def _gain(variant: Variant) -> tuple[bool, float, float]:
+    """The order of the table."""
+    return bool(variant.reason), variant.latency_percent or 0.0, variant.energy_percent or 0.0

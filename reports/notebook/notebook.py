@@ -1,0 +1,254 @@
+"""What results show of themselves in a notebook: small tables in HTML, every name escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from html import escape
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from npusim.numbers.area import area
+from npusim.reports.comparison import cells
+from npusim.reports.run.what_if import GROUPS, advice, felt, how, per_mm2, percent, value
+from npusim.reports.words import quantities as show
+from npusim.reports.words.layer_names import short_names
+from npusim.reports.words.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES
+from npusim.reports.words.reason import ending
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from npusim.comparison.comparison import Comparison
+    from npusim.comparison.rows import Row
+    from npusim.numbers.run import RunResult
+    from npusim.numbers.variants import WhatIf
+    from npusim.study.study import Study
+
+MOST_LAYERS = 20
+LONGEST_NAME = 48
+DOTS_PER_INCH = 90
+
+_RIGHT = ' style="text-align:right;white-space:nowrap"'
+_LEFT = ' style="text-align:left"'
+_COLOURS = {"better": "#2e7d32", "worse": "#c62828", "same": "inherit", "other": "inherit"}
+
+
+def result(run: RunResult) -> str:
+    """The answer, and the longest layers."""
+    moved = run.dram_bytes
+    facts = [
+        ("Latency", show.time(run.latency_ms), f"{show.whole(run.cycles)} cycles"),
+        ("Energy", show.energy(run.energy_uj), "with DRAM and host"),
+        ("Power", show.power(run.power_mw.average), f"peak {show.peaks(run.power_mw)}"),
+        ("MAC utilization", show.percent(run.mac_utilization), f"{show.count(run.macs)} MACs"),
+        (
+            "Bound by",
+            BOUND_NAMES[run.lower_bound.bound_by],
+            f"at least {show.whole(run.lower_bound.cycles)} cycles",
+        ),
+        (
+            "DRAM",
+            show.size(moved.read + moved.write + moved.instructions),
+            f"{show.size(moved.write)} written",
+        ),
+    ]
+    facts.append(
+        (
+            "Area",
+            show.area(area(run.hardware).total),
+            f"{show.digits(run.tops.peak)} TOPS at most, {show.digits(run.tops.reached)} reached",
+        )
+    )
+    if found := ending(run):
+        facts.append(("Reason", show.percent(found.reason.share), found.reason.words))
+        facts.append(("Lever", show.time(found.lever.best_ms), found.lever.words))
+    layers = sorted(run.layers, key=lambda layer: -layer.cycles)
+    names, total = short_names([layer.name for layer in layers], LONGEST_NAME), run.cycles or 1
+    rows = [
+        (
+            names[at],
+            layer.op,
+            UNIT_NAMES[layer.unit],
+            show.whole(layer.cycles),
+            show.percent(layer.cycles / total),
+            show.percent(layer.utilization) if layer.unit == "mac" else "",
+            BOUND_NAMES[layer.bound_by],
+            show.size(layer.bytes),
+            show.energy(layer.energy_uj),
+        )
+        for at, layer in enumerate(layers[:MOST_LAYERS])
+    ]
+    head = ("layer", "operator", "unit", "cycles", "share", "MAC util.", "bound by", "DRAM bytes", "energy")
+    title = f"{run.model} on {run.hardware.name}"
+    return _block(
+        title,
+        _table((), facts, left=(0, 2)),
+        _longest(len(rows), len(layers)),
+        _table(head, rows, left=(0, 1, 2, 6)),
+    )
+
+
+def figure(name: str, run: RunResult) -> Figure:
+    """A figure of `npusim.reports.run.figures` that a notebook shows, also without `%matplotlib inline`."""
+    from npusim.reports.run import figures
+
+    drawn: Figure = getattr(figures, name)(run)
+    vars(drawn)["_repr_png_"] = partial(_png, drawn)  # of a kind that IPython asks every object for
+    return drawn
+
+
+def _png(drawn: Figure) -> bytes:
+    from npusim.reports.run import figures
+
+    file = BytesIO()
+    with figures.styled():
+        drawn.savefig(file, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight")
+    return file.getvalue()
+
+
+def comparison(found: Comparison) -> str:
+    """What changed, the headline and the layers."""
+    legend = [
+        (letter, show.shortened(label, LONGEST_NAME), f"{run.model} on {run.hardware}")
+        for letter, label, run in zip(found.letters, found.labels, found.runs, strict=True)
+    ]
+    headline = [row for row in found.headline if row.changed]
+    energy = [
+        (COMPONENT_NAMES.get(row.quantity.key, row.quantity.key), row) for row in found.energy if row.changed
+    ]
+    losses = [(cells.cause(row.quantity.key), row) for row in found.losses if row.changed]
+    changed = [row for row in found.layers if row.cost.changed]
+    names = short_names([row.name for row in changed[:MOST_LAYERS]], LONGEST_NAME)
+    layers = [(name, row.cost) for name, row in zip(names, changed, strict=False)]
+    hardware = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.hardware]
+    made = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.provenance]
+    return _block(
+        "Comparison",
+        _table((), legend, left=(0, 1, 2)),
+        *(_text(note) for note in found.notes),
+        _changes(found, [(row.quantity.label, row) for row in headline]),
+        _section("Hardware", _table(("", *found.letters), hardware) if hardware else _text("the same")),
+        *([_section("Made", _table(("", *found.letters), made))] if made else []),
+        _section(
+            "Where the cycles went" if found.same_clock else "Where the time went", _changes(found, losses)
+        ),
+        _section("Energy, by component", _changes(found, energy)),
+        _section(
+            f"Layers, {len(layers)} of {len(found.layers)}, largest change first", _changes(found, layers)
+        ),
+    )
+
+
+def what_if(found: WhatIf) -> str:
+    """What a change of each hardware parameter would bring."""
+    rows = [
+        (
+            each.parameter,
+            value(each.before),
+            value(each.after),
+            *map(percent, (each.latency_percent, each.energy_percent, each.area_percent)),
+            per_mm2(each),
+        )
+        for chosen in GROUPS
+        for group in felt(found, chosen)
+        for each in group.ran
+    ]
+    head = ("parameter", "now", "then", "latency", "energy", "area", "% per mm2")
+    title = f"{found.model} on {found.hardware.name}: what if"
+    return _block(title, _text(advice(found)), _table(head, rows), _text(how(found)))
+
+
+def study(found: Study) -> str:
+    """The front, at most `MOST_LAYERS` of its points, and what each parameter explains."""
+    from npusim.reports.study import columns as study_columns
+    from npusim.reports.study import page as study_page
+    from npusim.reports.study.effects import basis
+
+    parameters, values = study_columns.parameters(found), study_columns.values(found)
+    shown = found.front[:: max(1, -(-len(found.front) // MOST_LAYERS))]
+    points = [found.space.point(record.point) for record in shown]
+    rows = [
+        (
+            str(record.point),
+            *(study_page.amount(value, record.values[value.key]) for value in values),
+            *(study_columns.level(point[each.path]) for each in parameters),
+        )
+        for record, point in zip(shown, points, strict=True)
+    ]
+    head = ("point", *(value.label for value in values), *(each.path for each in parameters))
+    counts = (
+        f"{show.plural(len(found.records), 'point')} of {show.whole(found.space.size)}, "
+        f"{show.whole(len(found.feasible))} feasible, {show.whole(len(found.front))} on the front"
+    )
+    some = f", {len(shown)} of {len(found.front)}, evenly spread" if len(shown) < len(found.front) else ""
+    return _block(
+        study_page.title(found),
+        _text(counts),
+        *([_section(f"Front{some}", _table(head, rows, left=()))] if rows else []),
+        *(
+            [_section("What matters: share of the variance", _shares(found) + _text(basis(found)))]
+            if found.sensitivities
+            else []
+        ),
+    )
+
+
+def _shares(found: Study) -> str:
+    from npusim.reports.study.effects import words_of_share
+    from npusim.study.sensitivity import ranked
+
+    keys = [each.key for each in found.objectives]
+    rows = [(effects[0].parameter, *map(words_of_share, effects)) for effects in ranked(found.sensitivities)]
+    return _table(("parameter", *keys), rows)
+
+
+def _changes(found: Comparison, rows: Sequence[tuple[str, Row]]) -> str:
+    """Rows of all runs, with the change of each but the baseline."""
+    head = [""]
+    for run, letter in enumerate(found.letters):
+        head += [letter, "change"] if run else [letter]
+    return _table(head, [(name, *_cells(row)) for name, row in rows], markup=True)
+
+
+def _cells(row: Row) -> Iterable[str]:
+    for run, number in enumerate(row.values):
+        yield escape(cells.value(row.quantity.kind, number))
+        if run:
+            colour = _COLOURS[cells.judgement(row, run)]
+            yield f'<span style="color:{colour}">{escape(cells.percent(row.change(run)))}</span>'
+
+
+def _longest(shown: int, layers: int) -> str:
+    return _text(
+        f"The {shown} longest of {layers} layers:" if shown < layers else "Layers, the longest first:"
+    )
+
+
+def _text(words: str) -> str:
+    return f"<p>{escape(words)}</p>"
+
+
+def _section(title: str, body: str) -> str:
+    return f"<p><b>{escape(title)}</b></p>{body}"
+
+
+def _block(title: str, *parts: str) -> str:
+    return f"<div><p><b>{escape(show.printable(title))}</b></p>{''.join(parts)}</div>"
+
+
+def _table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,), markup: bool = False
+) -> str:
+    """A table; all cells are escaped, but those behind the first where they are `markup` of ours."""
+
+    def row(texts: Sequence[str], tag: str) -> str:
+        parts = []
+        for column, text in enumerate(texts):
+            safe = text if markup and column and tag == "td" else escape(show.printable(text))
+            parts.append(f"<{tag}{_LEFT if column in left else _RIGHT}>{safe}</{tag}>")
+        return f"<tr>{''.join(parts)}</tr>"
+
+    top = f"<thead>{row(head, 'th')}</thead>" if head else ""
+    body = "".join(row(texts, "td") for texts in rows)
+    return f"<table>{top}<tbody>{body}</tbody></table>"

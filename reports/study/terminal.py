@@ -1,0 +1,109 @@
+"""A study as text for a terminal: the front, what matters, and what failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from npusim.reports.study.effects import basis, words_of_share
+from npusim.reports.words.columns import columns
+from npusim.reports.words.quantities import digits, printable
+from npusim.study.metrics import COMBINE
+from npusim.study.sensitivity import ranked
+from npusim.study.study import Study
+
+if TYPE_CHECKING:
+    pass
+
+MOST_ROWS = 20
+MOST_REASONS = 3
+
+
+def summary(study: Study) -> str:
+    """The text at the end of a search."""
+    parts = [_head(study), _front(study), _sensitivities(study), _failed(study)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(study: Study) -> str:
+    names = ", ".join(
+        printable(model.name) if len(study.models) == 1 else f"{printable(model.name)} x {model.weight:g}"
+        for model in study.models
+    )
+    counts = f"{len(study.records)} points, {len(study.feasible)} feasible, {len(study.front)} on the front"
+    lines = [f"{names} on {study.space.base.name}: {counts} of a space of {study.space.size}"]
+    if len(study.models) > 1:
+        lines.append(f"Values of several models: {COMBINE[study.space.combine]}.")
+    if study.space.programs == "shared":
+        lines.append("Programs are shared between points that differ in timing, energy or clock only.")
+    return "\n".join(lines)
+
+
+def _front(study: Study) -> str:
+    """The front, the parameters that are the same everywhere on it in a line of their own."""
+    if not study.front:
+        return ""
+    points = [study.space.point(record.point) for record in study.front]
+    varying = [path for path in points[0] if len({point[path] for point in points}) > 1]
+    same = [f"{path} = {_value(value)}" for path, value in points[0].items() if path not in varying]
+    head = ["point", *_short(varying), *(f"{each.key}{_goal(each.goal)}" for each in study.objectives)]
+    rows = [
+        [
+            str(record.point),
+            *(_value(point[path]) for path in varying),
+            *(digits(record.values[each.key]) for each in study.objectives),
+        ]
+        for record, point in zip(study.front, points, strict=True)
+    ]
+    shown = _spread(rows, MOST_ROWS)
+    lines = ["Pareto front:", columns(head, shown, right=tuple(range(len(head))))]
+    if len(shown) < len(rows):
+        lines.append(f"{len(shown)} of {len(rows)} points, evenly spread; all of them are in front.csv.")
+    if same:
+        lines.append(f"Everywhere on it: {', '.join(same)}.")
+    return "\n".join(lines)
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    """Parameters without their table, where that is clear: the next table has them in full."""
+    last = [path.rpartition(".")[2] for path in paths]
+    return [name if last.count(name) == 1 else path for name, path in zip(last, paths, strict=True)]
+
+
+def _goal(goal: str) -> str:
+    return " (max)" if goal == "max" else ""
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _spread(rows: Sequence[list[str]], most: int) -> list[list[str]]:
+    """At most so many rows, the first and the last among them."""
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+
+
+def _sensitivities(study: Study) -> str:
+    title = "What matters (share of the variance, ± two standard errors):"
+    said = basis(study)
+    if not study.sensitivities:
+        return f"What matters: {said}" if said else ""
+    rows = [[effects[0].parameter, *map(words_of_share, effects)] for effects in ranked(study.sensitivities)]
+    keys = [each.key for each in study.objectives]
+    table = columns(["parameter", *keys], rows, right=tuple(range(1, len(keys) + 1)))
+    return f"{title}\n{table}\n{said}"
+
+
+def _failed(study: Study) -> str:
+    reasons = Counter(filter(None, map(study.reason, study.records)))
+    if not reasons:
+        return ""
+    lines = [f"  {count} x {printable(reason)}" for reason, count in reasons.most_common(MOST_REASONS)]
+    more = len(reasons) - MOST_REASONS
+    title = f"{sum(reasons.values())} points are not feasible:"
+    return "\n".join([title, *lines, *([f"  and {more} other reasons in points.csv"] if more > 0 else [])])
