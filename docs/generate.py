@@ -154,18 +154,17 @@ def with_rooms(text: str) -> str:
 def _rooms() -> Iterator[str]:
     from drawings import purpose
 
-    from tests.test_rooms import MAY_IMPORT
+    from tests.test_rooms import ROOMS
 
-    short = [(room, room.removeprefix("npusim."), below) for room, below in MAY_IMPORT.items()]
     yield from _table(
-        ("room", "holds", "may import"),
+        ("room", "holds", "stands on"),
         [
             (
-                f"`{name}`",
+                f"`{room.removeprefix('npusim.')}`",
                 purpose(room),
-                ", ".join(each.removeprefix("npusim.") for each in below) or "nothing of ours",
+                ", ".join(lower.removeprefix("npusim.") for lower in below) or "nothing of ours",
             )
-            for room, name, below in short
+            for room, below in ROOMS.items()
         ],
     )
 

@@ -30,6 +30,7 @@ from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.control import IF, body_operands
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.unknown import require_known
 from npusim.scheduler.partition.stretches import stretches
 
 Places = dict[int, Place]
@@ -41,11 +42,12 @@ Moves = Sequence[tuple[Place, Place]]
 def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Program]) -> Executable:
     """The executable of a bound graph for one core; `compiled` makes the program of a stretch.
 
-    Raises GraphError for a graph that is not well formed and for a state that is read and updated in different
-    stretches, and what `compiled` raises.
+    Raises GraphError for a graph that is not well formed, for operators that npusim does not have, and for a state that
+    is read and updated in different stretches; and what `compiled` raises.
     """
     made = _Partition(hardware, compiled)
     check_bound(graph)
+    require_known(graph)
     places: Places = {}
     steps = made.take(graph, graph.name, places)
     inputs, outputs = (

@@ -262,6 +262,30 @@ def test_what_is_for_programs_only_says_so(tmp_path: object) -> None:
         npusim.save_program(npusim.compile(loop()), f"{tmp_path}/loop.npu")  # type: ignore[arg-type]
 
 
+def test_unknown_operators_of_all_parts_are_named_at_once_or_timed() -> None:
+    turn = Sketch("turn", CODES, FLAGS)
+    turned = turn.graph(turn.node("ceil", [turn.add(0, 0)], [CODES])[0], turn.shifted(1))
+    test = Sketch("test", CODES, FLAGS)
+    made = Sketch("net", CODES, FLAGS)
+    y, _ = made.node(
+        "while", [made.node("round", [0], [CODES])[0], 1], [CODES, FLAGS], test.graph(test.flag(1, 0)), turned
+    )
+    graph = made.graph(made.add(y, y))
+    with pytest.raises(
+        GraphError,
+        match=r"^net: 2 operators are not known to npusim: CEIL \(1\), ROUND \(1\); --unknown host times them ",
+    ):
+        npusim.compile(graph)
+    timed = npusim.compile(graph, unknown="host")
+    result = npusim.simulate(timed, decisions={"net/while1": 2})
+    assert result.decisions == (("net/while1", 2),)
+    assert not result.outputs
+    with pytest.raises(
+        NpusimError, match=r"are timed only, there are no outputs, so inputs cannot be given$"
+    ):
+        npusim.simulate(timed, [X, HELD])
+
+
 def test_the_test_of_a_loop_is_a_graph_too() -> None:
     # The condition is an input of the test itself: nothing computes it.
     test = Sketch("test", CODES, FLAG)
