@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npusim.isa.hardware.fields import Section
 from npusim.isa.hardware.file import Parameter, hardware, list_presets, parameters, to_dict
-from npusim.isa.hardware.hardware import Hardware, Section
+from npusim.isa.hardware.hardware import Hardware
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "docs")]  # the table of rooms in tests, and the drawings

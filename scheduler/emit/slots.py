@@ -16,22 +16,21 @@ from npusim.isa.instructions.region import Space
 from npusim.kernels.lowering.work import Move, Tile, TileAddresses, Work
 from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
 from npusim.scheduler.emit.operands import Held, Operands, Place, Plan
-from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, dram_copy
+from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strided_copy
 from npusim.scheduler.fit.allocate import Allocator
 from npusim.scheduler.fit.cuts import output_bytes
 from npusim.scheduler.network.storage import Item, operand_tensor
 from npusim.scheduler.place.chains import Chain
-from npusim.scheduler.place.layout import DramLayout
+from npusim.scheduler.place.layout import MemoryLayout
 from npusim.scheduler.place.residency import Residents
 from npusim.scheduler.place.weaves import Weave
-
-_TO_DRAM = (Space.SCRATCHPAD, Space.DRAM)
 
 
 def _address(place: Place, space: Space) -> int:
     """Where an operand begins in a memory that holds it."""
-    if space is Space.DRAM:
-        return place.dram_address
+    if space != Space.SCRATCHPAD:
+        assert place.outside is not None
+        return place.outside[1]
     assert place.buffer is not None
     return place.buffer.address + place.offset_bytes
 
@@ -42,7 +41,7 @@ class SlotBuilder:
     def __init__(
         self,
         residents: Residents,
-        layout: DramLayout,
+        layout: MemoryLayout,
         host_calls: dict[int, HostCall],
         chains: dict[int, Chain],
         weaves: dict[int, Weave],
@@ -127,8 +126,13 @@ class SlotBuilder:
         ]
 
     def _place_residents(self) -> None:
-        """Give the resident storages addresses, largest first; they keep them from first to last slot."""
+        """Give the resident storages addresses, largest first; they keep them from first to last slot. Pinned ones
+        have theirs.
+        """
         storages, plans = self.residents.storages, self._plans
+        for root in self.residents.roots:
+            if storages[root].pinned:
+                self.memory.take(self.layout.address(root), storages[root].size_bytes, 0, plans[-1].last)
         for root in sorted(self.residents.roots, key=lambda r: (-storages[r].size_bytes, r)):
             each = storages[root]
             first = plans[max(each.first, 0)].first
@@ -138,7 +142,11 @@ class SlotBuilder:
                     reader = max(each.first, 0)
                 first = max(self._operands.written(each, reader), plans[reader].first - self._lead_slots)
             last = plans[min(each.last, len(plans) - 1)].last
-            address = self.memory.place(each.size_bytes, first, max(last, first))
+            address = (
+                self.layout.address(root)
+                if each.pinned
+                else self.memory.place(each.size_bytes, first, max(last, first))
+            )
             buffer = Buffer(each.name, each.size_bytes, first, max(last, first), address or 0, True)
             if address is None:
                 raise DoesNotFit(self.item_of_slot[first])
@@ -164,7 +172,7 @@ class SlotBuilder:
         inputs = [operands.inputs(index, item, work, position) for position in range(len(work.inputs))]
         root, _ = self.residents.output(index)
         linked = root in operands.links
-        output = Place(None, 0, -1) if linked else operands.part(self.residents.output(index))
+        output = Place(None, 0, None) if linked else operands.part(self.residents.output(index))
         search = self.residents.search(index)
         made = []
         for number, (tile, slot) in enumerate(zip(plan.tiles, plan.slots, strict=True)):
@@ -181,7 +189,7 @@ class SlotBuilder:
             used = [held.buffer for held in (*chosen, *fixed) if held.buffer is not None]
             emit = partial(self._emit, work, tile, chosen, fixed, target, output)
             after = None
-            if output.dram_address >= 0:
+            if output.outside is not None:
                 after = partial(self._store, work, tile, target, output)
             made.append(
                 Slot(
@@ -227,19 +235,22 @@ class SlotBuilder:
         return target.address + start, rows.row_bytes, work.channels
 
     def _store(self, work: Work, tile: Tile, target: Buffer, output: Place) -> list[Instruction]:
-        """The copies that take a tile's output to DRAM."""
+        """The copies that take a tile's output to the memory that it belongs in."""
+        assert output.outside is not None
         rows = work.output
         address, row_stride, pixel_stride = self._target(work, tile, target, output)
-        dram = output.dram_address + rows.begin(tile.entry, tile.first_row) + tile.first_channel
+        space, start = output.outside
+        spaces = (Space.SCRATCHPAD, space)
+        ends = (address, start + rows.begin(tile.entry, tile.first_row) + tile.first_channel)
         if tile.channels == work.channels:
             size = tile.rows * rows.row_bytes
-            return [dram_copy(self._store_channel, True, address, dram, (size,), (), ())]
+            return [strided_copy(self._store_channel, spaces, ends, (size,), ((), ()))]
         counts = tile.rows, rows.row_bytes // work.channels, tile.channels
         strides = (row_stride, pixel_stride), (rows.row_bytes, work.channels)
         pieces: tuple[Piece, ...] = (Piece((0, 0), counts, strides),)
         if tile.channels < self.hardware.dma.port_bytes_per_cycle:  # a beat takes more than one of these runs
-            pieces = plan_copy(counts, strides, _TO_DRAM, self.hardware).pieces
-        return [each.copy(self._store_channel, _TO_DRAM, (address, dram)) for each in pieces]
+            pieces = plan_copy(counts, strides, spaces, self.hardware).pieces
+        return [each.copy(self._store_channel, spaces, ends) for each in pieces]
 
     # Moves and host calls.
 
@@ -248,8 +259,8 @@ class SlotBuilder:
         source = None if move.source is None else self._operands.place(item, move.source)
         used = tuple(p.buffer for p in (target, source) if p is not None and p.buffer is not None)
         ends = [] if target.buffer is None else [Space.SCRATCHPAD]
-        if target.dram_address >= 0:
-            ends.append(Space.DRAM)
+        if target.outside is not None:
+            ends.append(target.outside[0])
         origin = self._origin(item, move, source)
         plans = [(end, plan_move(move, (origin, end), self.hardware)) for end in ends]
         copies = (
@@ -257,18 +268,21 @@ class SlotBuilder:
             for end, found in plans
             for piece in found.pieces
         )
-        # Its time at the DRAM port hides no loads: they pass the same port.
+        # Its time at a memory's port hides no loads: they pass the same port.
         dma = self.hardware.dma
         cycles = dma.setup_cycles + prod(move.counts) // dma.port_bytes_per_cycle
         return Slot(index, item.node, cycles, used, lambda: next(copies), lambda: list(copies))
 
     def _origin(self, item: Item, move: Move, source: Place | None) -> Space:
-        """The memory that a move reads. What came from DRAM is whole there; in the scratchpad it may not be yet."""
+        """The memory that a move reads. What came from another memory is whole there; in the scratchpad it may not be
+        yet.
+        """
         if source is None or move.source is None:
             return Space.SCRATCHPAD
         root = self.residents.forest.root(operand_tensor(self.graph, item.node, move.source))[0]
-        from_dram = source.buffer is None or self.residents.storages[root].from_dram
-        return Space.DRAM if from_dram else Space.SCRATCHPAD
+        if source.outside is not None and (source.buffer is None or self.residents.storages[root].from_dram):
+            return source.outside[0]
+        return Space.SCRATCHPAD
 
     def _emit_move(
         self, move: Move, source: Place | None, target: Place, spaces: tuple[Space, Space], piece: Piece

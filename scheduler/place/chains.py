@@ -229,12 +229,14 @@ class Bands:
             for band, count in self._samples
             for search, (first, end) in zip(self._searches, band, strict=True)
         )
-        traffic = sum(work.constant_bytes(0, work.channels) for work in works)
-        traffic += sum(count * self._streamed_bytes(band) for band, count in self._samples)
+        transfers = Transfers(self._hardware)
+        traffic = transfers.no_bytes()
+        traffic[transfers.constants] += sum(work.constant_bytes(0, work.channels) for work in works)
+        traffic[transfers.maps] += sum(count * self._streamed_bytes(band) for band, count in self._samples)
         if not self._searches[-1].residency.output:
-            traffic += output_bytes(last, last.rows, last.channels)
+            traffic[transfers.maps] += output_bytes(last, last.rows, last.channels)
         overhead = self._count * len(works) * self._hardware.dma.setup_cycles
-        return max(compute, Transfers(self._hardware).dram_cycles(traffic)) + overhead
+        return max(compute, transfers.together_cycles(traffic)) + overhead
 
     def _result_bytes(self, band: Sequence[tuple[int, int]], depth: Depth) -> int:
         """Scratchpad bytes of the results of one band: the widest pair of neighbouring links, and the last ones."""
