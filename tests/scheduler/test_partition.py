@@ -122,10 +122,10 @@ def test_a_while_of_seven_turns() -> None:
     # What a launch takes does not depend on the turn, so the whole is terms times how often.
     cycles = {program.name: program.cycles // program.launches for program in result.programs}
     assert result.cycles == (
-        cycles["net/loop, operands"]
+        cycles["net/loop/operands"]
         + (TURNS + 1) * (cycles["net/loop/test/0"] + cycles["net/loop"])
         + TURNS
-        * (cycles["net/loop/turn/0, operands"] + cycles["net/loop/turn/0"] + cycles["net/loop/turn, results"])
+        * (cycles["net/loop/turn/0/operands"] + cycles["net/loop/turn/0"] + cycles["net/loop/turn/results"])
     )
 
 
@@ -182,7 +182,7 @@ def test_carried_values_that_change_places() -> None:
     swap = swapped.graph(1, 0, swapped.shifted(2))
     c, d, _ = made.node("while", [a, b, 2], [CODES, CODES, FLAGS], tested, swap)
     result = run(made.graph(a, b, c, d), [X, X // 3, HELD])
-    assert "net/while1/turn, results, aside" in {program.name for program in result.programs}
+    assert "net/while1/turn/results/aside" in {program.name for program in result.programs}
 
 
 def body(generator: np.random.Generator, depth: int, name: str) -> Graph:
