@@ -230,43 +230,68 @@ def passes() -> str:
 
 # The rooms.
 
-_ROOM_WIDTH, _ROOM_HEIGHT, _GAP, _PER_ROW = 212, 66, 12, 5
+_ROOM_WIDTH, _ROOM_HEIGHT, _GAP, _PER_ROW = 172, 84, 10, 8
+_FOLDERS = ("npusim.isa", "npusim.kernels", "npusim.scheduler", "npusim.reports")
+"""Folders whose rooms stand side by side, the highest at the left."""
 
 
-def rooms(may_import: Mapping[str, Sequence[str]]) -> str:
-    """The rooms on floors: each may import some of those below it. `may_import` is the table of tests/test_rooms.py."""
-    floor_of = _floors(may_import)
+def rooms(stands_on: Mapping[str, Sequence[str]]) -> str:
+    """The rooms on floors, each above those that it stands on; the table is that of tests/test_rooms.py."""
+    groups: dict[str, list[str]] = {}
+    for room in stands_on:
+        groups.setdefault(_group(room), []).append(room)
+    floors: dict[str, int] = {}
+    for group in groups:
+        _floor(group, groups, stands_on, floors)
     elements = _heading(
-        "The rooms", "each may import rooms on lower floors only; tests/test_rooms.py reads every import"
+        "The rooms",
+        "each stands on rooms below it, and in a frame on those to its right; it imports no others",
     )
     top = 48
-    for floor in sorted(set(floor_of.values()), reverse=True):
-        here = [room for room, its_floor in floor_of.items() if its_floor == floor]
-        for first in range(0, len(here), _PER_ROW):
-            for place, room in enumerate(here[first : first + _PER_ROW]):
-                elements += _room(room, 16 + place * (_ROOM_WIDTH + _GAP), top)
-            top += _ROOM_HEIGHT + 10
-        elements.append(f'<path class="thin" d="M16 {top - 1} H{_rooms_width() - 16}"/>')
-        top += 10
+    for floor in sorted(set(floors.values()), reverse=True):
+        here = [group for group in groups if floors[group] == floor]
+        for group in (group for group in here if group in _FOLDERS):
+            elements += _frame(top)
+            elements += _row(groups[group][::-1], top)
+            top += _ROOM_HEIGHT + 20
+        alone = [group for group in here if group not in _FOLDERS]
+        for first in range(0, len(alone), _PER_ROW):
+            elements += _row(alone[first : first + _PER_ROW], top)
+            top += _ROOM_HEIGHT + 20
     return _page(_rooms_width(), top, "The rooms of the sources, on floors", elements)
+
+
+def _group(room: str) -> str:
+    return next((folder for folder in _FOLDERS if room.startswith(folder)), room)
+
+
+def _floor(
+    group: str,
+    groups: Mapping[str, Sequence[str]],
+    stands_on: Mapping[str, Sequence[str]],
+    floors: dict[str, int],
+) -> int:
+    """The floor of a group: one above the highest that a room of it stands on."""
+    if group not in floors:
+        below = {_group(lower) for room in groups[group] for lower in stands_on[room]} - {group}
+        floors[group] = 1 + max((_floor(lower, groups, stands_on, floors) for lower in below), default=-1)
+    return floors[group]
 
 
 def _rooms_width() -> int:
     return 32 + _PER_ROW * (_ROOM_WIDTH + _GAP) - _GAP
 
 
-def _floors(may_import: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """The floor of each room: one above the highest that it may import."""
-    floors: dict[str, int] = {}
+def _frame(top: int) -> Iterator[str]:
+    yield (
+        f'<rect class="thin" x="10" y="{top - 6}" width="{_rooms_width() - 20}" '
+        f'height="{_ROOM_HEIGHT + 12}" rx="8"/>'
+    )
 
-    def floor(room: str) -> int:
-        if room not in floors:
-            floors[room] = 1 + max(
-                (floor(below) for below in may_import[room] if below in may_import), default=-1
-            )
-        return floors[room]
 
-    return {room: floor(room) for room in may_import}
+def _row(names: Sequence[str], top: int) -> Iterator[str]:
+    for place, room in enumerate(names):
+        yield from _room(room, 16 + place * (_ROOM_WIDTH + _GAP), top)
 
 
 _KIND_OF_TOP = {"npusim.isa": "memory", "npusim.kernels": "unit", "npusim.scheduler": "unit"}
@@ -275,9 +300,10 @@ _KIND_OF_TOP = {"npusim.isa": "memory", "npusim.kernels": "unit", "npusim.schedu
 def _room(room: str, left: int, top: int) -> Iterator[str]:
     kind = next((kind for above, kind in _KIND_OF_TOP.items() if room.startswith(above)), "box")
     yield f'<rect class="{kind}" x="{left}" y="{top}" width="{_ROOM_WIDTH}" height="{_ROOM_HEIGHT}" rx="6"/>'
-    yield _text(left + 10, top + 19, room.removeprefix("npusim."), "title")
-    for number, line in enumerate(textwrap.wrap(purpose(room), 34)[:3]):
-        yield _text(left + 10, top + 34 + 13 * number, line, "tiny")
+    yield _text(left + 9, top + 18, room.removeprefix("npusim."), "title")
+    lines = textwrap.wrap(purpose(room).replace("`", ""), 29, max_lines=4, placeholder=" ...")
+    for number, line in enumerate(lines):
+        yield _text(left + 9, top + 33 + 14 * number, line, "tiny")
 
 
 def purpose(room: str) -> str:
@@ -291,12 +317,12 @@ def purpose(room: str) -> str:
 
 def drawings() -> dict[Path, str]:
     """Every drawing by its file."""
-    from tests.test_rooms import MAY_IMPORT
+    from tests.test_rooms import ROOMS
 
     return {
         DOCS / "machine.svg": machine(),
         DOCS / "passes.svg": passes(),
-        DOCS / "rooms.svg": rooms(MAY_IMPORT),
+        DOCS / "rooms.svg": rooms(ROOMS),
     }
 
 

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npusim.isa.base.fields import Section
 from npusim.isa.hardware.file import Parameter, hardware, list_presets, parameters, to_dict
-from npusim.isa.hardware.hardware import Hardware, Section
+from npusim.isa.hardware.hardware import Hardware
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "docs")]  # the table of rooms in tests, and the drawings
@@ -154,18 +155,17 @@ def with_rooms(text: str) -> str:
 def _rooms() -> Iterator[str]:
     from drawings import purpose
 
-    from tests.test_rooms import MAY_IMPORT
+    from tests.test_rooms import ROOMS
 
-    short = [(room, room.removeprefix("npusim."), below) for room, below in MAY_IMPORT.items()]
     yield from _table(
-        ("room", "holds", "may import"),
+        ("room", "holds", "stands on"),
         [
             (
-                f"`{name}`",
+                f"`{room.removeprefix('npusim.')}`",
                 purpose(room),
-                ", ".join(each.removeprefix("npusim.") for each in below) or "nothing of ours",
+                ", ".join(lower.removeprefix("npusim.") for lower in below) or "nothing of ours",
             )
-            for room, name, below in short
+            for room, below in ROOMS.items()
         ],
     )
 
@@ -227,7 +227,7 @@ def outputs(text: str) -> list[Shown]:
                 found += _console(block)
             elif block.language == "python":
                 with contextlib.redirect_stdout(io.StringIO()) as stream:
-                    exec(compile(block.body, "README.md", "exec"), namespace)
+                    exec(compile(block.body, "<a document's block>", "exec"), namespace)
                 printed = (block.body.splitlines()[0], stream.getvalue())
     return found
 

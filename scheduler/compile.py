@@ -26,7 +26,7 @@ from npusim.scheduler.fit.choices import Choices
 from npusim.scheduler.network.network import Network, prepare
 from npusim.scheduler.network.storage import HostStep
 from npusim.scheduler.place.chains import Chain, plan_chains
-from npusim.scheduler.place.layout import DramLayout, host_placements
+from npusim.scheduler.place.layout import MemoryLayout, host_placements
 from npusim.scheduler.place.policies import estimated
 from npusim.scheduler.place.residency import Residents, fit
 from npusim.scheduler.place.weaves import Weave, plan_weaves
@@ -87,14 +87,14 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
     inputs, outputs = (
         tuple(layout.placement(tensor) for tensor in ends) for ends in (graph.inputs, graph.outputs)
     )
-    constants, dram_size_bytes, code_address = layout.finish(len(order.instructions))
+    memory = layout.finish(len(order.instructions))
     program = Program(
         name=graph.name,
         hardware=network.hardware,
         code=encode_all(order.instructions, order.waits),
-        constants=constants,
-        dram_size_bytes=dram_size_bytes,
-        code_address=code_address,
+        constants=memory.constants,
+        dram_size_bytes=memory.dram_size_bytes,
+        code_address=memory.code_address,
         inputs=inputs,
         outputs=outputs,
         layers=_layers(graph, uses, timeline),
@@ -111,7 +111,9 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
             for each in placed.buffers
             if each.instructions
         ),
-        constants_address=layout.constants_address,
+        images=memory.images,
+        code_space=memory.code_space,
+        areas=memory.areas,
         states=tuple(layout.placement(tensor) for tensor, _ in graph.states),
     )
     return Schedule(program, choices, residents, placed.chains, placed.weaves)
@@ -121,7 +123,7 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
 class _Arranged:
     """Everything at its place and in order."""
 
-    layout: DramLayout
+    layout: MemoryLayout
     host_calls: tuple[HostCall, ...]
     chains: Mapping[int, Chain]
     weaves: Mapping[int, Weave]
@@ -139,7 +141,9 @@ def _arranged(network: Network, residents: Residents) -> _Arranged:
         weaves = plan_weaves(residents, chains)
         residents.woven = {index for weave in weaves.values() for index in weave.items}
         together = [chain.items for chain in chains.values()] + [weave.items for weave in weaves.values()]
-        layout = DramLayout(residents.graph, residents.storages, residents.forest, inside, together, hardware)
+        layout = MemoryLayout(
+            residents.graph, residents.storages, residents.forest, inside, together, hardware
+        )
         host_calls = _host_calls(network.uses, residents, layout)
         builder = SlotBuilder(residents, layout, host_calls, chains, weaves, hardware)
         try:
@@ -158,7 +162,7 @@ def _arranged(network: Network, residents: Residents) -> _Arranged:
 
 
 def _host_calls(
-    uses: Sequence[tuple[Operator, Call]], residents: Residents, layout: DramLayout
+    uses: Sequence[tuple[Operator, Call]], residents: Residents, layout: MemoryLayout
 ) -> dict[int, HostCall]:
     """The host-operator table, by node, in order of execution."""
     graph = residents.graph

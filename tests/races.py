@@ -73,10 +73,7 @@ def races(program: Program, instructions: Sequence[Instruction] | None = None) -
     certain = certain_completions(instructions)
     ordinal = _ordinals(instructions)
     unit = np.array([int(each.unit) for each in instructions])
-    memories = {
-        Space.SCRATCHPAD: _Memory(program.hardware.scratchpad_bytes),
-        Space.DRAM: _Memory(program.dram_size_bytes),
-    }
+    memories = {space: _Memory(program.memory_bytes(space)) for space in program.hardware.spaces}
     found: set[tuple[int, int]] = set()
 
     def check(earlier: NDArray[np.int32], later: int) -> None:
@@ -116,14 +113,9 @@ def _ordinals(instructions: Sequence[Instruction]) -> list[int]:
 
 def unwritten_reads(program: Program) -> list[tuple[int, Region]]:
     """Instructions that read bytes which nobody wrote: no input, no constant, no instruction before them."""
-    defined = {
-        Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad_bytes, bool),
-        Space.DRAM: np.zeros(program.dram_size_bytes, bool),
-    }
-    start = program.constants_address
-    defined[Space.DRAM][start : start + len(program.constants)] = True
-    for place in program.inputs:
-        defined[Space.DRAM][place.address : place.address + place.type.size_bytes] = True
+    defined = {space: np.zeros(program.memory_bytes(space), bool) for space in program.hardware.spaces}
+    for place in (*program.images, *program.inputs):
+        defined[Space(place.space)][place.address : place.end] = True
     found = []
     for index, each in enumerate(decode_all(program.code)):
         reads, writes = each.regions(program.context)

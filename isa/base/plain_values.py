@@ -145,7 +145,7 @@ def read_either_number(value: Any) -> int | float:
     return read_number(value)
 
 
-def read_text(value: Any) -> str:
+def read_string(value: Any) -> str:
     """Text that can be encoded."""
     if type(value) is not str:
         raise Misfit(f"{shown(value)} is not text")
@@ -194,13 +194,13 @@ def _require_plain(value: Any, levels: int) -> None:
             raise Misfit(f"lists and tables lie in each other more than {DEEPEST_VALUE} levels deep")
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict):
-                read_text(key)
+                read_string(key)
             try:
                 _require_plain(item, levels - 1)
             except Misfit as fault:
                 raise fault.below(key) from None
     elif isinstance(value, str):
-        read_text(value)
+        read_string(value)
     elif isinstance(value, float):
         read_number(value)
     elif (

@@ -37,12 +37,26 @@ def read(path: Path, shown: str, kind: user_file.Kind, fault: type[NpusimError])
 
 
 def merged(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` over `base`, table by table."""
+    """`values` over `base`, table by table; of tables in a list those of the same name."""
     result = dict(base)
     for key, item in values.items():
-        below = result.get(key)
-        result[key] = merged(below, item) if isinstance(below, dict) and isinstance(item, dict) else item
+        result[key] = _over(result.get(key), item)
     return result
+
+
+def _over(below: Any, item: Any) -> Any:
+    if isinstance(below, dict) and isinstance(item, dict):
+        return merged(below, item)
+    if not (isinstance(below, list) and isinstance(item, list)):
+        return item
+    if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in (*below, *item)):
+        return item
+    by_name = {each["name"]: each for each in below}
+    if len({each["name"] for each in item}) < len(item):
+        return [*below, *item]  # for whoever checks the names
+    return list(
+        (by_name | {each["name"]: merged(by_name.get(each["name"], {}), each) for each in item}).values()
+    )
 
 
 def listed(faults: Mapping[str, str]) -> str:

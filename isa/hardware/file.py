@@ -25,15 +25,23 @@ from npusim.isa.base.nearest import nearest
 from npusim.isa.base.printable import visible
 from npusim.isa.base.toml_file import MOST_FAULTS_LISTED, listed, merged, read, short
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import MOST_FURTHER
 from npusim.isa.hardware.rules import broken_rules
 
 PRESETS = Path(__file__).parent / "presets"
+
+MEMORY = "memory"
+"""The key whose tables are a list: [[memory]]. In a path, the name of a memory stands behind it."""
+
+ANY_NAME = "NAME"
+"""Stands for the name of a memory in the paths of `parameters`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One key of a hardware file, for messages and manuals; `default` is None for a key without one.
 
+    required: it may not be absent.
     what_if: the factors that are worth a try on its value; none for a name or a choice.
     chosen:  an architect may choose it; else it comes with the DRAM, the circuits or the host.
     """
@@ -44,6 +52,7 @@ class Parameter:
     description: str
     what_if: tuple[float, ...] = ()
     chosen: bool = True
+    required: bool = False
 
 
 def list_presets() -> tuple[str, ...]:
@@ -98,32 +107,60 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
 
 
 def to_dict(value: Hardware) -> dict[str, Any]:
-    """Every parameter as plain values, nested as in the file; parameters that are unset are left out."""
-    return value.model_dump(exclude_none=True)
+    """Every parameter as plain values, nested as in the file; parameters that are unset are left out, and so are
+    empty lists.
+    """
+    plain: dict[str, Any] = _plain(value.model_dump(exclude_none=True))
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists; without those that are empty, which say what an absent key says."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items() if item != ()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def to_toml(value: Hardware) -> str:
     """Every parameter as a hardware file; reading it gives an equal Hardware."""
     plain = to_dict(value)
-    tables = {key: table for key, table in plain.items() if isinstance(table, dict)}
-    lines = [f"{key} = {toml_value(item)}" for key, item in plain.items() if key not in tables]
-    for key, table in tables.items():
-        lines += ["", f"[{key}]"] + [f"{name} = {toml_value(item)}" for name, item in table.items()]
+    tables = [(f"[{key}]", table) for key, table in plain.items() if isinstance(table, dict)]
+    tables += [(f"[[{MEMORY}]]", table) for table in plain.get(MEMORY, ())]
+    lines = [
+        f"{key} = {toml_value(item)}" for key, item in plain.items() if not isinstance(item, dict | list)
+    ]
+    for head, table in tables:
+        lines += ["", head] + [f"{name} = {toml_value(item)}" for name, item in table.items()]
     return "\n".join(lines) + "\n"
 
 
 def change(value: Hardware, changes: Mapping[str, Any], source: str = "hardware") -> Hardware:
-    """A copy with parameters changed by dotted path ("scratchpad.size_kib": 512), checked as a whole."""
+    """A copy with parameters changed by dotted path ("scratchpad.size_kib": 512), checked as a whole.
+
+    A further memory stands in a path by its name: "memory.flash.size_kib".
+    """
     plain = to_dict(value)
     for path, item in changes.items():
         *tables, key = path.split(".")
-        table = plain
+        table: Any = plain
         for name in tables:
-            table = table.setdefault(name, {})
-            if not isinstance(table, dict):
+            table = _named(table, name) if isinstance(table, list) else table.setdefault(name, {})
+            if table is None:
+                known = [memory.name for memory in value.memory]
+                near = nearest(name, known)
+                hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+                raise HardwareError(f"{source}: 1 fault: {path}: no memory has this name, {hint}")
+            if not isinstance(table, dict | list):
                 raise HardwareError(f"{source}: 1 fault: {path}: {_unknown(path, item)}")
+        if isinstance(table, list):
+            raise HardwareError(f"{source}: 1 fault: {path}: {_unknown(path, item)}")
         table[key] = item
     return from_dict(plain, source)
+
+
+def _named(tables: list[Any], name: str) -> Any:
+    """The table of a list that has a name; None if none has."""
+    return next((table for table in tables if table["name"] == name), None)
 
 
 def extend(extends: str, changes: Mapping[str, Any], path: Path) -> Hardware:
@@ -140,17 +177,23 @@ def field_value(path: str, value: object) -> object:
     """
     *tables, key = path.split(".")
     values: dict[str, Any] = {key: value}
-    for table in reversed(tables):
-        values = {table: values}
-    if isinstance(value, Mapping) or path not in _by_path():
+    if isinstance(value, Mapping) or _parameter(path) is None:
         raise ValueError(_unknown(path, value))
     faults: dict[str, str] = {}
-    checked: Any = _validated({"name": "unnamed"} | values, faults)
+    checked: Any
+    if tables[:1] == [MEMORY]:
+        memory = {"name": tables[1], "kind": "sram", "size_kib": 1, "bandwidth_gb_per_s": 1.0}
+        checked = _validated({"name": "unnamed", MEMORY: [memory | values]}, faults)
+        checked = checked and getattr(checked, MEMORY)[0]
+    else:
+        for table in reversed(tables):
+            values = {table: values}
+        checked = _validated({"name": "unnamed"} | values, faults)
+        for part in tables:
+            checked = checked and getattr(checked, part)
     if checked is None:
         raise ValueError("; ".join(faults.values()))
-    for part in (*tables, key):
-        checked = getattr(checked, part)
-    return checked
+    return getattr(checked, key)
 
 
 @cache
@@ -207,12 +250,7 @@ def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | 
         return Hardware.model_validate(dict(values))
     except ValidationError as error:
         for item in error.errors(include_url=False, include_context=False):
-            # The location names a branch of a union ("float") after the key: only keys make the path.
-            keys = [str(part) for part in item["loc"]]
-            path = ".".join(keys)
-            while len(keys) > 1 and path not in _by_path() and item["type"] != "extra_forbidden":
-                keys.pop()
-                path = ".".join(keys)
+            path = _path(item["loc"], values, exact=item["type"] == "extra_forbidden")
             if item["type"] == "extra_forbidden":
                 near = len(faults) < MOST_FAULTS_LISTED
                 faults[path] = _unknown(path, item["input"]) if near else "unknown key"
@@ -223,12 +261,33 @@ def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | 
         return None
 
 
+def _path(location: tuple[int | str, ...], values: Mapping[str, Any], *, exact: bool) -> str:
+    """The dotted path of a fault, a further memory by its name or, without one, its number from 0.
+
+    Behind the key, a location goes on with a branch of a union ("float") or a position in a list; only keys make
+    the path, unless it is `exact`: that of a key that does not exist.
+    """
+    keys = [str(part) for part in location]
+    if keys[0] == MEMORY and len(keys) > 1:
+        table = values[MEMORY][int(keys[1])]
+        name = table.get("name") if isinstance(table, Mapping) else None
+        keys[1] = name if isinstance(name, str) and name else keys[1]
+    while len(keys) > 1 and not exact and _parameter(".".join(keys)) is None:
+        if keys[0] == MEMORY and len(keys) == 2:
+            break
+        keys.pop()
+    return ".".join(keys)
+
+
 def _without(values: Mapping[str, Any], faults: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
     """The values whose path has no fault; a missing name gets a stand-in."""
     kept: dict[str, Any] = {} if prefix else {"name": "unnamed"}
     for key, item in values.items():
         path = f"{prefix}{key}"
-        if path not in faults:
+        if path == MEMORY:
+            if not any(fault.partition(".")[0] == MEMORY for fault in faults):
+                kept[key] = item
+        elif path not in faults:
             kept[key] = _without(item, faults, f"{path}.") if isinstance(item, dict) else item
     return kept
 
@@ -236,7 +295,10 @@ def _without(values: Mapping[str, Any], faults: Mapping[str, str], prefix: str =
 def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
     for key, field in schema["properties"].items():
         table = field.get("$ref", "").rpartition("/")[2]
-        if table:
+        if field.get("type") == "array" and "$ref" in field["items"]:
+            rows = tables[field["items"]["$ref"].rpartition("/")[2]]
+            yield from _parameters(rows, tables, f"{prefix}{key}.{ANY_NAME}.")
+        elif table:
             yield from _parameters(tables[table], tables, f"{prefix}{key}.")
         else:
             kind = field["anyOf"][0] if "anyOf" in field else field
@@ -248,6 +310,7 @@ def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: st
                 field.get("description", ""),
                 factors,
                 not field.get("given", kind.get("given", False)),
+                key in schema.get("required", ()),
             )
 
 
@@ -255,10 +318,15 @@ def _values(field: Mapping[str, Any]) -> str:
     """What a field may be, in words, from its JSON schema."""
     if "anyOf" in field:  # a value or nothing; TOML has no null, so nothing means: leave the key out
         return _values(field["anyOf"][0])
+    if field.get("type") == "array":
+        items = field["items"]
+        return f"a list of {', '.join(items['enum']) if 'enum' in items else items['const']}"
     if "enum" in field:
         return "one of " + ", ".join(str(item) for item in field["enum"])
     if field["type"] == "boolean":
         return "true or false"
+    if "pattern" in field:
+        return f"a word of {field['maxLength']} small letters, digits and underscores at most"
     if field["type"] == "string":
         return f"text of {field.get('minLength', 0)} to {field['maxLength']} characters"
     whole = field["type"] == "integer"
@@ -280,14 +348,26 @@ def _by_path() -> dict[str, Parameter]:
     return {parameter.path: parameter for parameter in parameters()}
 
 
+def _parameter(path: str) -> Parameter | None:
+    """The parameter of a path; every memory has the same."""
+    keys = path.split(".")
+    if keys[0] == MEMORY and len(keys) == 3:
+        path = f"{MEMORY}.{ANY_NAME}.{keys[2]}"
+    return _by_path().get(path)
+
+
 def _allowed(path: str) -> str:
-    parameter = _by_path().get(path)
+    parameter = _parameter(path)
+    if parameter is None and path == MEMORY:
+        return f"a list of tables, at most {MOST_FURTHER}"
     return parameter.allowed if parameter else "a table"
 
 
 def _unknown(path: str, value: object) -> str:
     """The fault of an unknown key, with the nearest known one: in its table, else anywhere."""
     *tables, key = path.split(".")
+    if tables[:1] == [MEMORY] and len(tables) == 2:
+        tables[1] = ANY_NAME
     prefix = "".join(f"{table}." for table in tables)
     below = [known[len(prefix) :] for known in _by_path() if known.startswith(prefix)]
     known_here = dict.fromkeys(known.split(".")[0] for known in below)

@@ -5,55 +5,57 @@ Fields are checked here; rules between fields, files and presets are in `npusim.
 
 from __future__ import annotations
 
-from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
-# The factors worth a try when somebody asks what a change of the parameter would bring (npusim.study.what_if).
-_MORE: Any = {"what_if": [2.0]}
-_MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
-# What an architect does not choose: it comes with the DRAM, the circuits or the host.
-_GIVEN: Any = {"what_if": [2.0], "given": True}
-_GIVEN_TIME: Any = {"what_if": [2.0, 0.5], "given": True}
-
-Positive = Annotated[int, Field(gt=0, json_schema_extra=_MORE)]
-# The least and the most that anybody builds, with room: a thousandth and a thousand times of it. Beyond, times of a
-# run leave what whole numbers of cycles and sums of energy can hold.
-Rate = Annotated[float, Field(ge=1e-6, le=1e6, json_schema_extra=_MORE)]
-Clock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_MORE)]
-# Capacities: less of one is cheaper.
-Capacity = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
-# Times: less is faster.
-Cycles = Annotated[int, Field(ge=0, json_schema_extra=_GIVEN_TIME)]
-PositiveCycles = Annotated[int, Field(gt=0, json_schema_extra=_MORE_OR_LESS)]
-Time = Annotated[float, Field(ge=0, le=1e6, json_schema_extra=_GIVEN_TIME)]
-Given = Annotated[int, Field(gt=0, json_schema_extra=_GIVEN)]
-GivenClock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=_GIVEN)]
-
-
-class Section(BaseModel):
-    """A table of a hardware file: frozen, and unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+from npusim.isa.base.fields import (
+    MORE,
+    MORE_OR_LESS,
+    Clock,
+    Cycles,
+    Given,
+    GivenClock,
+    Positive,
+    PositiveCycles,
+    Section,
+    Time,
+)
+from npusim.isa.engines.kinds import engine_of
+from npusim.isa.engines.mac_array import MacArray
+from npusim.isa.hardware.memories import (
+    CONTENTS,
+    FIRST_FURTHER,
+    MOST_FURTHER,
+    Content,
+    Dram,
+    FurtherMemory,
+    Port,
+    PortTiming,
+    Scratchpad,
+    Space,
+    as_tuple,
+    cycles_of_ns,
+    port_timing,
+)
 
 
 class FrontEnd(Section):
-    """Fetches encoded instructions from DRAM, decodes them, dispatches in program order to unit queues."""
+    """Fetches encoded instructions from the memory that holds them, decodes them, dispatches in program order to
+    unit queues.
+    """
 
     queue_depth: Positive = Field(
         default=16, le=1024, description="instructions that wait in front of each unit"
     )
-    fetch_instructions: Positive = Field(
-        default=4, le=256, description="instructions fetched by one DRAM request"
-    )
+    fetch_instructions: Positive = Field(default=4, le=256, description="instructions fetched by one request")
     decode_cycles: Cycles = Field(
         default=1, le=1024, description="cycles to decode and dispatch one instruction"
     )
 
 
 class Dma(Section):
-    """Strided copies between DRAM and scratchpad; each channel has a queue of its own."""
+    """Strided copies between the memories; each channel has a queue of its own."""
 
     channels: Positive = Field(default=2, le=4, description="independent channels")
     setup_cycles: Cycles = Field(
@@ -62,10 +64,10 @@ class Dma(Section):
     port_bytes_per_cycle: Positive = Field(
         default=16, le=4096, description="scratchpad side, bytes per cycle and channel"
     )
-    decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=_MORE)] = Field(
+    decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
-    burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=_MORE_OR_LESS)] = Field(
+    burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
         default=4,
         le=1024,
         description="burst buffer of a channel, for strided copies; half is filled while half is drained; 0: none",
@@ -75,66 +77,6 @@ class Dma(Section):
     def block_bytes(self) -> int:
         """Most bytes of a block of a strided copy: half of the burst buffer."""
         return self.burst_buffer_kib * 1024 // 2
-
-
-class Dram(Section):
-    """One shared port; all traffic competes for it, one row visit at a time."""
-
-    bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
-    latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
-    row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
-    row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
-    burst_bytes: Given = Field(
-        default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
-    )
-    grant_bytes: Positive = Field(
-        default=512, le=65_536, description="most bytes of one turn at the port; a power of two"
-    )
-    outstanding_requests: Positive = Field(
-        default=16, le=4096, description="bursts in flight; bounds bandwidth by latency"
-    )
-    size_mib: Given = Field(default=1024, le=65_536, description="capacity")
-
-
-class Scratchpad(Section):
-    """Software-managed SRAM."""
-
-    size_kib: Capacity = Field(default=2048, le=262_144, description="capacity")
-    banks: Positive = Field(
-        default=16, le=1024, description="banks of equal size, one behind the other; one is the energy unit"
-    )
-    bank_ports: Positive = Field(
-        default=2, le=8, description="instructions that may be at work in one bank at the same time"
-    )
-    port_bytes: Positive = Field(
-        default=16, le=4096, description="bytes of one access to a bank, for its energy"
-    )
-
-
-class MacArray(Section):
-    """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
-
-    rows: Positive = Field(default=16, le=1024, description="multipliers along the dot product")
-    columns: Positive = Field(default=8, le=1024, description="multipliers along the output channels")
-    dataflow: Literal["weight_stationary", "output_stationary", "both"] = Field(
-        default="both",
-        description="mappings that the array supports; with both, the compiler chooses per layer",
-    )
-    shadow_weights: bool = Field(
-        default=True, description="second weight register per multiplier: loads hide behind streaming"
-    )
-    accumulator_kib: Capacity = Field(
-        default=16, le=65_536, description="int32 accumulators, used as two halves"
-    )
-    ifm_bytes_per_cycle: Positive = Field(
-        default=16, le=4096, description="scratchpad port for the feature map"
-    )
-    weight_bytes_per_cycle: Positive = Field(
-        default=8, le=4096, description="scratchpad port for the weights"
-    )
-    output_lanes: Positive = Field(
-        default=8, le=1024, description="elements requantised and written per cycle"
-    )
 
 
 class Vector(Section):
@@ -203,11 +145,14 @@ class Hardware(Section):
     vector: Vector = Vector()
     host: Host = Host()
     technology: Technology = Technology()
+    memory: Annotated[tuple[FurtherMemory, ...], BeforeValidator(as_tuple)] = Field(
+        default=(), max_length=MOST_FURTHER, description="memories beside the scratchpad and the DRAM"
+    )
 
     @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the full array in one cycle."""
-        return self.mac_array.rows * self.mac_array.columns
+        return engine_of(self.mac_array).macs_per_cycle(self.mac_array)
 
     @property
     def tops(self) -> float:
@@ -227,29 +172,67 @@ class Hardware(Section):
     @property
     def dram_bytes_per_cycle(self) -> float:
         """Peak DRAM bandwidth in bytes per NPU cycle."""
-        return self.dram.bandwidth_gb_per_s * 1e3 / self.clock_mhz
+        return self.peak_bytes_per_cycle(Space.DRAM)
 
     @property
-    def dram_latency_cycles(self) -> int:
-        """NPU cycles from a request to its first byte."""
-        return self.cycles_of_ns(self.dram.latency_ns)
+    def spaces(self) -> tuple[Space, ...]:
+        """The memories, by the number that instructions give them."""
+        return tuple(Space(number) for number in range(FIRST_FURTHER + len(self.memory)))
 
     @property
-    def dram_burst_cycles(self) -> float:
-        """NPU cycles per burst of a long transfer: at the peak, or as its outstanding requests allow (bytes in flight
-        / latency), whichever is slower.
-        """
-        by_bandwidth = self.dram.burst_bytes * self.clock_mhz / (self.dram.bandwidth_gb_per_s * 1000)
-        return max(by_bandwidth, self.dram_latency_cycles / self.dram.outstanding_requests)
+    def outer_spaces(self) -> tuple[Space, ...]:
+        """The memories behind ports: all but the scratchpad."""
+        return self.spaces[1:]
+
+    def memory_name(self, space: Space) -> str:
+        """What a memory is called in keys and reports."""
+        return self.memory[space - FIRST_FURTHER].name if space >= FIRST_FURTHER else space.name.lower()
+
+    def memory_bytes(self, space: Space) -> int:
+        """Capacity of a memory."""
+        if space >= FIRST_FURTHER:
+            return self.memory[space - FIRST_FURTHER].size_kib * 1024
+        return self.dram_bytes if space == Space.DRAM else self.scratchpad_bytes
+
+    def off_chip(self, space: Space) -> bool:
+        """Whether a memory is outside the NPU's chip."""
+        return space == Space.DRAM or (
+            space >= FIRST_FURTHER and not self.memory[space - FIRST_FURTHER].on_chip
+        )
+
+    def is_writable(self, space: Space) -> bool:
+        """Whether a memory can be written while a program runs."""
+        return space < FIRST_FURTHER or self.memory[space - FIRST_FURTHER].writable
+
+    def holder(self, content: Content) -> Space:
+        """The memory that holds something: the one whose `holds` names it, else the DRAM."""
+        if content in self.scratchpad.holds:
+            return Space.SCRATCHPAD
+        for number, memory in enumerate(self.memory, FIRST_FURTHER):
+            if content in memory.holds:
+                return Space(number)
+        return Space.DRAM
 
     @property
-    def accumulators_per_half_column(self) -> int:
-        """int32 accumulators of one column in one of the two halves: output pixels of one pass."""
-        return self.mac_array.accumulator_kib * 1024 // 4 // 2 // self.mac_array.columns
+    def has_dram(self) -> bool:
+        """Whether there is a DRAM: one that holds nothing is left out."""
+        return any(self.holder(content) == Space.DRAM for content in CONTENTS)
+
+    def port(self, space: Space) -> Port:
+        """The port of a memory; the scratchpad has none."""
+        return self.memory[space - FIRST_FURTHER] if space >= FIRST_FURTHER else self.dram
+
+    def port_timing(self, space: Space) -> PortTiming:
+        """The port of a memory in NPU cycles."""
+        return port_timing(self.port(space), self.clock_mhz)
+
+    def peak_bytes_per_cycle(self, space: Space) -> float:
+        """Peak bandwidth of a memory's port in bytes per NPU cycle."""
+        return self.port(space).bandwidth_gb_per_s * 1e3 / self.clock_mhz
 
     def cycles_of_ns(self, time_ns: float) -> int:
         """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""
-        return max(0, ceil(time_ns * self.clock_mhz / 1e3 - 1e-9))
+        return cycles_of_ns(time_ns, self.clock_mhz)
 
     def seconds_of_cycles(self, cycles: float) -> float:
         """Duration of NPU cycles in seconds."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from npusim.isa.base.printable import visible
+from npusim.isa.engines.engine import ArrayRule, Engine
+from npusim.isa.engines.kinds import ENGINES, kind_fault
 from npusim.isa.hardware.cpu import core_fault
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import CONTENTS, UNPRICED, FurtherMemory, Port, Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +25,27 @@ class Rule:
 
 def _power_of_two(section: str, field: str) -> Rule:
     def fault(hardware: Hardware) -> str | None:
-        value: int = getattr(getattr(hardware, section), field)
-        below = 1 << (value.bit_length() - 1)
-        if value == below:
-            return None
-        return f"{value} is not a power of two, such as {below} or {2 * below}"
+        return _no_power_of_two(getattr(getattr(hardware, section), field))
 
     return Rule(f"{section}.{field}", (), fault)
+
+
+def _no_power_of_two(value: int) -> str | None:
+    below = 1 << (value.bit_length() - 1)
+    return None if value == below else f"{value} is not a power of two, such as {below} or {2 * below}"
 
 
 def _name(hardware: Hardware) -> str | None:
     return None if visible(hardware.name) else "must be printable text on one line"
 
 
-def _row_holds_burst(hardware: Hardware) -> str | None:
-    row, burst = hardware.dram.row_bytes, hardware.dram.burst_bytes
-    return None if row >= burst else f"{row} is less than one burst (dram.burst_bytes = {burst})"
-
-
-def _grant_holds_burst(hardware: Hardware) -> str | None:
-    grant, burst = hardware.dram.grant_bytes, hardware.dram.burst_bytes
-    return None if grant >= burst else f"{grant} is less than one burst (dram.burst_bytes = {burst})"
+def _holds_burst(port: Port, path: str, field: str) -> str | None:
+    size, burst = getattr(port, field), port.burst_bytes
+    return None if size >= burst else f"{size} is less than one burst ({path}.burst_bytes = {burst})"
 
 
 def _dram_holds_scratchpad(hardware: Hardware) -> str | None:
-    if hardware.dram_bytes >= hardware.scratchpad_bytes:
+    if hardware.dram_bytes >= hardware.scratchpad_bytes or hardware.holder("activations") != Space.DRAM:
         return None
     return f"{hardware.dram.size_mib} is less than the scratchpad ({hardware.scratchpad.size_kib} KiB)"
 
@@ -66,13 +66,15 @@ def _scratchpad_size(hardware: Hardware) -> str | None:
     return f"{hardware.scratchpad.size_kib} is too small for a {rows} x {columns} array, at least {least_kib}"
 
 
-def _accumulators(hardware: Hardware) -> str | None:
-    if hardware.accumulators_per_half_column >= 1:
-        return None
-    columns = hardware.mac_array.columns
-    least_kib = -(-columns * 2 * 4 // 1024)
-    kib = hardware.mac_array.accumulator_kib
-    return f"{kib} cannot hold two rows of {columns} 4-byte accumulators, at least {least_kib}"
+def _of_engine(engine: Engine, rule: ArrayRule) -> Rule:
+    """A rule of a kind of MAC array: it holds for the others."""
+
+    def fault(hardware: Hardware) -> str | None:
+        array = hardware.mac_array
+        return rule.fault(array) if array.kind == engine.kind else None
+
+    reads = tuple(f"mac_array.{name}" for name in ("kind", *rule.reads))
+    return Rule(f"mac_array.{rule.field}", reads, fault)
 
 
 RULES: tuple[Rule, ...] = (
@@ -80,15 +82,86 @@ RULES: tuple[Rule, ...] = (
     _power_of_two("dram", "row_bytes"),
     _power_of_two("dram", "burst_bytes"),
     _power_of_two("dram", "grant_bytes"),
-    Rule("dram.row_bytes", ("dram.burst_bytes",), _row_holds_burst),
-    Rule("dram.grant_bytes", ("dram.burst_bytes",), _grant_holds_burst),
+    Rule(
+        "dram.row_bytes",
+        ("dram.burst_bytes",),
+        lambda hardware: _holds_burst(hardware.dram, "dram", "row_bytes"),
+    ),
+    Rule(
+        "dram.grant_bytes",
+        ("dram.burst_bytes",),
+        lambda hardware: _holds_burst(hardware.dram, "dram", "grant_bytes"),
+    ),
     Rule("dram.size_mib", ("scratchpad.size_kib",), _dram_holds_scratchpad),
     _power_of_two("scratchpad", "port_bytes"),
     Rule("scratchpad.banks", ("scratchpad.size_kib", "scratchpad.port_bytes"), _banks),
-    Rule("scratchpad.size_kib", ("mac_array.rows", "mac_array.columns"), _scratchpad_size),
-    Rule("mac_array.accumulator_kib", ("mac_array.columns",), _accumulators),
+    Rule("mac_array.kind", (), lambda hardware: kind_fault(hardware.mac_array.kind)),
+    Rule("scratchpad.size_kib", ("mac_array.kind", "mac_array.rows", "mac_array.columns"), _scratchpad_size),
+    *(_of_engine(engine, rule) for engine in ENGINES for rule in engine.rules),
     Rule("host.core", (), lambda hardware: core_fault(hardware.host.core)),
 )
+
+
+RESERVED = (
+    *("scratchpad", "dram", "name", "mac_array", "accumulator", "output_stage", "vector", "interconnect"),
+    *("control", "system", "host"),
+)
+"""Names of other parts, which no further memory may have."""
+
+
+def _memory_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
+    """What is wrong with the further memories, by path."""
+    times = Counter(memory.name for memory in hardware.memory)
+    for memory in hardware.memory:
+        path = f"memory.{memory.name}"
+        if times[memory.name] > 1:
+            yield f"{path}.name", f"{times[memory.name]} memories have this name"
+        if memory.name in RESERVED:
+            yield (
+                f"{path}.name",
+                f"{memory.name} is the name of another part; it may be none of {', '.join(RESERVED)}",
+            )
+        for field in ("row_bytes", "burst_bytes", "grant_bytes"):
+            fault = _no_power_of_two(getattr(memory, field)) or _holds_burst(memory, path, field)
+            if fault is not None:
+                yield f"{path}.{field}", fault
+        yield from _price_faults(memory, path)
+    yield from _holds_faults(hardware)
+
+
+def _price_faults(memory: FurtherMemory, path: str) -> Iterator[tuple[str, str]]:
+    """The file prices what the energy table does not."""
+    needed = (
+        "read_pj_per_byte",
+        *(("write_pj_per_byte",) if memory.writable else ()),
+        "standby_mw",
+        "area_mm2",
+    )
+    if memory.kind in UNPRICED:
+        for field in needed:
+            if getattr(memory, field) is None:
+                yield (
+                    f"{path}.{field}",
+                    f"is missing; npusim has no figure for {memory.kind}, give that of yours",
+                )
+    if not memory.on_chip and memory.area_mm2 is not None:
+        yield f"{path}.area_mm2", f"{memory.area_mm2:g} for a {memory.kind}, which is no part of the chip"
+
+
+def _holds_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
+    """Everything has one place, and what is written while a program runs can be."""
+    holders = {"scratchpad": hardware.scratchpad.holds} | {
+        f"memory.{m.name}": m.holds for m in hardware.memory
+    }
+    for content in CONTENTS:
+        paths = [path for path, holds in holders.items() for held in holds if held == content]
+        if len(paths) > 1:
+            yield f"{paths[1]}.holds", f"{content} are held by {paths[0]} already"
+    for memory in hardware.memory:
+        written = [content for content in memory.holds if content in ("activations", "io")]
+        if written and not memory.writable:
+            text = f"a {memory.kind} cannot be written and so cannot hold {' and '.join(written)}"
+            yield f"memory.{memory.name}.holds", text
 
 
 def broken_rules(hardware: Hardware, unless: tuple[str, ...] = ()) -> dict[str, str]:
@@ -103,4 +176,6 @@ def broken_rules(hardware: Hardware, unless: tuple[str, ...] = ()) -> dict[str, 
         found = rule.fault(hardware)
         if found is not None:
             faults[rule.path] = found
+    for path, fault in _memory_faults(hardware):
+        faults.setdefault(path, fault)
     return faults

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import FIRST_FURTHER, Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +57,29 @@ ACTIONS: tuple[Action, ...] = (
         "instruction_issue", "control", "instruction", "fetch buffer, decode and dispatch of one instruction"
     ),
 )
+
+
+class PortActions(NamedTuple):
+    """The names of what is counted at the port of a memory; `activate` is None where no row is paid for."""
+
+    read: str
+    write: str
+    activate: str | None
+
+
+def port_actions(hardware: Hardware, space: Space) -> PortActions:
+    """What is counted at the port of a memory: the DRAM's actions stand in `ACTIONS`, those of a further memory
+    have its name in front.
+    """
+    name = hardware.memory_name(space)
+    activate = f"{name}_activate" if hardware.off_chip(space) else None
+    return PortActions(f"{name}_read_byte", f"{name}_write_byte", activate)
+
+
+def components(hardware: Hardware) -> dict[str, str]:
+    """The component that each action of a machine is reported under; a further memory is one of its own."""
+    found = {action.name: action.component for action in ACTIONS}
+    for space in hardware.spaces[FIRST_FURTHER:]:
+        names = [name for name in port_actions(hardware, space) if name is not None]
+        found |= dict.fromkeys(names, hardware.memory_name(space))
+    return found

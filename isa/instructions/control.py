@@ -16,7 +16,7 @@ from npusim.isa.instructions.word import FieldSpec, bits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Instruction):
-    """Run one operator of the program's host table; its operands lie in DRAM."""
+    """Run one operator of the program's host table; its operands lie where the table says."""
 
     mnemonic: ClassVar[str] = "host.call"
     opcode: ClassVar[int] = 0x40
@@ -26,12 +26,12 @@ class Call(Instruction):
     index: int = bits(20, "row of the host-operator table")
 
     def regions(self, context: Context) -> Regions:
-        """The operands of the call, in DRAM."""
+        """The operands of the call where they lie."""
         call = context.host_calls[self.index]
         reads = [place for place in call.inputs if place is not None]
         return (
-            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in reads),
-            tuple(dense(Space.DRAM, place.address, place.type.size_bytes) for place in call.outputs),
+            tuple(dense(Space(place.space), place.address, place.type.size_bytes) for place in reads),
+            tuple(dense(Space(place.space), place.address, place.type.size_bytes) for place in call.outputs),
         )
 
     def misfits(self, context: Context) -> list[str]:
@@ -41,7 +41,7 @@ class Call(Instruction):
         return [f"host call {self.index} does not exist; there are {len(context.host_calls)}"]
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Call the host function on the operands in DRAM."""
+        """Call the host function on the operands."""
         return memory.call_host(self.index)
 
     def cost(self, context: Context) -> Cost:

@@ -1,4 +1,4 @@
-"""The DMA instructions: strided copies and fills, and loads of packed weights."""
+"""The DMA instructions: strided copies and fills between any two memories, and loads of packed weights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.packing import HEADER_BYTES, unpack
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.hardware.memories import SPACE_BITS
 from npusim.isa.hardware.units import Unit, units_of
 from npusim.isa.instructions.beats import Beats, straight, walk
 from npusim.isa.instructions.context import Context
@@ -18,7 +19,9 @@ from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import FieldSpec, bits
 
-SPACES = ("scratchpad", "dram")
+SPACES = tuple(space.name.lower() for space in Space)
+"""What the fields for memories may say, for all machines."""
+
 _CHANNELS = units_of(Unit.DMA0.kind)
 
 
@@ -83,9 +86,9 @@ class Copy(_Transfer):
 
     fill: int = bits(1, "take bytes from the source, or fill with `value`", choices=("no", "yes"))
     value: int = bits(8, "byte that fills")
-    source_space: int = bits(4, "memory of the source", choices=SPACES)
+    source_space: int = bits(SPACE_BITS, "memory of the source", choices=SPACES)
     source: int = bits(36, "byte address of the source")
-    target_space: int = bits(4, "memory of the destination", choices=SPACES)
+    target_space: int = bits(SPACE_BITS, "memory of the destination", choices=SPACES)
     target: int = bits(36, "byte address of the destination")
     count0: int = bits(16, "repetitions of the outermost dimension, less one")
     count1: int = bits(16, "repetitions of the second dimension, less one")
@@ -157,9 +160,9 @@ class Copy(_Transfer):
     def cost(self, context: Context) -> Cost:
         """Setup, then the beats, straight through or block by block, as the chapter on beats says.
 
-        DRAM time is added by the machine, which streams the DRAM regions through the shared port while the
-        scratchpad side runs; a copy within the DRAM has no such side, and reads everything before it writes. Raises
-        ProgramError when a block does not fit into the burst buffer.
+        The time at the ports of the other memories is added by the machine, which streams their regions through them
+        while the scratchpad side runs; a copy between two of those has no such side, and reads everything before it
+        writes. Raises ProgramError when a block does not fit into the burst buffer.
         """
         hardware = context.hardware
         actions: dict[str, int] = {}
@@ -167,7 +170,7 @@ class Copy(_Transfer):
         reads, writes = self.regions(context)
         for region, write in [(r, False) for r in reads] + [(w, True) for w in writes]:
             size = region.size_bytes
-            if region.space == Space.DRAM:
+            if region.space != Space.SCRATCHPAD:
                 dram.append((region, write))
             else:
                 name = "scratchpad_write_byte" if write else "scratchpad_read_byte"
@@ -185,7 +188,7 @@ class Copy(_Transfer):
         return Cost(setup + beats.cycles, actions, setup, tuple(dram), beats=beats if dram else None)
 
     def _beats(self, context: Context, *, reads_dram: bool) -> Beats:
-        """The beats, walked on the side of the DRAM if there is one."""
+        """The beats, walked on the side of the memory behind a port if there is one."""
         port, total = (
             context.hardware.dma.port_bytes_per_cycle,
             prod([count for count, _, _ in self._loops()]) * self.size,
@@ -217,7 +220,7 @@ class Copy(_Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpack(_Transfer):
-    """Load a block from DRAM: some bytes as they are, then packed weights.
+    """Load a block into the scratchpad: some bytes as they are, then packed weights.
 
     Needs hardware with a decoder (`dma.decoder_bytes_per_cycle`).
     """
@@ -226,7 +229,8 @@ class Unpack(_Transfer):
     opcode: ClassVar[int] = 0x11
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    source: int = bits(36, "DRAM address of the block")
+    source_space: int = bits(SPACE_BITS, "memory of the block", choices=SPACES)
+    source: int = bits(36, "byte address of the block")
     plain: int = bits(28, "bytes at its beginning that are copied as they are")
     packed: int = bits(28, "bytes of the packed weights behind them")
     target: int = bits(28, "scratchpad address of the destination")
@@ -234,13 +238,15 @@ class Unpack(_Transfer):
     zero: int = bits(9, "zero point of the weights", signed=True)
 
     def regions(self, context: Context) -> Regions:
-        """The block in DRAM, and all of it, unpacked, in the scratchpad."""
-        source = dense(Space.DRAM, self.source, self.plain + self.packed)
+        """The block as it is stored, and all of it, unpacked, in the scratchpad."""
+        source = dense(Space(self.source_space), self.source, self.plain + self.packed)
         return (source,), (dense(Space.SCRATCHPAD, self.target, self.plain + self.weights),)
 
     def faults(self) -> list[str]:
-        """There are weights, and a packed block has a header."""
+        """There are weights, a packed block has a header, and it comes through a port."""
         found = [] if self.weights else ["weights is 0; it may be 1 or more"]
+        if self.source_space == Space.SCRATCHPAD:
+            found.append("source_space is scratchpad; it may be a memory behind a port")
         if self.packed < HEADER_BYTES:
             found.append(f"packed is {self.packed}; it may be {HEADER_BYTES} or more")
         return found
@@ -254,7 +260,7 @@ class Unpack(_Transfer):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Copy the plain bytes, unpack the weights."""
-        block = memory.bytes_at(Space.DRAM, self.source, self.plain + self.packed)
+        block = memory.bytes_at(Space(self.source_space), self.source, self.plain + self.packed)
         target = memory.bytes_at(Space.SCRATCHPAD, self.target, self.plain + self.weights)
         weights = unpack(block[self.plain :], self.weights, self.zero)
         return [(target, np.concatenate([block[: self.plain], weights]))]
@@ -277,4 +283,6 @@ class Unpack(_Transfer):
             "weight_unpack": self.weights,
         }
         setup = hardware.dma.setup_cycles
-        return Cost(setup + beats, actions, setup, ((dense(Space.DRAM, self.source, size), False),))
+        return Cost(
+            setup + beats, actions, setup, ((dense(Space(self.source_space), self.source, size), False),)
+        )

@@ -30,8 +30,8 @@ class Cost(NamedTuple):
 
     cycles:   cycles that the unit is busy when no memory outside it holds it up.
     actions:  counts of `npusim.isa.instructions.actions` events.
-    setup_cycles: cycles before the first DRAM request (part of `cycles`).
-    dram:     DRAM regions that the instruction streams, with True for writes.
+    setup_cycles: cycles before the first request at a memory's port (part of `cycles`).
+    dram:     regions of memories behind ports that the instruction streams, with True for writes.
     array_cycles: for the MAC array, the cycles in which the array itself is occupied.
     beats: for a copy between the memories, how its bytes pass the scratchpad's port; None if there is no such side.
     """

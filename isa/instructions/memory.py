@@ -1,4 +1,4 @@
-"""The state that instructions read and write: scratchpad, DRAM, and the host's functions."""
+"""The state that instructions read and write: the memories, and the host's functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HostFunction = Callable[
 
 
 class Spaces:
-    """Memories by their number, and tensors in the DRAM."""
+    """Memories by their number, and tensors in them."""
 
     def __init__(self, spaces: dict[Space, NDArray[np.uint8]]) -> None:
         self.spaces = spaces
@@ -40,15 +40,19 @@ class Spaces:
         """`size_bytes` contiguous bytes."""
         return self.spaces[space][address : address + size_bytes]
 
+    def bytes_of(self, place: Placement) -> NDArray[np.uint8]:
+        """The bytes of a tensor."""
+        return self.bytes_at(Space(place.space), place.address, place.type.size_bytes)
+
     def load(self, placement: Placement) -> Array:
-        """The tensor stored in DRAM at `placement`, copied."""
-        raw = self.bytes_at(Space.DRAM, placement.address, placement.type.size_bytes)
+        """The tensor stored at `placement`, copied."""
+        raw = self.bytes_of(placement)
         return raw.copy().view(placement.type.numpy_dtype).reshape(placement.type.shape)
 
     def load_each(self, placements: Sequence[Placement]) -> tuple[Array, ...]:
         """The tensors stored at `placements`; those of the same bytes share one copy of them, read-only."""
-        ranges = [(place.address, place.type.size_bytes) for place in placements]
-        copies = {span: self.bytes_at(Space.DRAM, *span).copy() for span in dict.fromkeys(ranges)}
+        ranges = [(Space(place.space), place.address, place.type.size_bytes) for place in placements]
+        copies = {span: self.bytes_at(*span).copy() for span in dict.fromkeys(ranges)}
         if len(copies) < len(ranges):
             times = Counter(ranges)
             for span, copy in copies.items():
@@ -59,13 +63,13 @@ class Spaces:
         )
 
     def store(self, placement: Placement, value: Array) -> None:
-        """Put a tensor into DRAM at `placement`."""
+        """Put a tensor at `placement`."""
         raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-        self.bytes_at(Space.DRAM, placement.address, placement.type.size_bytes)[:] = raw
+        self.bytes_of(placement)[:] = raw
 
 
 class Memory(Spaces):
-    """Scratchpad and DRAM as a program sees them: its own, or in a system those of a core and a window of the DRAM."""
+    """The memories as a program sees them: its own, or in a system a core's scratchpad and windows of the others."""
 
     def __init__(
         self,
@@ -81,14 +85,14 @@ class Memory(Spaces):
         self.host_calls, self.host_functions = host_calls, host_functions or {}
 
     def store_inputs(self, inputs: Sequence[Array] | None) -> None:
-        """Put the model's inputs into DRAM. Raises SimulationError on a wrong number, dtype or shape."""
+        """Put the model's inputs at their places. Raises SimulationError on a wrong number, dtype or shape."""
         given = () if inputs is None else inputs
         check_values("input", self.inputs, given)
         for place, value in zip(self.inputs, given, strict=True):
             self.store(place, value)
 
     def store_states(self, states: Sequence[Array | None]) -> None:
-        """Put values of the program's states into DRAM; those that are None begin as the program has them.
+        """Put values of the program's states at their places; those that are None begin as the program has them.
 
         Raises SimulationError on a wrong number, dtype or shape.
         """
@@ -98,7 +102,7 @@ class Memory(Spaces):
                 self.store(place, value)
 
     def call_host(self, index: int) -> list[Write]:
-        """Run one operator on the host with operands from DRAM."""
+        """Run one operator on the host with its operands."""
         call: HostCall = self.host_calls[index]
         function = self.host_functions.get(call.op)
         if function is None:
@@ -117,7 +121,7 @@ class Memory(Spaces):
                     f"the program expects {place.type.dtype}{list(place.type.shape)}"
                 )
             raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-            writes.append((self.bytes_at(Space.DRAM, place.address, place.type.size_bytes), raw))
+            writes.append((self.bytes_of(place), raw))
         return writes
 
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple
 
-
-class Space(IntEnum):
-    """The two memories that instructions address."""
-
-    SCRATCHPAD = 0
-    DRAM = 1
+from npusim.isa.hardware.memories import Space as Space
 
 
 class Region(NamedTuple):

@@ -1,9 +1,10 @@
 """The executable: steps over programs, and where in memory each of them lies.
 
-A `Program` is straight-line and for one core; its addresses count from the beginning of its *window* of the DRAM. An
-executable is a list of steps that launch programs, move tensors from window to window, and decide: whether, and how
-often. Windows lie one behind the other, each from the beginning of a DRAM row on; the last one is the executable's
-own, for values that belong to no program. Where the first begins is the system's business (`npusim.machine.system`).
+A `Program` is straight-line and for one core; its addresses count from the beginning of its *window* of each memory.
+An executable is a list of steps that launch programs, move tensors from window to window, and decide: whether, and how
+often. In each memory windows lie one behind the other, each from the beginning of a row on; the last one, in the
+memory that holds activations, is the executable's own, for values that belong to no program. Where the first begins is
+the system's business (`npusim.machine.system`).
 
 A transfer and a decision are programs of a few instructions themselves (`link`): copies on the DMA channels, a call of
 the host that reads the condition. So nothing happens that is not an instruction, fetched, timed and counted like any
@@ -30,7 +31,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.isa.program.program import Layer, Program
+from npusim.isa.program.program import Area, Layer, Program
 
 OWN = -1
 """Number of the window that belongs to the executable and to no program."""
@@ -94,7 +95,8 @@ class Executable:
     """Programs and the order in which they run.
 
     hardware: of the core that transfers and decisions run on; the programs bring their own.
-    values: what the executable's own window holds in the beginning: constants, and zeros for values.
+    values: what the executable's own window, in the memory `own_space`, holds in the beginning: constants, and zeros
+            for values.
     inputs, outputs, states: where the caller puts and finds tensors. Inputs keep their values.
     """
 
@@ -117,6 +119,11 @@ class Executable:
         return cls(program.name, program.hardware, (program,), (Launch(0),), inputs, outputs, states)
 
     @property
+    def own_space(self) -> Space:
+        """The memory of the executable's own window."""
+        return self.hardware.holder("activations")
+
+    @property
     def decisions(self) -> tuple[str, ...]:
         """The names of all IFs and WHILEs, those inside others included."""
         return tuple(step.name for step in walk(self.steps) if isinstance(step, If | While))
@@ -137,50 +144,66 @@ class Linked(NamedTuple):
 
     programs: those of the executable, then those of its transfers and decisions; of the latter every address counts
               from the beginning of the executable, so their base is 0.
-    bases:    where the window of each program begins; the last entry is the executable's own window.
+    bases:    where the window of each program begins, in each memory; the last entry is the executable's own window.
     glue:     the numbers of the programs of transfers and decisions.
     """
 
     programs: tuple[Program, ...]
-    bases: tuple[int, ...]
+    bases: tuple[Mapping[Space, int], ...]
     glue: Mapping[Transfer | If | While, int]
-    size_bytes: int
+    size_bytes: Mapping[Space, int]
 
-    def base(self, number: int) -> int:
-        """The address that those of a program count from."""
-        return self.bases[number] if number < len(self.bases) - 1 else 0
+    def base(self, number: int) -> Mapping[Space, int]:
+        """The addresses that those of a program count from; 0 in a memory that is not listed."""
+        return self.bases[number] if number < len(self.bases) - 1 else {}
 
     def address(self, place: Place) -> int:
-        """Where a tensor lies."""
-        return self.bases[place.window] + place.tensor.address
+        """Where a tensor lies in its memory."""
+        return self.bases[place.window].get(Space(place.tensor.space), 0) + place.tensor.address
 
 
 def link(executable: Executable) -> Linked:
-    """Lay an executable out. Raises ProgramError for one that breaks a rule, or does not fit into the DRAM."""
+    """Lay an executable out. Raises ProgramError for one that breaks a rule, or does not fit into the memories."""
     _check(executable)
-    row = executable.hardware.dram.row_bytes
-    bases, end = list[int](), 0
-    for size in (*(program.dram_size_bytes for program in executable.programs), len(executable.values)):
-        bases.append(-(-end // row) * row)
-        end = bases[-1] + size if size else end
-    linked = Linked(executable.programs, tuple(bases), {}, end)
+    hardware = executable.hardware
+    rows = {space: hardware.port(space).row_bytes for space in hardware.outer_spaces}
+    ends = dict.fromkeys(rows, 0)
+    windows = [{space: program.memory_bytes(space) for space in rows} for program in executable.programs]
+    windows.append({executable.own_space: len(executable.values)})
+    bases = list[Mapping[Space, int]]()
+    for window in windows:
+        bases.append({space: -(-ends[space] // rows[space]) * rows[space] for space in window})
+        ends |= {space: bases[-1][space] + size for space, size in window.items() if size}
+    linked = Linked(executable.programs, tuple(bases), {}, ends)
     between = dict.fromkeys(step for step in walk(executable.steps) if not isinstance(step, Launch))
     made, glue = list[Program](), dict[Transfer | If | While, int]()
+    code_space = hardware.holder("code")
     for step in between:
-        program = _glue(executable, step, linked, -(-end // row) * row)
-        end = program.dram_size_bytes
+        address = -(-ends[code_space] // rows[code_space]) * rows[code_space]
+        program = _glue(executable, step, linked, ends, address)
+        ends = ends | {code_space: address + program.code_size_bytes}
         glue[step] = len(executable.programs) + len(made)
         made.append(program)
-    capacity = executable.hardware.dram_bytes
-    if end > capacity:
-        raise ProgramError(
-            f"{printable(executable.name)}: needs {end} bytes of DRAM, the hardware has {capacity}"
-        )
-    return Linked((*executable.programs, *made), tuple(bases), glue, end)
+    for space, end in ends.items():
+        capacity = hardware.memory_bytes(space)
+        if end > capacity:
+            name = "DRAM" if space == Space.DRAM else hardware.memory_name(space)
+            raise ProgramError(
+                f"{printable(executable.name)}: needs {end} bytes of {name}, the hardware has {capacity}"
+            )
+    return Linked((*executable.programs, *made), tuple(bases), glue, ends)
 
 
-def _glue(executable: Executable, step: Transfer | If | While, linked: Linked, code_address: int) -> Program:
-    """The program of a transfer or a decision, with its code at an address; it sees all of the executable."""
+def _glue(
+    executable: Executable,
+    step: Transfer | If | While,
+    linked: Linked,
+    ends: Mapping[Space, int],
+    code_address: int,
+) -> Program:
+    """The program of a transfer or a decision, with its code at an address; it sees all of the executable, which ends
+    there in each memory.
+    """
     calls: tuple[HostCall, ...] = ()
     code: list[Instruction] = []
     if isinstance(step, Transfer):
@@ -191,9 +214,9 @@ def _glue(executable: Executable, step: Transfer | If | While, linked: Linked, c
         code += [
             Copy(
                 channel=number % channels,
-                source_space=Space.DRAM,
+                source_space=source.tensor.space,
                 source=linked.address(source),
-                target_space=Space.DRAM,
+                target_space=target.tensor.space,
                 target=linked.address(target),
                 size=source.tensor.type.size_bytes,
             )
@@ -206,18 +229,22 @@ def _glue(executable: Executable, step: Transfer | If | While, linked: Linked, c
         layer = Layer(step.name, type(step).__name__.lower(), "host", work)
         calls = (HostCall(step.name, DECISION, {}, (condition,), (), work, "the host reads the condition"),)
         code.append(Call(index=0))
+    code_space = executable.hardware.holder("code")
+    ends = {**ends, code_space: code_address + len(code) * WORD_BYTES}
     return Program(
         name=step.name,
         hardware=executable.hardware,
         code=encode_all(code),
         constants=b"",
-        dram_size_bytes=code_address + len(code) * WORD_BYTES,
+        dram_size_bytes=ends[Space.DRAM],
         code_address=code_address,
         inputs=(),
         outputs=(),
         layers=(layer,),
         layer_of=np.zeros(len(code), np.uint32),
         host_calls=calls,
+        code_space=code_space,
+        areas=tuple(Area(space, end) for space, end in ends.items() if space != Space.DRAM),
     )
 
 
@@ -253,8 +280,17 @@ def _place_faults(executable: Executable, place: Place, where: str) -> Iterator[
     if not OWN <= place.window < len(executable.programs):
         yield f"{where}: window {place.window}, there are {len(executable.programs)} programs"
         return
-    own = place.window == OWN
-    size = len(executable.values) if own else executable.programs[place.window].dram_size_bytes
+    space = Space(place.tensor.space)
+    if space == Space.SCRATCHPAD and len(executable.programs) > 1:
+        yield (
+            f'{where}: tensor "{printable(place.tensor.name)}" lies in the scratchpad, which '
+            f"{len(executable.programs)} programs share; let another memory hold io"
+        )
+        return
+    if place.window != OWN:
+        size = executable.programs[place.window].memory_bytes(space)
+    else:
+        size = len(executable.values) if space == executable.own_space else 0
     if not 0 <= place.tensor.address <= size - place.tensor.type.size_bytes:
         yield (
             f'{where}: tensor "{printable(place.tensor.name)}" at {place.tensor.address} with '
@@ -287,7 +323,7 @@ def conflicts(moves: Sequence[tuple[Place, Place]]) -> bool:
 
 def overlap(one: Place, other: Place) -> bool:
     """Whether two tensors share bytes."""
-    if one.window != other.window:
+    if (one.window, one.tensor.space) != (other.window, other.tensor.space):
         return False
     first, second = sorted((place.tensor.address, place.tensor.type.size_bytes) for place in (one, other))
     return first[0] + first[1] > second[0] and second[1] > 0

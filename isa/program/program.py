@@ -15,6 +15,7 @@ from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.placement import HostCall, Placement, distinct_names
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import WORKERS
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.word import WORD_BYTES
@@ -145,14 +146,40 @@ def _made(piece: Piece) -> bytes:
     return content
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryImage:
+    """Bytes that a memory, the DRAM if no other is named, holds before a program begins."""
+
+    address: int
+    size_bytes: int
+    space: int = 1
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.address + self.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """What a program uses of a memory: so many bytes from address 0 on."""
+
+    space: int
+    size_bytes: int
+
+
 @dataclass(frozen=True)
 class Program:
     """An executable image.
 
-    code:          uint8 [instructions, WORD_BYTES], in program order; also fetched from DRAM at `code_address`.
-    constants:     weights and parameters, at `constants_address` in DRAM; `Blank` if it can only be timed.
+    code:          uint8 [instructions, WORD_BYTES], in program order; fetched from `code_address` of the memory
+                   `code_space`.
+    constants:     weights and parameters: the bytes of `images`, one image after the other; `Blank` if it can only be
+                   timed.
+    images:        where `constants` lie before the program begins.
     layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
+    areas:         what it uses of further memories; all of one that is not listed.
     states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
     """
 
@@ -168,8 +195,10 @@ class Program:
     layer_of: NDArray[np.uint32]
     host_calls: tuple[HostCall, ...] = ()
     buffers: tuple[Buffer, ...] = field(default=())
-    constants_address: int = 0
+    images: tuple[MemoryImage, ...] = ()
     states: tuple[Placement, ...] = ()
+    code_space: int = 1
+    areas: tuple[Area, ...] = ()
 
     @property
     def context(self) -> Context:
@@ -185,6 +214,27 @@ class Program:
     def instructions(self) -> int:
         """Number of instructions."""
         return len(self.code)
+
+    def memory_bytes(self, space: Space) -> int:
+        """Bytes of a memory of its machine that the program may touch."""
+        if space == Space.DRAM:
+            return self.dram_size_bytes
+        used = [area.size_bytes for area in self.areas if area.space == space]
+        return used[0] if used else self.hardware.memory_bytes(space)
+
+    def constants_at(self, space: int, address: int, size_bytes: int) -> bytes:
+        """Bytes that a memory holds before the program begins. Raises ValueError where no image has them all."""
+        begin = 0
+        for image in self.images:
+            start = address - image.address
+            if image.space == space and 0 <= start <= image.size_bytes - size_bytes:
+                return bytes(self.constants)[begin + start : begin + start + size_bytes]
+            begin += image.size_bytes
+        raise ValueError(f"no image holds bytes {address}..{address + size_bytes - 1} of memory {space}")
+
+    def is_constant(self, space: int, address: int) -> bool:
+        """Whether a byte is one of `constants`."""
+        return any(image.space == space and image.address <= address < image.end for image in self.images)
 
     @property
     def unknown_operators(self) -> dict[str, int]:

@@ -27,8 +27,8 @@ from npusim.isa.base.plain_values import (
     read_integer,
     read_number,
     read_signed,
+    read_string,
     read_table,
-    read_text,
     read_truth,
     shown,
     unchanged,
@@ -292,7 +292,7 @@ _SCALARS: dict[Any, Codec] = {
     int: Codec(write_integer, read_integer),
     float: Codec(write_number, read_number),
     bool: Codec(unchanged, read_truth),
-    str: Codec(unchanged, read_text),
+    str: Codec(unchanged, read_string),
     Hardware: Codec(_write_hardware, _read_hardware),
 }
 

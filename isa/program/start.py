@@ -15,16 +15,18 @@ from npusim.isa.program.program import Program
 def memory_of(
     program: Program,
     host_functions: Mapping[str, HostFunction] | None = None,
-    window: NDArray[np.uint8] | None = None,
+    windows: Mapping[Space, NDArray[np.uint8]] | None = None,
 ) -> Memory:
     """The memory that a program needs, its constants in place.
 
-    window: the part of a larger DRAM that is the program's; None: a DRAM of its own, all other bytes zero.
+    windows: the parts of larger memories that are the program's; other memories are its own, all other bytes zero.
     """
     memory = Memory(
         {
-            Space.SCRATCHPAD: np.zeros(program.hardware.scratchpad.size_kib * 1024, np.uint8),
-            Space.DRAM: np.zeros(program.dram_size_bytes, np.uint8) if window is None else window,
+            space: windows[space]
+            if windows and space in windows
+            else np.zeros(program.memory_bytes(space), np.uint8)
+            for space in program.hardware.spaces
         },
         inputs=program.inputs,
         states=program.states,
@@ -32,9 +34,14 @@ def memory_of(
         host_functions=host_functions,
     )
     constants = program.constants
-    place = memory.bytes_at(Space.DRAM, program.constants_address, len(constants))
-    if isinstance(constants, bytes):
-        place[:] = np.frombuffer(constants, np.uint8)
-    else:
-        constants.write_to(place)
+    places = [
+        memory.bytes_at(Space(image.space), image.address, image.size_bytes) for image in program.images
+    ]
+    if len(places) == 1 and not isinstance(constants, bytes):
+        constants.write_to(places[0])
+        return memory
+    begin, content = 0, np.frombuffer(bytes(constants), np.uint8)
+    for place in places:
+        place[:] = content[begin : begin + len(place)]
+        begin += len(place)
     return memory

@@ -6,12 +6,13 @@ for no more working memory than its operands take; whether its waits can all be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.placement import Placement
 from npusim.isa.base.plain_values import printable
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Instruction
@@ -28,8 +29,8 @@ class Violation(NamedTuple):
 def validate(program: Program, instructions: Sequence[Instruction]) -> None:
     """Check a program against its hardware and itself; `instructions` are those of its code, decoded.
 
-    Raises ProgramError: an instruction with impossible fields, memory outside the scratchpad or the program's
-    DRAM, a DMA channel or host call that does not exist, waits for more completions than there can be, layer or
+    Raises ProgramError: an instruction with impossible fields, memory that does not exist or is not the
+    program's, a DMA channel or host call that does not exist, waits for more completions than there can be, layer or
     tensor tables that do not fit.
     """
     found = find_violation(program, instructions)
@@ -50,16 +51,23 @@ def find_violation(program: Program, instructions: Sequence[Instruction]) -> Vio
         totals[each.unit] += 1
     context = program.context
     completions = tuple(totals[producer] for producer in PRODUCERS)
+    rooms = {space: program.memory_bytes(space) for space in program.hardware.spaces}
     for index, each in enumerate(instructions):
-        for text in _instruction_faults(program, context, each, completions):
+        for text in _instruction_faults(program, context, each, completions, rooms):
             return Violation(index, text)
     return None
 
 
 def _instruction_faults(
-    program: Program, context: Context, each: Instruction, completions: tuple[int, ...]
+    program: Program,
+    context: Context,
+    each: Instruction,
+    completions: tuple[int, ...],
+    rooms: Mapping[Space, int],
 ) -> Iterator[str]:
-    """What is wrong with one instruction; `completions` are those that there can be, per producer."""
+    """What is wrong with one instruction; `completions` are those that there can be, per producer, `rooms` the bytes
+    of each memory that it may touch.
+    """
     yield from each.faults()
     yield from each.misfits(context)
     for unit, count in each.waits:
@@ -70,18 +78,23 @@ def _instruction_faults(
             )
     reads, writes = each.regions(context)
     for region in (*reads, *writes):
-        size = program.dram_size_bytes if region.space else program.hardware.scratchpad_bytes
+        size = rooms.get(region.space)
+        if size is None:
+            yield _no_memory(program, region.space)
+            return
         end = region.end
         if end > size:
             yield (
                 f"bytes {region.address}..{end - 1} lie outside the "
-                f"{region.space.name.lower()} of {size} bytes"
+                f"{program.hardware.memory_name(region.space)} of {size} bytes"
             )
     for region in writes:
+        if not program.hardware.is_writable(region.space):
+            yield f"writes {program.hardware.memory_name(region.space)}, which can only be read"
         if region.strides and region.overlaps_itself:
             yield (
-                f"the {region.space.name.lower()} bytes from {region.address} on are written more than once: "
-                f"counts {list(region.counts)} with strides {list(region.strides)} overlap"
+                f"the {program.hardware.memory_name(region.space)} bytes from {region.address} on are written "
+                f"more than once: counts {list(region.counts)} with strides {list(region.strides)} overlap"
             )
 
 
@@ -107,20 +120,52 @@ def _table_faults(program: Program) -> Iterator[str]:
 
 
 def _memory_faults(program: Program) -> Iterator[str]:
-    """What of a program does not fit into DRAM."""
+    """What of a program does not fit into the memories."""
     size, capacity = program.dram_size_bytes, program.hardware.dram_bytes
     if size > capacity:
         yield f"needs {size} bytes of DRAM, the hardware has {capacity}"
-    if program.constants_address + len(program.constants) > size:
-        yield f"{len(program.constants)} bytes of constants in {size} bytes of DRAM"
-    if program.code_address + program.code_size_bytes > size:
-        yield f"the code ends outside the {size} bytes of DRAM"
+    for area in program.areas:
+        if (fault := _outside(program, area.space, 0, area.size_bytes)) is not None:
+            yield f"an area {fault}"
+    yield from image_faults(program, len(program.constants))
+    fault = _outside(program, program.code_space, program.code_address, program.code_size_bytes)
+    if program.code_space == Space.SCRATCHPAD:
+        fault = "lies in the scratchpad; instructions are fetched through the port of another memory"
+    if fault is not None:
+        yield f"the code {fault}"
     places: list[Placement | None] = [*program.inputs, *program.outputs, *program.states]
     for call in program.host_calls:
         places += [*call.inputs, *call.outputs]
     for place in places:
-        if place is not None and not 0 <= place.address <= size - place.type.size_bytes:
-            yield (
-                f'tensor "{printable(place.name)}" at {place.address} with {place.type.size_bytes} bytes '
-                f"lies outside the {size} bytes of DRAM"
-            )
+        if place is None:
+            continue
+        fault = _outside(program, place.space, place.address, place.type.size_bytes)
+        if fault is not None:
+            yield f'tensor "{printable(place.name)}" {fault}'
+
+
+def image_faults(program: Program, constant_bytes: int) -> Iterator[str]:
+    """What is wrong with the images of so many bytes: they lie in their memories and have as many."""
+    for image in program.images:
+        fault = _outside(program, image.space, image.address, image.size_bytes)
+        if fault is not None:
+            yield f"the image {fault}"
+    size = sum(image.size_bytes for image in program.images)
+    if size != constant_bytes:
+        yield f"{constant_bytes} bytes of constants for images of {size} bytes"
+
+
+def _outside(program: Program, space: int, address: int, size_bytes: int) -> str | None:
+    """What is wrong with a place; None if it lies in its memory."""
+    if not 0 <= space < len(program.hardware.spaces):
+        return f"lies in memory {space}: {_no_memory(program, space)}"
+    room = min(program.memory_bytes(Space(space)), program.hardware.memory_bytes(Space(space)))
+    if 0 <= address <= room - size_bytes:
+        return None
+    name = program.hardware.memory_name(Space(space))
+    return f"at {address} with {size_bytes} bytes lies outside the {room} bytes of {name}"
+
+
+def _no_memory(program: Program, space: int) -> str:
+    names = [f"{number} {program.hardware.memory_name(number)}" for number in program.hardware.spaces]
+    return f"memory {space} does not exist; {program.hardware.name} has {', '.join(names)}"

@@ -10,7 +10,7 @@
 
 A directive stands for each field of `Program` (one per element where the field is a list), with the fields of
 that element as JSON values; what has its default is left out. `.hardware` takes the name of a preset, or a
-hardware file in the lines up to `.end`; `.constants` takes rows of a DRAM address and bytes in hexadecimal up to
+hardware file in the lines up to `.end`; `.constants` takes rows of a position and bytes in hexadecimal up to
 `.end`, all other bytes being zero. A comment begins with a semicolon and ends with the line; those that
 `disassemble` writes count the instructions of the program and those of each unit, as the waits do.
 """
@@ -36,7 +36,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.program import Program
 from npusim.isa.program.record import from_fields, from_plain, to_fields, to_plain
-from npusim.isa.program.validate import find_violation
+from npusim.isa.program.validate import find_violation, image_faults
 from npusim.isa.text.assembly_instruction import format_instruction, parse_instruction, whole_number
 
 __all__ = ["assemble", "disassemble", "format_instruction", "parse_instruction"]
@@ -112,7 +112,7 @@ def _constant_rows(program: Program) -> Iterator[str]:
     for start in range(0, len(constants), ROW_BYTES):
         row = constants[start : start + ROW_BYTES]
         if row != empty[: len(row)]:
-            yield f"{program.constants_address + start:#010x} {row.hex()}"
+            yield f"{start:#010x} {row.hex()}"
 
 
 # Text to program.
@@ -250,7 +250,7 @@ class _Assembler:
                 address = None
             if address is None:
                 raise ProgramError(
-                    f"{CONSTANTS}: {shown(line.strip())} is not an address and bytes in hexadecimal"
+                    f"{CONSTANTS}: {shown(line.strip())} is not a position and bytes in hexadecimal"
                 )
             self.rows.append((self.line, address, row))
 
@@ -285,12 +285,11 @@ class _Assembler:
     def _constant_bytes(self, program: Program) -> bytes:
         """All constants; sizes are checked before memory is taken for them."""
         self.line = self.constants_line
-        room = min(program.dram_size_bytes, program.hardware.dram_bytes) - program.constants_address
-        if self.constants_size > max(room, 0):
-            raise ProgramError(f"{CONSTANTS}: {self.constants_size} bytes in {max(room, 0)} bytes of DRAM")
+        fault = next(image_faults(program, self.constants_size), None)
+        if fault is not None:
+            raise ProgramError(f"{CONSTANTS}: {fault}")
         data = bytearray(self.constants_size)
-        expected = program.constants_address
-        end = expected + self.constants_size
+        expected, end = 0, self.constants_size
         for number, address, row in self.rows:
             self.line = number
             if not expected <= address <= end - len(row):
@@ -298,8 +297,7 @@ class _Assembler:
                     f"{CONSTANTS}: {len(row)} bytes at {address:#x} lie outside {expected:#x}..{end:#x}, "
                     "which the rows before have left"
                 )
-            start = address - program.constants_address
-            data[start : start + len(row)] = row
+            data[address : address + len(row)] = row
             expected = address + len(row)
         self.line = 0
         return bytes(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from npusim.isa.base.errors import GraphError
@@ -13,8 +14,10 @@ from npusim.kernels.table import known
 
 
 def require_known(graph: Graph) -> None:
-    """Raises GraphError that names every operator of a graph that npusim does not have, with its count."""
-    missing = Counter(sorted(node.op for node in graph.nodes if not known(node.op)))
+    """Raises GraphError that names every operator of a graph, its bodies included, that npusim does not have, with its
+    count.
+    """
+    missing = Counter(sorted(node.op for node in _operators(graph) if not known(node.op)))
     if not missing:
         return
     what = "1 operator is" if len(missing) == 1 else f"{len(missing)} operators are"
@@ -24,6 +27,15 @@ def require_known(graph: Graph) -> None:
     )
 
 
+def _operators(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph that decide nothing, and those of the bodies of the others."""
+    for node in graph.nodes:
+        if not node.bodies:
+            yield node
+        for body in node.bodies:
+            yield from _operators(body)
+
+
 def shown(op: str) -> str:
     """An operator as model files call it: CAST; those of somebody's own keep their name."""
     return op if op.startswith("custom ") else op.upper()
@@ -31,8 +43,13 @@ def shown(op: str) -> str:
 
 def unknown_on_host(graph: Graph) -> Graph:
     """The graph with the operators that npusim does not have as host layers, timed by their bytes, without results."""
-    nodes = tuple([node if known(node.op) else _marked(node) for node in graph.nodes])
-    return replace(graph, nodes=nodes)
+    return replace(graph, nodes=tuple([_on_host(node) for node in graph.nodes]))
+
+
+def _on_host(node: Node) -> Node:
+    if node.bodies:
+        return replace(node, bodies=tuple([unknown_on_host(body) for body in node.bodies]))
+    return node if known(node.op) else _marked(node)
 
 
 def _marked(node: Node) -> Node:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import Rounding
 from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
-from npusim.isa.engines.systolic import Window, array_shape
+from npusim.isa.engines.engine import Problem
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
-from npusim.kernels.lowering import mac_mapping
 from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import input_type, quantization, weight_zero
@@ -58,12 +58,18 @@ class OutputStage:
             )
         )
 
+    def constants(self, first: int, last: int) -> Constants:
+        """That block, or its size, as constants of work whose weights are none."""
+        if self.bias is None:
+            return Constants(absent_bytes=self.parameter_bytes(first, last))
+        return Constants(self.parameters(first, last))
+
     def parameter_bytes(self, first: int, last: int) -> int:
         """Bytes of that block."""
         return 9 * (last - first) if self.per_channel else 4 * (last - first) + 5
 
 
-def _output_stage(
+def output_stage(
     call: Call, multipliers: tuple[NDArray[np.int64], NDArray[np.int64]], rounding: Rounding
 ) -> OutputStage:
     """The output stage of a call with a bias as third input, or none; equal scales of all channels become one."""
@@ -93,14 +99,14 @@ def _where_known(call: Call, size_bytes: Callable[[int, int], int], taken: Calla
 
 def _convolution_stage(call: Call) -> OutputStage:
     multipliers = convolution_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
-    return _output_stage(call, multipliers, "double")
+    return output_stage(call, multipliers, "double")
 
 
 def _signed(tensor: TensorType) -> int:
     return int(tensor.dtype == "int8")
 
 
-def _common(call: Call, stage: OutputStage) -> dict[str, Any]:
+def common_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
     """The fields that all tiles of a call share."""
     ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
     return {
@@ -159,6 +165,19 @@ class _Window:
             "pad_left": self.pads[1],
         }
 
+    def problem(self, tile: Tile, by_channel: bool = False) -> Problem:
+        """What the array has to compute for a tile."""
+        return Problem(
+            tile.rows,
+            self.ofm_width,
+            tile.channels,
+            self.ifm_depth,
+            *self.kernel,
+            self.strides[1],
+            self.dilations[1],
+            by_channel,
+        )
+
     def maps(self) -> tuple[Rows, Rows]:
         """The rows of the feature map and of the output; images lie one behind the other."""
         ifm_bytes, ofm_bytes = self.ifm_width * self.ifm_depth, self.ofm_width * self.ofm_depth
@@ -186,18 +205,20 @@ def _window(call: Call) -> _Window:
     )
 
 
-def array_mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
-    """The fields of the fastest dataflow and corner of the array."""
+def fastest_layout(hardware: Hardware, problem: Problem) -> dict[str, Any]:
+    """The fields of a MAC instruction that say how the array solves a problem fastest."""
     array = hardware.mac_array
-    resting_outputs, part = mac_mapping.convolution(
-        array_shape(array), array.dataflow, pixels, inner, channels
-    )
-    return {"output_stationary": int(resting_outputs), **part._asdict()}
+    return engine_of(array).fastest(array, problem)._asdict()
+
+
+def product(rows: int, inner: int, channels: int) -> Problem:
+    """A matrix product as a problem of the array: a convolution of pixels of one row."""
+    return Problem(1, rows, channels, inner, 1, 1)
 
 
 def channel_step(hardware: Hardware) -> int:
-    """The granularity of cuts by channels: the columns of the array, or of a corner of a wide one."""
-    columns = hardware.mac_array.columns
+    """The granularity of cuts by channels: those that the array computes side by side, or a part of a wide one's."""
+    columns = engine_of(hardware.mac_array).width(hardware.mac_array)
     while columns > _FINE_CHANNELS:
         columns //= 2
     return columns
@@ -209,10 +230,9 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     window = _window(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
     size_bytes = partial(_bytes, inner, stage)
-    common = {**_common(call, stage), "ifm_depth": window.ifm_depth}
+    common = {**common_fields(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        pixels = tile.rows * window.ofm_width
         return Convolve(
             ifm=at.inputs[0],
             parameters=at.constants,
@@ -220,7 +240,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
             ofm=at.output,
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
-            **array_mapping(hardware, pixels, inner, tile.channels),
+            **fastest_layout(hardware, window.problem(tile)),
             **common,
             **window.fields(tile),
         )
@@ -231,7 +251,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
         channels=window.ofm_depth,
         channel_step=channel_step(hardware),
         inputs=((ifm, window.rows_needed),),
-        output=ofm,
+        outputs=(ofm,),
         constants=_where_known(call, size_bytes, partial(partial, _output_major, stage, weight_zero(call))),
         constant_bytes=size_bytes,
         emit=emit,
@@ -271,17 +291,14 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
     stage = _convolution_stage(call)
     window = _window(call)
     taps = window.kernel[0] * window.kernel[1]
-    common = _common(call, stage)
+    common = common_fields(call, stage)
     sliced = window.ifm_depth == window.ofm_depth
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         depth = tile.channels if at.sliced else window.ifm_depth
         fields = replace(window, ifm_depth=depth).fields(tile)
-        part = mac_mapping.depthwise(
-            array_shape(hardware.mac_array),
-            Window(tile.rows, window.ofm_width, *window.kernel, window.strides[1], window.dilations[1]),
-            tile.channels,
-        )
+        layout = fastest_layout(hardware, window.problem(tile, by_channel=True))
+        del layout["output_stationary"]
         return Depthwise(
             ifm=at.inputs[0],
             parameters=at.constants,
@@ -290,7 +307,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
             ofm_row_stride=at.output_row_stride,
             ofm_pixel_stride=at.output_pixel_stride,
             ifm_depth=depth,
-            **part._asdict(),
+            **layout,
             **common,
             **fields,
         )
@@ -302,7 +319,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
         channels=window.ofm_depth,
         channel_step=0,
         inputs=((ifm, window.rows_needed),),
-        output=ofm,
+        outputs=(ofm,),
         constants=_where_known(call, size_bytes, partial(partial, _channels_last, stage, weight_zero(call))),
         constant_bytes=size_bytes,
         emit=emit,
@@ -317,12 +334,12 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
 def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
-    stage = _output_stage(call, multipliers, "single")
+    stage = output_stage(call, multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
     size_bytes = partial(_bytes, inner, stage)
     common: dict[str, Any] = {
-        **_common(call, stage),
+        **common_fields(call, stage),
         "ifm_row_stride": inner,
         "ifm_pixel_stride": inner,
         "ifm_width": 1,
@@ -347,7 +364,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
             ofm_pixel_stride=at.output_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            **array_mapping(hardware, tile.rows, inner, tile.channels),
+            **fastest_layout(hardware, product(tile.rows, inner, tile.channels)),
             **common,
         )
 
@@ -356,7 +373,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
         channels=units,
         channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
-        output=Rows(("out", 0), rows, units),
+        outputs=(Rows(("out", 0), rows, units),),
         constants=_where_known(call, size_bytes, partial(partial, _output_major, stage, weight_zero(call))),
         constant_bytes=size_bytes,
         emit=emit,

@@ -1,4 +1,4 @@
-"""How the product of two activations becomes instructions of the MAC array."""
+"""How products of two activations become instructions of the MAC array."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ import numpy as np
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
-from npusim.kernels.lowering.mac import OutputStage, array_mapping, channel_step
-from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
-from npusim.kernels.operator.operands import code_range, input_type, quantization
+from npusim.kernels.lowering.mac import (
+    OutputStage,
+    channel_step,
+    common_fields,
+    fastest_layout,
+    output_stage,
+    product,
+)
+from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work, same_rows
+from npusim.kernels.operator.operands import code_range, input_type
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operator.rescale import batch_matmul_multiplier
+from npusim.kernels.operator.rescale import batch_matmul_multiplier, fully_connected_multipliers
 
 
 class Factors(NamedTuple):
@@ -54,20 +61,37 @@ def _runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int])
         first = last + 1
 
 
-def lower_product(call: Call, factors: Factors, hardware: Hardware) -> Parts:
+def lower_products(call: Call, factors: Factors, hardware: Hardware) -> Parts:
     """Each product of a batch as a 1 x 1 convolution over an image of one column, the second factor as its weights.
 
     What both factors share is one larger product: several first factors with one second one.
     """
+    multiplier, shift = batch_matmul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
+    stage = OutputStage(
+        np.zeros(factors.columns, np.int32),
+        np.array([multiplier], np.int32),
+        np.array([shift], np.int8),
+        *code_range(call.outputs[0].dtype),
+        "double",
+    )
     batches = input_type(call).shape[:-2], input_type(call, 1).shape[:-2]
     works, done = [], 0
     for run in _runs(batches, call.outputs[0].shape[:-2]):
-        works.append(_work(call, factors, run, done, hardware))
+        works.append(_work(call, factors, run, done, stage, hardware))
         done += run.products
     return tuple(works)
 
 
-def _work(call: Call, factors: Factors, run: _Run, done: int, hardware: Hardware) -> Work:
+def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
+    """A fully connected layer whose weights are an activation: one product with its second factor transposed."""
+    multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
+    units, inner = input_type(call, 1).shape
+    factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
+    stage = output_stage(call, multipliers, "single")
+    return (_work(call, factors, _Run(1, (0, 0), (0, 0)), 0, stage, hardware),)
+
+
+def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage, hardware: Hardware) -> Work:
     """A run of products, of which `done` come before."""
     rows, inner, columns, transposed = factors
     entries, entry = run.products, run.step
@@ -76,24 +100,8 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, hardware: Hardware
     first = _matrix(0, rows, inner, transposed[0], run.first[0] * factors.rows * inner, entry[0])
     weights = _matrix(1, columns, inner, not transposed[1], run.first[1] * columns * inner, entry[1])
     output = Rows(("out", 0), rows, columns, done * factors.rows * columns, rows * columns)
-    multiplier, shift = batch_matmul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
-    low, high = code_range(call.outputs[0].dtype)
-    stage = OutputStage(
-        np.zeros(columns, np.int32),
-        np.array([multiplier], np.int32),
-        np.array([shift], np.int8),
-        low,
-        high,
-        "double",
-    )
     common: dict[str, Any] = {
-        "ifm_zero": quantization(input_type(call)).zero_point,
-        "weight_zero": quantization(input_type(call, 1)).zero_point,
-        "ofm_zero": quantization(call.outputs[0]).zero_point,
-        "low": low,
-        "high": high,
-        "signed": 1,
-        "weights_signed": 1,
+        **common_fields(call, stage),
         "ifm_width": 1,
         "ifm_depth": inner,
         "ifm_transposed": int(transposed[0]),
@@ -116,7 +124,7 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, hardware: Hardware
             ofm_pixel_stride=at.output_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            **array_mapping(hardware, tile.rows, inner, tile.channels),
+            **fastest_layout(hardware, product(tile.rows, inner, tile.channels)),
             **common,
         )
 
@@ -125,8 +133,8 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, hardware: Hardware
         channels=columns,
         channel_step=channel_step(hardware),
         inputs=((first, same_rows),),
-        output=output,
-        constants=lambda begin, end: Constants(stage.parameters(begin, end)),
+        outputs=(output,),
+        constants=stage.constants,
         constant_bytes=stage.parameter_bytes,
         emit=emit,
         last_resort=1,

@@ -65,5 +65,5 @@ def limited(activation: Activation, values: NDArray[Any]) -> NDArray[Any]:
     smallest, largest = REAL_RANGES[activation]
     if values.dtype.kind != "f":
         limits = np.iinfo(values.dtype)
-        smallest, largest = max(limits.min, smallest), min(limits.max, largest)
+        smallest, largest = int(max(limits.min, smallest)), int(min(limits.max, largest))
     return np.clip(values, smallest, largest, out=values)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.base.console import console, say
+from npusim.cli import job
 from npusim.cli.base import (
     EffortOption,
     HardwareList,
@@ -28,10 +29,12 @@ from npusim.reports import REPORTS
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer
+    from npusim.isa.program.executable import Executable
+    from npusim.isa.program.program import Program
     from npusim.numbers.run import RunResult
     from npusim.reports.folder import ReportFile
 
-OUTPUT = "--output"
+OUTPUT, JSON = "--output", "--json"
 
 
 def register(app: typer.Typer) -> None:
@@ -101,8 +104,10 @@ def run(
     ] = False,
     effort: EffortOption = "fast",
     unknown: UnknownOption = None,
+    decide: job.DecideOption = None,
 ) -> None:
     """Compile and execute a model, and print the summary; of several models or machines, a table."""
+    from npusim.isa.program.program import Program
     from npusim.session import api
 
     machines = hw or [api.DEFAULT_HARDWARE]
@@ -121,7 +126,19 @@ def run(
     targets = ({OUTPUT: output} if output else {}) | dict(reports)
     pages = _report_files(report) if report else {}
     _check_outputs(asked, machines[0], targets, report, pages)
-    result = _result(asked, output, bool(without_data), report)
+    program, wall = _compiled(asked)
+    if not isinstance(program, Program):
+        others: dict[str, object] = {"--report": report, "--what-if": what_if}
+        others |= {option: path for option, path in reports.items() if option != JSON}
+        job.run(
+            program,
+            job.Asked(input, output, reports.get(JSON), timing_only, seed, decide or (), others),
+            wall,
+        )
+        return
+    if decide:
+        raise NpusimError(f"{job.OPTION} {decide[0]}: {asked.model} decides nothing")
+    result = _result(asked, program, wall, output, bool(without_data), report)
     if reports or report:  # who looks at the summary alone does not wait for digests
         result = asked.with_provenance(result)
     if what_if:
@@ -184,22 +201,41 @@ def _check_outputs(
     files.check_outputs(targets, sources, {"--report": (folder, [path.name for path in pages])})
 
 
-def _result(asked: _Asked, output: Path | None, timing_only: bool, report: Path | None) -> RunResult:
-    """Compile and simulate. What cannot be read or written is found before the work."""
-    from npusim.base import files, npz
+def _compiled(asked: _Asked) -> tuple[Program | Executable, dict[str, float]]:
+    """The program, or the programs of a model that decides, and the seconds that it took."""
     from npusim.session import api
-    from npusim.session.inputs import read_npz
 
-    machine = api.hardware(asked.hw or api.DEFAULT_HARDWARE, asked.settings)
-    chosen = machine if asked.hw or asked.settings else None
+    machine = None
+    if asked.hw or asked.settings:
+        machine = api.hardware(asked.hw or api.DEFAULT_HARDWARE, asked.settings)
     with Progress(f"scheduling {asked.model}") as progress:
-        program, wall = api.prepare(
-            asked.model, chosen, effort=asked.effort, unknown=asked.unknown, progress=progress
+        return api.prepare_any(
+            asked.model, machine, effort=asked.effort, unknown=asked.unknown, progress=progress
         )
+
+
+def _result(
+    asked: _Asked,
+    program: Program,
+    wall: Mapping[str, float],
+    output: Path | None,
+    timing_only: bool,
+    report: Path | None,
+) -> RunResult:
+    """Simulate. What cannot be read or written is found before the work."""
+    from npusim.base import files
+    from npusim.session import api
+
     api.require_outputs(program, output)
     if output:
+        from npusim.base import npz
+
         npz.check_repeated(output, program.outputs)
-    values = read_npz(asked.input, program.inputs) if asked.input else None
+    values = None
+    if asked.input:
+        from npusim.session.inputs import read_npz
+
+        values = read_npz(asked.input, program.inputs)
     if report:
         files.make_folder(report)
     timing_only = timing_only or bool(program.unknown_operators)

@@ -1,8 +1,8 @@
 """A core: a front end, units that each run their own instructions in order, and the scratchpad's banks.
 
 All waiting happens here; what an instruction does and occupies is its row's business (`execute`, `cost`).
-One loop serves every unit. Time is counted in whole cycles of the NPU clock. The environment and the DRAM port
-belong to the system (`npusim.machine.system`), which also says what a core runs, and when.
+One loop serves every unit. Time is counted in whole cycles of the NPU clock. The environment and the ports of
+the memories belong to the system (`npusim.machine.system`), which also says what a core runs, and when.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
+from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
@@ -30,7 +31,7 @@ from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
 from npusim.machine.pacing import pace
-from npusim.machine.port import UNPACED, DramPort, Pace, Requester
+from npusim.machine.port import UNPACED, MemoryPort, Pace, Requester
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfer
 
 Progress = Callable[[int, int], None]
@@ -65,13 +66,13 @@ class Core:
     def __init__(
         self,
         env: simpy.Environment,
-        port: DramPort,
+        ports: Mapping[Space, MemoryPort],
         hardware: Hardware,
         number: int = 0,
         shared: Mapping[Unit, simpy.Resource] = MappingProxyType({}),
     ) -> None:
         self.env = env
-        self.port = port
+        self.ports = ports
         self.hardware = hardware
         self.number = number
         self.free = simpy.Resource(env)
@@ -83,13 +84,18 @@ class Core:
         return np.zeros(self.hardware.scratchpad_bytes, np.uint8)
 
     def launch(
-        self, loaded: Loaded, memory: Memory | None = None, progress: Progress | None = None, base: int = 0
+        self,
+        loaded: Loaded,
+        memory: Memory | None = None,
+        progress: Progress | None = None,
+        bases: Mapping[Space, int] = MappingProxyType({}),
     ) -> Launch:
         """Begin to run a program, from its first instruction on; `Launch.done` says when all of it is complete.
 
-        base: the DRAM address that its addresses count from, the beginning of a row. Time does not depend on which.
+        bases: the address of each memory that the program's addresses count from, the beginning of a row; 0 where
+               none is given. Time does not depend on which.
         """
-        return Launch(self, loaded, memory, progress, base)
+        return Launch(self, loaded, memory, progress, bases)
 
 
 class Launch:
@@ -99,18 +105,28 @@ class Launch:
     """
 
     def __init__(
-        self, core: Core, loaded: Loaded, memory: Memory | None, progress: Progress | None, base: int
+        self,
+        core: Core,
+        loaded: Loaded,
+        memory: Memory | None,
+        progress: Progress | None,
+        bases: Mapping[Space, int],
     ) -> None:
         self.core = core
-        self.env, self.port, self.hardware = core.env, core.port, core.hardware
+        self.env, self.ports, self.hardware = core.env, core.ports, core.hardware
         self.program, context, self.instructions, self.costs = loaded
         self.memory = memory
         self.progress = progress
         self.done = self.env.event()
-        self.begin, self.transfers_before = int(self.env.now), len(self.port.transfers)
-        first_row = base // self.port.timing.row_bytes
-        self.requesters = [Requester(core.number, name, first_row) for name in UNIT_NAMES.values()]
-        self.fetcher = Requester(core.number, INSTRUCTION_FETCH, first_row)
+        self.begin = int(self.env.now)
+        self.transfers_before = {space: len(port.transfers) for space, port in self.ports.items()}
+        rows = {space: bases.get(space, 0) // port.timing.row_bytes for space, port in self.ports.items()}
+        self.requesters = {
+            space: [Requester(core.number, name, row) for name in UNIT_NAMES.values()]
+            for space, row in rows.items()
+        }
+        self.code_space = Space(self.program.code_space)
+        self.fetcher = Requester(core.number, INSTRUCTION_FETCH, rows[self.code_space])
         self.queues: dict[Unit, deque[int]] = {unit: deque() for unit in PRODUCERS}
         self.current: dict[Unit, int] = {}
         self.completions: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
@@ -148,15 +164,16 @@ class Launch:
     def _fetch(self) -> Generator[simpy.Event, Any, None]:
         group = self.hardware.front_end.fetch_instructions
         total = len(self.instructions)
+        space, port = self.code_space, self.ports[self.code_space]
         for first in range(0, total, group):
             while len(self.fetched) >= 2:
                 self.fetch_room = self.env.event()
                 yield self.fetch_room
             last = min(first + group, total)
             address = self.program.code_address + first * WORD_BYTES
-            region = dense(Space.DRAM, address, (last - first) * WORD_BYTES)
-            yield self.port.access(self.fetcher, region, False, self.accounts[-1])
-            yield self.env.timeout(self.port.timing.latency_cycles)
+            region = dense(space, address, (last - first) * WORD_BYTES)
+            yield port.access(self.fetcher, region, False, self.accounts[-1])
+            yield self.env.timeout(port.timing.latency_cycles)
             self.fetched.append(last)
             if not self.fetch_done.triggered:
                 self.fetch_done.succeed()
@@ -247,30 +264,31 @@ class Launch:
                 self.blocked_by[index] = producer
 
     def _stream(self, unit: Unit, cost: Cost, account: dict[str, int]) -> Generator[simpy.Event, Any, None]:
-        """Set up, pass the DRAM port, and end no sooner than the scratchpad side does.
+        """Set up, pass the ports of the memories, and end no sooner than the scratchpad side does.
 
-        Data is cut through, burst by burst: reads reach their destination one DRAM latency after their last grant
-        if the scratchpad side keeps up (`npusim.machine.pacing`); a copy from DRAM to DRAM reads everything
-        before it writes.
+        Data is cut through, burst by burst: reads reach their destination one latency of the memory after their last
+        grant if the scratchpad side keeps up (`npusim.machine.pacing`); a copy with a port on both sides reads
+        everything before it writes.
         """
         env = self.env
         begin = int(env.now)
         yield env.timeout(cost.setup_cycles)
         for region, write in cost.dram:
-            landed = yield self.port.access(
-                self.requesters[unit], region, write, account, self._pace(cost, region, write, begin)
+            port, requester = self.ports[region.space], self.requesters[region.space][unit]
+            landed = yield port.access(
+                requester, region, write, account, self._pace(cost, region, write, begin)
             )
             if not write:
-                yield env.timeout(max(self.port.timing.latency_cycles, landed - int(env.now)))
+                yield env.timeout(max(port.timing.latency_cycles, landed - int(env.now)))
         rest = 0 if cost.beats else begin + cost.cycles - int(env.now)
         if rest > 0:
             yield env.timeout(rest)
 
     def _pace(self, cost: Cost, region: Region, write: bool, begin: int) -> Pace:
-        """What the scratchpad side of a transfer that began in cycle `begin` asks of the DRAM side."""
+        """What the scratchpad side of a transfer that began in cycle `begin` asks of the other side."""
         if cost.beats is None:
             return UNPACED
-        asked = pace(region, write, cost.beats, cost.setup_cycles, self.port.timing)
+        asked = pace(region, write, cost.beats, cost.setup_cycles, self.ports[region.space].timing)
         if asked.not_before is None:
             return asked
         return Pace(not_before=[begin + cycles for cycles in asked.not_before])
@@ -325,8 +343,15 @@ class Launch:
         return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(found)
 
     def _transfers(self) -> tuple[Transfer, ...]:
-        """What passed the DRAM port meanwhile, in times of the launch; of other cores only that something did."""
-        transfers = self.port.transfers[self.transfers_before :]
+        """What passed the ports meanwhile, by the cycle in which it began, in times of the launch; of other cores only
+        that something did.
+        """
+        transfers = [
+            transfer
+            for space, port in self.ports.items()
+            for transfer in port.transfers[self.transfers_before[space] :]
+        ]
+        transfers.sort(key=lambda transfer: transfer.start_cycle)
         number, begin = self.core.number, self.begin
         if not begin and all(transfer.core == number for transfer in transfers):
             return tuple(transfers)
@@ -355,19 +380,22 @@ class Launch:
             np.minimum([cost.cycles for cost in self.costs], self.ended - self.started),
             self._transfers(),
         )
-        data = self.accounts[:-1]
+        data, (fetch,) = self.accounts[:-1], self.accounts[-1:]
+        off_chip = [
+            port_actions(self.hardware, space) for space in self.ports if self.hardware.off_chip(space)
+        ]
         return Execution(
             None,
             int(self.ended.max(initial=0)),
             trace,
             self._layer_actions(),
-            sum(account.get("dram_read_byte", 0) for account in data),
-            sum(account.get("dram_write_byte", 0) for account in data),
-            self.accounts[-1].get("dram_read_byte", 0),
+            sum(account.get(at.read, 0) for account in data for at in off_chip),
+            sum(account.get(at.write, 0) for account in data for at in off_chip),
+            sum(fetch.get(at.read, 0) for at in off_chip),
         )
 
     def _layer_actions(self) -> tuple[dict[str, int], ...]:
-        """Counts per layer: the DRAM's, booked by the port, and those of the instructions."""
+        """Counts per layer: those of the memories, booked by their ports, and those of the instructions."""
         counts = self.accounts
         for layer, cost in zip(self.program.layer_of.tolist(), self.costs, strict=True):
             target = counts[layer]

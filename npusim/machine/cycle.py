@@ -1,8 +1,8 @@
 """The order of what happens within one cycle.
 
 First everything ends that ends in the cycle, is counted, dispatched and starts, in any order. Then the ports of the
-scratchpad's banks are granted, and what is granted starts as well; last the DRAM port decides whom it serves next. So
-each decision is made once all who ask in its cycle have asked, and depends on nothing but who they are.
+scratchpad's banks are granted, and what is granted starts as well; last the ports of the memories decide whom they
+serve next. So each decision is made once all who ask in its cycle have asked, and depends on nothing but who they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from simpy.events import EventPriority
 BANK_PORTS_DECIDE = EventPriority(2)
 """Behind SimPy's own priorities, 0 and 1."""
 
-DRAM_PORT_DECIDES = EventPriority(3)
+MEMORY_PORTS_DECIDE = EventPriority(3)
 
 
 class Settled(simpy.Event):

@@ -113,6 +113,7 @@ class Job:
     """A submitted order, and what comes of it.
 
     runs:   its runs so far, one per repetition.
+    holds_scratchpad: inputs or outputs lie in the scratchpad of its core, so that it needs the core for itself.
     launch: the launch that is under way; None between launches.
     """
 
@@ -129,20 +130,23 @@ class Job:
         self._linked = link(order.executable)
         self.size_bytes = self._linked.size_bytes
         self._cores = _chosen(order, cores)
+        self.cores = frozenset(core.number for core in self._cores)
+        places = (*order.executable.inputs, *order.executable.outputs)
+        self.holds_scratchpad = any(place.tensor.space == Space.SCRATCHPAD for place in places)
         self._loaded: dict[tuple[int, int], Loaded] = {}
         for step in walk(order.executable.steps):
             self._load(step)
         self._check_data()
-        self._base = 0
+        self._bases: Mapping[Space, int] = {}
         self._env = cores[0].env
         self._parts: list[Part] = []
         self._decisions: list[tuple[str, int]] = []
         self._whole: Spaces | None = None
         self._memories: dict[int, Memory] = {}
 
-    def process(self, base: int) -> Generator[simpy.Event, Any, None]:
-        """Run in the DRAM from address `base` on, the begin of a row."""
-        order, self._base = self.order, base
+    def process(self, bases: Mapping[Space, int]) -> Generator[simpy.Event, Any, None]:
+        """Run in the memories from their addresses `bases` on, beginnings of rows."""
+        order, self._bases = self.order, bases
         if order.at:
             yield self._env.timeout(order.at)
         self._bind()
@@ -200,17 +204,20 @@ class Job:
         bindings, executable, linked = self.order.bindings, self.order.executable, self._linked
         if bindings is None:
             return
-        dram = np.zeros(linked.size_bytes, np.uint8)
-        self._whole = Spaces({Space.DRAM: dram})
-        own = linked.bases[OWN]
-        dram[own : own + len(executable.values)] = np.frombuffer(executable.values, np.uint8)
+        whole = {space: np.zeros(size_bytes, np.uint8) for space, size_bytes in linked.size_bytes.items()}
+        ((own_space, own),) = linked.bases[OWN].items()
+        whole[own_space][own : own + len(executable.values)] = np.frombuffer(executable.values, np.uint8)
+        self._whole = Spaces({Space.SCRATCHPAD: self._cores[0].scratchpad, **whole})
         of_decisions: Mapping[str, HostFunction] = {DECISION: lambda *_: ()}
         glue = set(linked.glue.values())
         for number, program in enumerate(linked.programs):
-            base = linked.base(number)
-            window = dram[base : base + program.dram_size_bytes]
+            bases = linked.base(number)
+            windows = {
+                space: content[bases.get(space, 0) :][: program.memory_bytes(space)]
+                for space, content in whole.items()
+            }
             functions = of_decisions if number in glue else bindings.host_functions
-            self._memories[number] = memory_of(program, functions, window)
+            self._memories[number] = memory_of(program, functions, windows)
         places = (*executable.inputs, *executable.states)
         for place, value in zip(places, (*bindings.inputs, *(bindings.states or ())), strict=False):
             if value is not None:
@@ -218,7 +225,7 @@ class Job:
 
     def _absolute(self, place: Place) -> Placement:
         tensor = place.tensor
-        return Placement(tensor.name, tensor.type, self._linked.address(place))
+        return Placement(tensor.name, tensor.type, self._linked.address(place), tensor.space)
 
     def _results(self) -> tuple[tuple[Array, ...] | None, tuple[Array, ...]]:
         if self._whole is None:
@@ -258,7 +265,7 @@ class Job:
     def _holds(self, step: If | While, turns: int) -> bool:
         """Whether the condition of a step holds; without data, whether it is said to do so more than `turns` times."""
         if self._whole is not None:
-            return bool(self._whole.bytes_at(Space.DRAM, self._linked.address(step.condition), 1)[0])
+            return bool(self._whole.bytes_of(self._absolute(step.condition))[0])
         said = self.order.decisions.get(step.name)
         if said is None:
             what = "1 or 0" if isinstance(step, If) else "its number of turns"
@@ -279,9 +286,9 @@ class Job:
             if memory is not None:
                 memory.spaces[Space.SCRATCHPAD] = core.scratchpad
             loaded = self._loaded[number, step.core]
-            self.launch = core.launch(
-                loaded, memory, self.order.progress, self._base + self._linked.base(number)
-            )
+            windows = self._linked.base(number)
+            bases = {space: base + windows.get(space, 0) for space, base in self._bases.items()}
+            self.launch = core.launch(loaded, memory, self.order.progress, bases)
             yield self.launch.done
         self._parts.append(Part(loaded.program, core.number, asked, start, self.launch.result()))
         self.launch = None

@@ -16,12 +16,13 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.instructions.beats import Beats
 from npusim.isa.instructions.region import Region
-from npusim.machine.port import UNPACED, DramTiming, Pace, run_starts
+from npusim.machine.port import UNPACED, Pace, run_starts
 
 
-def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: DramTiming) -> Pace:
+def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: PortTiming) -> Pace:
     """The pace of a transfer; UNPACED where the DRAM side surely is the slower one, burst by burst. The cycles of
     `not_before` count from the start of the transfer. Only where in a grant it begins matters.
     """
@@ -30,7 +31,7 @@ def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: D
 
 
 @lru_cache(maxsize=4096)
-def _pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: DramTiming) -> Pace:
+def _pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: PortTiming) -> Pace:
     slack = slack_cycles(beats.walk.port_bytes, timing)
     waits = setup_cycles if write else timing.latency_cycles
     # With runs at least as long as a burst no more than two of them meet in one, and it has `slack` beats at most;
@@ -59,18 +60,18 @@ def _pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: 
     return Pace(landing=np.maximum.reduceat(landings, first).tolist())
 
 
-def slack_cycles(port_bytes: int, timing: DramTiming) -> int:
+def slack_cycles(port_bytes: int, timing: PortTiming) -> int:
     """Cycles that one burst may take at the scratchpad port without being noticed."""
     return ceil(timing.burst_bytes / port_bytes) + 2
 
 
-def _cycles(bursts: NDArray[np.int64], timing: DramTiming) -> NDArray[np.int64]:
+def _cycles(bursts: NDArray[np.int64], timing: PortTiming) -> NDArray[np.int64]:
     cycles: NDArray[np.int64] = np.ceil(bursts * timing.burst_cycles - 1e-9).astype(np.int64)
     return cycles
 
 
 def _beats_of_bursts(
-    region: Region, beats: Beats, timing: DramTiming
+    region: Region, beats: Beats, timing: PortTiming
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """For each burst in order: beats that begin up to its end, beats that end up to its end, its grant's block."""
     starts, length = run_starts(region), region.counts[-1]

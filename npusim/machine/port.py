@@ -1,6 +1,6 @@
-"""The shared DRAM port: who gets it when, and for how long.
+"""The port of a memory, such as the DRAM: who gets it when, and for how long.
 
-A transfer is cut into *grants*: up to `grant_bytes` within one DRAM row. Instruction fetch goes first, DMA
+A transfer is cut into *grants*: up to `grant_bytes` within one row. Instruction fetch goes first, DMA
 channels take turns, one grant each, those of all cores alike. A grant pays the row miss when the row it needs is not
 the open one, then its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided when a grant
 ends, among all who asked up to and including that cycle; of those who asked in the same cycle the lower core goes
@@ -24,13 +24,15 @@ import simpy
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import PortTiming, Space
+from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.region import Region
-from npusim.machine.cycle import DRAM_PORT_DECIDES, Settled
+from npusim.machine.cycle import MEMORY_PORTS_DECIDE, Settled
 from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
 
 
 class Grants(NamedTuple):
-    """A transfer cut into grants: the DRAM row of each and its bursts."""
+    """A transfer cut into grants: the row of each and its bursts."""
 
     rows: list[int]
     bursts: list[int]
@@ -50,30 +52,6 @@ class Pace(NamedTuple):
 UNPACED = Pace()
 
 
-class DramTiming(NamedTuple):
-    """The port's parameters in cycles of the NPU clock."""
-
-    burst_bytes: int
-    row_bytes: int
-    grant_bytes: int
-    burst_cycles: float
-    miss_cycles: int
-    latency_cycles: int
-
-
-def dram_timing(hardware: Hardware) -> DramTiming:
-    """The parameters of a machine."""
-    dram = hardware.dram
-    return DramTiming(
-        dram.burst_bytes,
-        dram.row_bytes,
-        min(dram.grant_bytes, dram.row_bytes),
-        hardware.dram_burst_cycles,
-        hardware.cycles_of_ns(dram.row_miss_ns),
-        hardware.dram_latency_cycles,
-    )
-
-
 def run_starts(region: Region) -> NDArray[np.int64]:
     """Start addresses of the contiguous runs of a region, in transfer order."""
     starts = np.array([region.address], np.int64)
@@ -82,7 +60,7 @@ def run_starts(region: Region) -> NDArray[np.int64]:
     return starts
 
 
-def cut(region: Region, timing: DramTiming) -> Grants:
+def cut(region: Region, timing: PortTiming) -> Grants:
     """The grants of a region. A burst that two consecutive runs share is transferred once."""
     if not region.strides:
         return _cut_dense(region, timing)
@@ -108,7 +86,7 @@ def cut(region: Region, timing: DramTiming) -> Grants:
     return Grants(rows.tolist(), bursts.tolist())
 
 
-def _cut_dense(region: Region, timing: DramTiming) -> Grants:
+def _cut_dense(region: Region, timing: PortTiming) -> Grants:
     """The grants of one contiguous run; they are aligned to `grant_bytes`, which divides the row."""
     per_grant = timing.grant_bytes // timing.burst_bytes
     grants_per_row = timing.row_bytes // timing.grant_bytes
@@ -122,7 +100,7 @@ def _cut_dense(region: Region, timing: DramTiming) -> Grants:
 
 
 class Requester(NamedTuple):
-    """Who asks, in order of precedence: a unit of a core, by name, for a program that begins in a row of the DRAM."""
+    """Who asks, in order of precedence: a unit of a core, by name, for a program that begins in a row of the memory."""
 
     core: int
     name: str
@@ -167,7 +145,7 @@ class _Request:
         done: simpy.Event,
         pace: Pace,
         came: int,
-        timing: DramTiming,
+        timing: PortTiming,
     ) -> None:
         self.requester = requester
         self.rows, bursts = grants
@@ -192,12 +170,14 @@ class _Request:
         self.landed = 0
 
 
-class DramPort:
-    """The port as a SimPy process."""
+class MemoryPort:
+    """The port of one memory as a SimPy process."""
 
-    def __init__(self, env: simpy.Environment, hardware: Hardware) -> None:
+    def __init__(self, env: simpy.Environment, hardware: Hardware, space: Space = Space.DRAM) -> None:
         self.env = env
-        self.timing = dram_timing(hardware)
+        self.space = space
+        self.timing = hardware.port_timing(space)
+        self._actions = port_actions(hardware, space)
         self.transfers: list[Transfer] = []
         self._open_row = -1
         self._active: deque[_Request] = deque()
@@ -272,7 +252,7 @@ class DramPort:
             if not self._active:
                 self._arrival = env.event()
                 yield self._arrival
-                yield Settled(env, DRAM_PORT_DECIDES)
+                yield Settled(env, MEMORY_PORTS_DECIDE)
             request = self._active.popleft()
             start = int(env.now)
             if self._active:
@@ -284,7 +264,7 @@ class DramPort:
             if stop == len(request.rows):
                 request.done.succeed(request.landed)
                 yield Settled(
-                    env, DRAM_PORT_DECIDES
+                    env, MEMORY_PORTS_DECIDE
                 )  # whoever asks because this transfer has ended is in time
             elif request.fetches:
                 self._active.appendleft(request)
@@ -312,22 +292,25 @@ class DramPort:
         """
         if stop == len(request.rows):
             return self.env.timeout(delay)
-        return Settled(self.env, DRAM_PORT_DECIDES, delay)
+        return Settled(self.env, MEMORY_PORTS_DECIDE, delay)
 
     def _account(self, request: _Request, start: int, stop: int) -> None:
         """Book the grants from `request.next` up to `stop`, served from cycle `start` until now."""
         first, last = request.next, stop - 1
         before = request.passed[first - 1] if first else 0
         size = (request.passed[last] - before) * self.timing.burst_bytes
-        name = "dram_write_byte" if request.write else "dram_read_byte"
+        name = self._actions.write if request.write else self._actions.read
         account = request.account
         account[name] = account.get(name, 0) + size
-        opened = request.opened[last] - request.opened[first] + (request.rows[first] != self._open_row)
-        account["dram_activate"] = account.get("dram_activate", 0) + opened
+        activate = self._actions.activate
+        if activate is not None:
+            opened = request.opened[last] - request.opened[first] + (request.rows[first] != self._open_row)
+            account[activate] = account.get(activate, 0) + opened
         if request.landings is not None:
             landed = start + self._begin(request) + max(request.landings[first:stop])
             request.landed = max(request.landed, landed)
         self._open_row = request.rows[last]
         request.next = stop
         core, name, _ = request.requester
-        self.transfers.append(Transfer(name, start, int(self.env.now), size, request.write, core))
+        now = int(self.env.now)
+        self.transfers.append(Transfer(name, start, now, size, request.write, core, self.space))

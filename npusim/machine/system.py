@@ -1,8 +1,8 @@
-"""The system: environment, DRAM port, host and cores, and the jobs that run on them.
+"""The system: environment, ports of the memories, host and cores, and the jobs that run on them.
 
 A job is an executable with its data: its steps follow one another, each launch on the core that it names, in the job's
-own part of the DRAM. Jobs run at the same time. Where they want the same core, launches take turns in the order in
-which they ask, and the scratchpad keeps what the last one left. All cores share the DRAM port and the host.
+own part of each memory. Jobs run at the same time. Where they want the same core, launches take turns in the order in
+which they ask, and the scratchpad keeps what the last one left. All cores share the ports and the host.
 
 `execute` is one submission of one launch.
 """
@@ -17,13 +17,14 @@ import simpy
 from npusim.isa.base.errors import HardwareError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.machine.core import Core, Progress
 from npusim.machine.job import MOST_TURNS, Bindings, Job, Order
-from npusim.machine.port import DramPort
+from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
 
 SHARED_UNITS = (Unit.HOST,)
@@ -60,7 +61,7 @@ def execute(
 
 
 class System:
-    """An environment, the DRAM port, the host, and the cores that share them.
+    """An environment, a port for each memory but the scratchpad, the host, and the cores that share them.
 
     cores: the hardware of each; the memories behind ports and the clock must be the same, they belong to all.
 
@@ -70,18 +71,19 @@ class System:
     def __init__(self, cores: Sequence[Hardware]) -> None:
         first = cores[0]
         for other in cores[1:]:
-            if (other.clock_mhz, other.dram) != (first.clock_mhz, first.dram):
+            shared = [(each.clock_mhz, each.dram, each.memory) for each in (first, other)]
+            if shared[0] != shared[1]:
                 raise HardwareError(
-                    f"{first.name} and {other.name} differ in clock or DRAM; the cores of a system share both"
+                    f"{first.name} and {other.name} differ in clock, DRAM or memory; the cores of a system share them"
                 )
         self.env = simpy.Environment()
-        self.port = DramPort(self.env, first)
-        shared = {unit: simpy.Resource(self.env) for unit in SHARED_UNITS} if len(cores) > 1 else {}
+        self.ports = {space: MemoryPort(self.env, first, space) for space in first.outer_spaces}
+        units = {unit: simpy.Resource(self.env) for unit in SHARED_UNITS} if len(cores) > 1 else {}
         self.cores = tuple(
-            Core(self.env, self.port, hardware, number, shared) for number, hardware in enumerate(cores)
+            Core(self.env, self.ports, hardware, number, units) for number, hardware in enumerate(cores)
         )
         self.jobs: list[Job] = []
-        self._used_bytes = 0
+        self._used_bytes = dict.fromkeys(self.ports, 0)
 
     def submit(
         self,
@@ -109,24 +111,38 @@ class System:
         progress:   called now and then with (instructions completed, all instructions) of each launch.
 
         Raises ProgramError for an executable or program that breaks a rule, SimulationError for bindings and decisions
-        that do not fit, for cores that do not exist, for times and numbers that cannot be, and where the DRAM is full.
+        that do not fit, for cores that do not exist or cannot be shared, for times and numbers that cannot be,
+        and where a memory is full.
         """
         order = Order(executable, bindings, at, repeat, tenant, cores, decisions or {}, most_turns, progress)
         job = Job(order, self.cores)
+        for other in self.jobs:
+            if (job.holds_scratchpad or other.holds_scratchpad) and job.cores & other.cores:
+                raise SimulationError(
+                    f"{executable.name}: shares a core with {other.order.executable.name}, and inputs or outputs lie "
+                    "in its scratchpad; give each a core, or let another memory hold io"
+                )
         self.env.process(job.process(self._reserve(job)))
         self.jobs.append(job)
         return job
 
-    def _reserve(self, job: Job) -> int:
-        """The address of the DRAM that a job has for itself: behind those before it, at the begin of a row."""
-        row, capacity = self.port.timing.row_bytes, self.cores[0].hardware.dram_bytes
-        address = -(-self._used_bytes // row) * row
-        self._used_bytes = address + job.size_bytes
-        if address and self._used_bytes > capacity:
-            raise SimulationError(
-                f"{len(self.jobs) + 1} jobs need {self._used_bytes} bytes of DRAM, the hardware has {capacity}"
-            )
-        return address
+    def _reserve(self, job: Job) -> dict[Space, int]:
+        """The address of each memory that a job has for itself: behind those before it, at the begin of a row."""
+        found = {}
+        for space, port in self.ports.items():
+            row, capacity = port.timing.row_bytes, self.cores[0].hardware.memory_bytes(space)
+            address = found[space] = -(-self._used_bytes[space] // row) * row
+            size_bytes = job.size_bytes.get(space, 0)
+            if not size_bytes:
+                continue
+            self._used_bytes[space] = address + size_bytes
+            if address and self._used_bytes[space] > capacity:
+                name = "DRAM" if space == Space.DRAM else self.cores[0].hardware.memory_name(space)
+                raise SimulationError(
+                    f"{len(self.jobs) + 1} jobs need {self._used_bytes[space]} bytes of {name}, "
+                    f"the hardware has {capacity}"
+                )
+        return found
 
     def run(self) -> None:
         """Run until nothing happens any more. Raises SimulationError with who waits for whom if a launch is stuck."""

@@ -9,17 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.memories import Space
 
 INSTRUCTION_FETCH = "fetch"
-"""The requester name of the front end in DRAM transfers."""
+"""The requester name of the front end in transfers."""
 
 OTHER_CORE = "other core"
-"""The requester name of everything that another core of the system does at the DRAM port meanwhile."""
+"""The requester name of everything that another core of the system does at the ports meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One stretch of DRAM traffic of one requester of a core. Cycles are half-open: start <= t < end."""
+    """One stretch of traffic of a requester of a core at a memory's port. Cycles are half-open: start <= t < end."""
 
     requester: str
     start_cycle: int
@@ -27,6 +28,7 @@ class Transfer:
     size_bytes: int
     write: bool
     core: int = 0
+    space: Space = Space.DRAM
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Trace:
     ended:     results visible.
     blocked_by: unit whose completion came last among its waits, or -1 if it did not wait.
     busy:      cycles of own work (`Cost.cycles`); ended - started - busy is time lost to the DRAM port.
-    transfers: at the DRAM port while the program ran, those of other cores included.
+    transfers: at the ports of the memories while the program ran, those of other cores included.
     """
 
     unit: NDArray[np.int8]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import (
     COMPUTING,
     MOVING,
@@ -149,8 +150,12 @@ def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) 
 
 
 def port_use(trace: Trace) -> PortUse:
-    """The transfers of a trace as columns; each belongs to the instruction that its requester works on."""
-    columns = [(t.start_cycle, t.end_cycle, _BY_NAME[t.requester], t.size_bytes) for t in trace.transfers]
+    """The transfers at the DRAM's port as columns; each belongs to the instruction that its requester works on."""
+    columns = [
+        (t.start_cycle, t.end_cycle, _BY_NAME[t.requester], t.size_bytes)
+        for t in trace.transfers
+        if t.space == Space.DRAM
+    ]
     started, ended, unit, size = np.array(columns, np.int64).reshape(-1, 4).T
     instruction = np.where(unit == _ELSEWHERE, _ELSEWHERE, NOBODY)
     for channel in MOVING:
@@ -164,11 +169,9 @@ def port_use(trace: Trace) -> PortUse:
 
 def transfer_kinds(program: Program, costs: Sequence[Cost]) -> NDArray[np.int8]:
     """Per instruction the `Doing` of waiting for it: weights, feature map, or a copy inside the scratchpad."""
-    first, last = program.constants_address, program.constants_address + len(program.constants)
 
     def kind(cost: Cost) -> Doing:
-        reads = [region.address for region, write in cost.dram if not write]
-        if any(first <= address < last for address in reads):
+        if any(program.is_constant(region.space, region.address) for region, write in cost.dram if not write):
             return Doing.STALL_WEIGHTS
         return Doing.STALL_FEATURE_MAP if cost.dram else Doing.MOVES
 

@@ -11,13 +11,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import ceil
 from pathlib import Path
 from typing import Any
 
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import FurtherMemory, Space
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.numbers.energy import COLUMNS_PER_ACCUMULATOR_BANK, PRICED_PORT_BYTES
+from npusim.numbers.energy import PRICED_PORT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,33 @@ def area(hardware: Hardware) -> Area:
         parts[name] = parts.get(name, 0.0) + mm2
     parts["system"] = _table()["structure"]["overhead"] * sum(logic.values()) * scale
     interface: float = _table()["interface"]["mm2_per_gb_per_s"] * _node("interface_factor", hardware)
-    parts["dram_interface"] = interface * hardware.dram.bandwidth_gb_per_s
+    parts["dram_interface"] = interface * hardware.dram.bandwidth_gb_per_s * hardware.has_dram
+    for memory in hardware.memory:
+        if memory.on_chip:
+            parts[memory.name] = _memory_mm2(memory, hardware)
+        else:
+            parts[f"{memory.name}_interface"] = interface * memory.bandwidth_gb_per_s
     return Area(parts)
+
+
+def _memory_mm2(memory: FurtherMemory, hardware: Hardware) -> float:
+    """A further memory on the chip: what its table says, else an SRAM of one bank with a port as wide as a burst."""
+    if memory.area_mm2 is not None:
+        return memory.area_mm2
+    return _sram_mm2(memory.size_kib, 1, memory.burst_bytes, hardware)
 
 
 def _logic_um2(hardware: Hardware) -> dict[str, float]:
     """Logic by component at 28 nm and a slow clock, in um2."""
     um2, structure = _table()["logic_um2"], _table()["structure"]
     bits = structure["multiplier_register_bits"]
-    bits += structure["shadow_register_bits"] * hardware.mac_array.shadow_weights
+    circuits = engine_of(hardware.mac_array).circuits(hardware.mac_array)
+    bits += structure["shadow_register_bits"] * (circuits.weight_registers - 1)
     multiplier = um2["multiplier_9x9"] + um2["adder_32"] + bits * um2["register_bit"]
     requantise = um2["multiplier_32x32"] + um2["shifter_32"] + 2 * um2["adder_32"] + um2["logic_32"]
     operands = structure["lane_register_bits"] * um2["register_bit"]
     return {
-        "mac_array": hardware.macs_per_cycle * multiplier,
+        "mac_array": circuits.multipliers * multiplier,
         "output_stage": hardware.mac_array.output_lanes * (requantise + operands),
         "vector": hardware.vector.lanes * (_lane_um2(hardware) + operands),
         "scratchpad": _crossbar_bytes(hardware) * 8 * hardware.scratchpad.banks * um2["multiplexer_bit"],
@@ -96,10 +110,12 @@ def _dma_um2(hardware: Hardware) -> float:
     """Descriptors, bursts in flight, the weight decoder: a shifter and an adder for a weight per cycle, and on both
     sides of the burst buffer a crossbar that brings each byte of the port to any place.
     """
-    um2, dma, dram = _table()["logic_um2"], hardware.dma, hardware.dram
+    um2, dma = _table()["logic_um2"], hardware.dma
     channel_bits = _table()["structure"]["channel_register_bits"] + 8 * dma.port_bytes_per_cycle
     decoder = dma.decoder_bytes_per_cycle * (um2["shifter_32"] + um2["adder_32"] + 32 * um2["register_bit"])
-    in_flight_bits = 8 * dram.outstanding_requests * dram.burst_bytes
+    spaces = [space for space in hardware.outer_spaces if space != Space.DRAM or hardware.has_dram]
+    ports = [hardware.port(space) for space in spaces]
+    in_flight_bits = 8 * sum(port.outstanding_requests * port.burst_bytes for port in ports)
     registers = (dma.channels * channel_bits + in_flight_bits) * um2["register_bit"]
     crossbars = 2 * 8 * dma.port_bytes_per_cycle**2 * um2["multiplexer_bit"] * (dma.burst_buffer_kib > 0)
     return float(dma.channels * (decoder + crossbars) + registers)
@@ -114,7 +130,7 @@ def _front_end_um2(hardware: Hardware) -> float:
 
 def _memories_mm2(hardware: Hardware) -> dict[str, float]:
     scratchpad, array = hardware.scratchpad, hardware.mac_array
-    banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
+    banks = engine_of(array).circuits(array).accumulator_banks
     return {
         "scratchpad": _sram_mm2(
             scratchpad.size_kib, scratchpad.banks, scratchpad.port_bytes, hardware, scratchpad.bank_ports

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import RESOURCES, cycles_of
 from npusim.isa.instructions.instruction import Cost
 from npusim.isa.instructions.region import Region
@@ -63,17 +64,15 @@ class LowerBound:
 
 def compulsory_bytes(program: Program, costs: Sequence[Cost]) -> Amounts:
     """Per layer, int64 [layers], the bytes that the bound counts; see the module."""
-    constants = (program.constants_address, program.constants_address + len(program.constants))
-    inputs, outputs = (
-        [(place.address, place.address + place.type.size_bytes) for place in places]
-        for places in (program.inputs, program.outputs)
+    constants, inputs, outputs = (
+        [(place.address, place.end) for place in places if place.space == Space.DRAM]
+        for places in (program.images, program.inputs, program.outputs)
     )
     found: dict[bool, list[tuple[Region, int]]] = {False: [], True: []}
     for layer, cost in zip(program.layer_of.tolist(), costs, strict=True):
         for region, write in cost.dram:
-            if any(
-                low <= region.address < high for low, high in (outputs if write else [constants, *inputs])
-            ):
+            ranges = outputs if write else [*constants, *inputs]
+            if region.space == Space.DRAM and any(low <= region.address < high for low, high in ranges):
                 found[write].append((region, layer))
     count = max(len(program.layers), 1)
     return _touched_first(found[False], count) + _touched_first(found[True], count)

@@ -3,10 +3,11 @@
     total   = dynamic + static + dram + host
     dynamic = sum(count * pJ per action) on chip + system pJ per cycle * cycles
     static  = leakage * time
-    dram    = (bytes and row activations) * pJ + (standby + refresh) * time
+    dram    = (bytes and row activations) * pJ + (standby + refresh) * time, of all memories off the chip
     host    = what the CPU model charges for the operators that the host runs
 
-The table is `energy.toml`, with the source of every number. On-chip dynamic energy scales with (V / nominal
+The table is `energy.toml`, with the source of every number; a further memory (`[[memory]]`) may bring its own
+prices. On-chip dynamic energy scales with (V / nominal
 V)^2; leakage and DRAM do not. Left out: voltage regulators, clock generators, static power of the DRAM
 controller, and the host while it waits.
 """
@@ -24,17 +25,15 @@ from typing import Any
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.hardware.memories import FIRST_FURTHER, UNPRICED, FurtherMemory, Port, Space
+from npusim.isa.instructions.actions import components, port_actions
 
 # The row that `activate_pj` of the table opens; other row sizes in proportion.
 PRICED_ROW_BYTES = 2048
 # The port that the SRAM fit holds for.
 PRICED_PORT_BYTES = 16
-# Accumulators of this many columns share one SRAM, so that its port is 16 bytes wide.
-COLUMNS_PER_ACCUMULATOR_BANK = 4
-
-_COMPONENT = {action.name: action.component for action in ACTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +68,20 @@ def energy(
     static = {component: power * time_us * 1e-3 for component, power in _leakage_mw(hardware).items()}
     standing_dram = dram_background_mw(hardware) * time_us * 1e-3
     moving = {"system": _system_pj_per_cycle(hardware) * cycles * 1e-6}
-    table = prices(hardware)
+    table, component = prices(hardware), components(hardware)
     for name, count in actions.items():
         action_uj = count * _price(name, table) * 1e-6
-        moving[_COMPONENT[name]] = moving.get(_COMPONENT[name], 0.0) + action_uj
-    dram = moving.pop("dram", 0.0) + standing_dram
+        moving[component[name]] = moving.get(component[name], 0.0) + action_uj
+    off_chip = {"dram": moving.pop("dram", 0.0) + standing_dram}
+    for memory in hardware.memory:
+        if not memory.on_chip:
+            standing = memory_standby_mw(memory, hardware) * time_us * 1e-3
+            off_chip[memory.name] = moving.pop(memory.name, 0.0) + standing
+    dram = sum(off_chip.values())
     by_component = {
         name: moving.get(name, 0.0) + static.get(name, 0.0) for name in dict.fromkeys([*moving, *static])
     }
-    by_component |= {"dram": dram, "host": host_energy_uj}
+    by_component |= off_chip | {"host": host_energy_uj}
     return Energy(
         dynamic=sum(moving.values()),
         static=sum(static.values()),
@@ -99,7 +103,8 @@ def dynamic_pj(actions: Mapping[str, float], hardware: Hardware) -> float:
 def standing_mw(hardware: Hardware) -> dict[str, float]:
     """Power in mW that is drawn in every cycle of a run, by component: system, leakage, DRAM standby, refresh."""
     system_mw = _system_pj_per_cycle(hardware) * hardware.clock_mhz * 1e-3
-    return {"system": system_mw, **_leakage_mw(hardware), "dram": dram_background_mw(hardware)}
+    off_chip = {each.name: memory_standby_mw(each, hardware) for each in hardware.memory if not each.on_chip}
+    return {"system": system_mw, **_leakage_mw(hardware), "dram": dram_background_mw(hardware), **off_chip}
 
 
 def floor_mw(hardware: Hardware) -> float:
@@ -108,9 +113,25 @@ def floor_mw(hardware: Hardware) -> float:
 
 
 def dram_background_mw(hardware: Hardware) -> float:
-    """Standby and refresh power of as many dies as the bandwidth needs, in mW."""
-    row = _dram_row(hardware)
-    dies = ceil(hardware.dram.bandwidth_gb_per_s / row["die_gb_per_s"])
+    """Standby and refresh power of as many dies as the bandwidth needs, in mW; of a DRAM that holds nothing, none."""
+    if not hardware.has_dram:
+        return 0.0
+    return _background_mw(hardware.technology.dram, hardware.dram)
+
+
+def memory_standby_mw(memory: FurtherMemory, hardware: Hardware) -> float:
+    """What a further memory draws while nothing happens, in mW: what its table says, else that of the energy table."""
+    if memory.standby_mw is not None:
+        return memory.standby_mw
+    if not memory.on_chip:
+        return _background_mw(memory.kind, memory)
+    per_kib: float = _table()["leakage_uw"]["sram_per_kib"][_column(hardware)] * 1e-3
+    return per_kib * memory.size_kib
+
+
+def _background_mw(kind: str, port: Port) -> float:
+    row = _dram_row(kind)
+    dies = ceil(port.bandwidth_gb_per_s / row["die_gb_per_s"])
     return dies * (row["background_mw"] + row["refresh_mw"])
 
 
@@ -131,13 +152,43 @@ def prices(hardware: Hardware) -> Mapping[str, float]:
             _sram_pj_per_byte(hardware.dma.burst_buffer_kib / 2, PRICED_PORT_BYTES, hardware)
         ),
     }
-    dram = _dram_row(hardware)
-    off_chip = {
-        "dram_read_byte": dram["read_pj_per_byte"] + dram["phy_pj_per_byte"],
-        "dram_write_byte": dram["write_pj_per_byte"] + dram["phy_pj_per_byte"],
-        "dram_activate": dram["activate_pj"] * hardware.dram.row_bytes / PRICED_ROW_BYTES,
-    }
-    return MappingProxyType({name: pj * voltage for name, pj in on_chip.items()} | off_chip)
+    ports = _port_prices(hardware, Space.DRAM, _off_chip_pj(hardware.technology.dram, hardware.dram))
+    for space, memory in zip(hardware.spaces[FIRST_FURTHER:], hardware.memory, strict=True):
+        ports |= _port_prices(hardware, space, _memory_pj(memory, hardware))
+    return MappingProxyType({name: pj * voltage for name, pj in on_chip.items()} | ports)
+
+
+def _port_prices(
+    hardware: Hardware, space: Space, pj: tuple[float | None, float | None, float]
+) -> dict[str, float]:
+    """The prices of what is counted at a port: a byte read, a byte written, a row opened; None has no price."""
+    named = zip(port_actions(hardware, space), pj, strict=True)
+    return {name: price for name, price in named if name is not None and price is not None}
+
+
+def _off_chip_pj(kind: str, port: Port) -> tuple[float, float, float]:
+    """Picojoules of a byte read, a byte written and a row opened."""
+    row = _dram_row(kind)
+    return (
+        row["read_pj_per_byte"] + row["phy_pj_per_byte"],
+        row["write_pj_per_byte"] + row["phy_pj_per_byte"],
+        row["activate_pj"] * port.row_bytes / PRICED_ROW_BYTES,
+    )
+
+
+def _memory_pj(memory: FurtherMemory, hardware: Hardware) -> tuple[float | None, float | None, float]:
+    """The same of a further memory: what its table says, else by the energy table; an SRAM is priced as one bank."""
+    given = memory.read_pj_per_byte, memory.write_pj_per_byte
+    if memory.kind in UNPRICED:
+        return *given, 0.0
+    if memory.on_chip:
+        voltage = _voltage_factor(hardware)
+        read, write = _sram_and_wire_pj(memory.size_kib, 1, memory.burst_bytes, hardware)
+        priced = read * voltage, write * voltage, 0.0
+    else:
+        priced = _off_chip_pj(memory.kind, memory)
+    read, write = (own if own is not None else table for own, table in zip(given, priced[:2], strict=True))
+    return read, write, priced[2]
 
 
 @cache
@@ -152,8 +203,8 @@ def _column(hardware: Hardware) -> int:
     return nodes.index(hardware.technology.node_nm)
 
 
-def _dram_row(hardware: Hardware) -> dict[str, float]:
-    row: dict[str, float] = _table()["dram"][hardware.technology.dram]
+def _dram_row(kind: str) -> dict[str, float]:
+    row: dict[str, float] = _table()["dram"][kind]
     return row
 
 
@@ -178,18 +229,23 @@ def _sram_pj_per_byte(bank_kib: float, port_bytes: int, hardware: Hardware) -> t
 
 
 def _scratchpad_pj_per_byte(hardware: Hardware) -> tuple[float, float]:
+    scratchpad = hardware.scratchpad
+    return _sram_and_wire_pj(scratchpad.size_kib, scratchpad.banks, scratchpad.port_bytes, hardware)
+
+
+def _sram_and_wire_pj(size_kib: int, banks: int, port_bytes: int, hardware: Hardware) -> tuple[float, float]:
     """One bank, and the wire to it: from the edge of a square memory to its middle, on average."""
-    scratchpad, terms, column = hardware.scratchpad, _table()["terms"], _column(hardware)
-    read, write = _sram_pj_per_byte(scratchpad.size_kib / scratchpad.banks, scratchpad.port_bytes, hardware)
-    side_mm = sqrt(scratchpad.size_kib / 1024 * terms["sram_mm2_per_mib"][column])
+    terms, column = _table()["terms"], _column(hardware)
+    read, write = _sram_pj_per_byte(size_kib / banks, port_bytes, hardware)
+    side_mm = sqrt(size_kib / 1024 * terms["sram_mm2_per_mib"][column])
     wire = side_mm / 2 * terms["wire_pj_per_byte_mm"][column]
     return read + wire, write + wire
 
 
 def _accumulator_pj(hardware: Hardware) -> float:
-    """One update: read and write four bytes of a bank (one half, four columns), and a 32-bit add."""
+    """One update: read and write four bytes of a bank, and a 32-bit add."""
     array = hardware.mac_array
-    banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
+    banks = engine_of(array).circuits(array).accumulator_banks
     read, write = _sram_pj_per_byte(array.accumulator_kib / banks, PRICED_PORT_BYTES, hardware)
     add: float = _table()["terms"]["accumulator_add_pj"][_column(hardware)]
     return add + 4 * (read + write)
@@ -200,12 +256,13 @@ def _leakage_mw(hardware: Hardware) -> dict[str, float]:
     rows, column = _table()["leakage_uw"], _column(hardware)
     sram, mac, lane = (rows[name][column] * 1e-3 for name in ("sram_per_kib", "mac", "lane"))
     return {
-        "mac_array": mac * hardware.macs_per_cycle,
+        "mac_array": mac * engine_of(hardware.mac_array).circuits(hardware.mac_array).multipliers,
         "accumulator": sram * hardware.mac_array.accumulator_kib,
         "output_stage": lane * hardware.mac_array.output_lanes,
         "vector": lane * hardware.vector.lanes,
         "scratchpad": sram * hardware.scratchpad.size_kib,
         "interconnect": sram * hardware.dma.channels * hardware.dma.burst_buffer_kib,
+        **{each.name: memory_standby_mw(each, hardware) for each in hardware.memory if each.on_chip},
     }
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from npusim.isa.hardware.cpu import host_energy_uj
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import PRODUCERS, Unit, units_of
-from npusim.isa.instructions.actions import ACTIONS
+from npusim.isa.instructions.actions import components
 from npusim.isa.instructions.table import decode
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
@@ -46,7 +46,6 @@ CHART_WINDOW = "10 us"
 _CAUSES: Mapping[str, tuple[Unit, ...]] = {
     component.name: units_of(unit.kind) for unit in PRODUCERS for component in unit.kind.components
 }
-_COMPONENT = {action.name: action.component for action in ACTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +160,9 @@ def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts
     by_unit: dict[Sequence[Unit], tuple[Amounts, Amounts]] = {}
     found: dict[str, tuple[Amounts, float]] = {}
     front_end = _priced(execution.layer_actions[-1:], program)
+    memories = {memory.name for memory in program.hardware.memory}
     for component, amounts in _priced(execution.layer_actions[:-1], program).items():
-        cause = _CAUSES.get(component, PRODUCERS)
+        cause = _CAUSES.get("dram" if component in memories else component, PRODUCERS)
         if cause not in by_unit:
             causes = np.array([unit in cause for unit in Unit])
             weights = np.where(causes[trace.unit], duration, 0.0)
@@ -208,9 +208,10 @@ def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts
 
 def _priced(counts: Sequence[Mapping[str, int]], program: Program) -> dict[str, Amounts]:
     """Energy of action counts in pJ by component, float64 [len(counts)] each."""
-    price, found = prices(program.hardware), dict[str, Amounts]()
+    price, component = prices(program.hardware), components(program.hardware)
+    found: dict[str, Amounts] = {}
     for at, actions in enumerate(counts):
         for name, number in actions.items():
-            row = found.setdefault(_COMPONENT[name], np.zeros(len(counts)))
+            row = found.setdefault(component[name], np.zeros(len(counts)))
             row[at] += number * price[name]
     return found

@@ -18,7 +18,7 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.hardware.hardware import Hardware
-from npusim.session.host import host_functions, kind_of_inputs, one_blas_thread
+from npusim.session.host import host_functions, kind_of_inputs, no_outputs, one_blas_thread
 from npusim.session.same_hardware import require_same_hardware
 
 if TYPE_CHECKING:
@@ -121,7 +121,13 @@ def compile(
     def compiled(part: Graph) -> Program:
         return compile_program(part, machine, effort=effort, unknown=unknown, progress=progress)
 
-    return partition(graph, machine, compiled) if decides(graph) else compiled(graph)
+    if not decides(graph):
+        return compiled(graph)
+    if check_unknown(unknown):
+        from npusim.kernels.graph.unknown import unknown_on_host
+
+        graph = unknown_on_host(graph)
+    return partition(graph, machine, compiled)
 
 
 def compile_program(
@@ -253,10 +259,10 @@ def simulate(
         )
     if program.unknown_operators:
         if inputs is not None:
-            raise NpusimError(f"{program.name}: {_no_outputs(program)}, so inputs cannot be given")
+            raise NpusimError(f"{program.name}: {no_outputs(program)}, so inputs cannot be given")
         timing_only = True
     if program.timing_only and not timing_only:
-        raise NpusimError(f"{program.name}: {_no_outputs(program)}: give timing_only=True or --timing-only")
+        raise NpusimError(f"{program.name}: {no_outputs(program)}: give timing_only=True or --timing-only")
     kind = kind_of_inputs(inputs, timing_only)
     begin = time.perf_counter()
     whose = program
@@ -288,16 +294,7 @@ def simulate(
 def require_outputs(program: Program, wanted: object) -> None:
     """Raises NpusimError where outputs are wanted of a program that cannot compute them."""
     if wanted and (program.unknown_operators or program.timing_only):
-        raise NpusimError(f"{wanted}: {program.name}: {_no_outputs(program)}")
-
-
-def _no_outputs(program: Program) -> str:
-    """Why a program cannot execute data."""
-    from npusim.isa.program.program import Blank
-
-    if isinstance(program.constants, Blank):
-        return f"constant {program.constants.of} is known by its size only, so it can be timed, not run"
-    return f"unknown operators ({', '.join(program.unknown_operators)}) are timed only, there are no outputs"
+        raise NpusimError(f"{wanted}: {program.name}: {no_outputs(program)}")
 
 
 def run(

@@ -75,3 +75,12 @@ def _host_function(entry: Any) -> HostFunction:
         return results
 
     return call
+
+
+def no_outputs(program: Program) -> str:
+    """Why a program cannot execute data."""
+    from npusim.isa.program.program import Blank
+
+    if isinstance(program.constants, Blank):
+        return f"constant {program.constants.of} is known by its size only, so it can be timed, not run"
+    return f"unknown operators ({', '.join(program.unknown_operators)}) are timed only, there are no outputs"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
@@ -35,6 +36,7 @@ def simulate_executable(
 ) -> JobResult:
     """`npusim.simulate` of an executable; arguments and errors are the same."""
     begin = time.perf_counter()
+    timing_only = _without_data(executable, given, timing_only)
     kind = host.kind_of_inputs(given, timing_only)
     made, bindings = executable, None
     if hardware is not None:
@@ -56,6 +58,16 @@ def simulate_executable(
         wall_s=WallTimes(simulate=time.perf_counter() - begin),
         provenance=Provenance(seed=seed if kind == "random" else None, inputs=kind),
     )
+
+
+def _without_data(executable: Executable, given: object, timing_only: bool) -> bool:
+    """Whether no data is to be executed. Raises NpusimError where some is, and a program cannot."""
+    for program in executable.programs:
+        if program.unknown_operators and given is not None:
+            raise NpusimError(f"{executable.name}: {host.no_outputs(program)}, so inputs cannot be given")
+        if program.timing_only and not timing_only:
+            raise NpusimError(f"{executable.name}: {host.no_outputs(program)}: give timing_only=True")
+    return timing_only or any(program.unknown_operators for program in executable.programs)
 
 
 def host_functions(executable: Executable) -> dict[str, HostFunction]:

@@ -57,8 +57,7 @@ def _beginnings(program: Stateful) -> list[Array]:
 
 
 def _beginning(program: Program, place: Placement) -> Array:
-    start = place.address - program.constants_address
-    raw = np.frombuffer(bytes(program.constants), np.uint8)[start : start + place.type.size_bytes]
+    raw = np.frombuffer(program.constants_at(place.space, place.address, place.type.size_bytes), np.uint8)
     return raw.copy().view(place.type.numpy_dtype).reshape(place.type.shape)
 
 

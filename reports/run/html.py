@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from npusim.isa.hardware.hardware import Section
+from npusim.isa.base.fields import Section
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.area import area
 from npusim.numbers.causes import CAUSES
@@ -350,12 +351,18 @@ class DramRegion(NamedTuple):
 def regions(result: RunResult) -> list[DramRegion]:
     """The DRAM of the program in the order of its addresses; what is left between is for feature maps."""
     program = result.program
-    known = [DramRegion("constants", "constants", program.constants_address, len(program.constants))]
-    known.append(DramRegion("instructions", "code", program.code_address, program.code_size_bytes))
+    known = [
+        DramRegion("constants", "constants", image.address, image.size_bytes)
+        for image in program.images
+        if image.space == Space.DRAM
+    ]
+    if program.code_space == Space.DRAM:
+        known.append(DramRegion("instructions", "code", program.code_address, program.code_size_bytes))
     known += [
         DramRegion(place.name, kind, place.address, place.type.size_bytes)
         for kind, places in (("input", program.inputs), ("output", program.outputs))
         for place in places
+        if place.space == Space.DRAM
     ]
     found: list[DramRegion] = []
     at = 0

@@ -85,11 +85,12 @@ def plan_copy(
     direct = Piece((0, 0), counts, strides)
     best = Plan((direct,), _cycles(direct, fill, spaces, hardware))
     loops, size = _merged(counts, *strides)
-    long_runs = size >= max(hardware.dma.port_bytes_per_cycle, hardware.dram.burst_bytes)
+    burst_bytes = _burst_bytes(spaces, hardware)
+    long_runs = size >= max(hardware.dma.port_bytes_per_cycle, burst_bytes)
     if fill or long_runs or prod([loop.times for loop in loops]) < _SMALLEST_BLOCK:
         return best
     limit = min(best.cycles * (1 - _LEAST_GAIN), best.cycles - _LEAST_GAIN_CYCLES)
-    for block in _blocks(loops, size, hardware):
+    for block in _blocks(loops, size, burst_bytes, hardware):
         found = _in_blocks(loops, size, block, spaces)
         if not found or len(found) > _MOST_COPIES:
             continue
@@ -120,13 +121,21 @@ def _merged(counts: Sequence[int], sources: Sequence[int], targets: Sequence[int
     return loops, size
 
 
-def _blocks(loops: Sequence[_Loop], size: int, hardware: Hardware) -> Iterator[tuple[int, ...]]:
+def _burst_bytes(spaces: tuple[Space, Space], hardware: Hardware) -> int:
+    """The longest burst of the memories that a copy meets behind ports; a copy without any is cut like others."""
+    ports = [space for space in spaces if space != Space.SCRATCHPAD] or [Space.DRAM]
+    return max(hardware.port(space).burst_bytes for space in ports)
+
+
+def _blocks(
+    loops: Sequence[_Loop], size: int, burst_bytes: int, hardware: Hardware
+) -> Iterator[tuple[int, ...]]:
     """Counts of blocks that fit into half of the burst buffer: runs of one side as long as one likes, those of the
     other side as long as they can be, there or in half as much room: what a smaller buffer takes, a larger one does.
     """
     places = range(len(loops))
     by_source, by_target = (sorted(places, key=lambda place: loops[place][side]) for side in (1, 2))
-    words = {-(-each // size) for each in (hardware.dram.burst_bytes, hardware.dma.port_bytes_per_cycle)}
+    words = {-(-each // size) for each in (burst_bytes, hardware.dma.port_bytes_per_cycle)}
     seen = set()
     most = hardware.dma.block_bytes // size
     while most >= _SMALLEST_BLOCK:
@@ -168,7 +177,7 @@ def _in_blocks(
     """A move cut into blocks of one size, and smaller ones at the far ends of the dimensions; none if there are too
     many of them for the counts of an instruction.
     """
-    side = 2 if spaces[1] == Space.DRAM else 1
+    side = 1 if spaces[1] == Space.SCRATCHPAD else 2
     ends = []
     for loop, count in zip(loops, block, strict=True):
         whole, rest = divmod(loop.times, count)
@@ -202,26 +211,29 @@ def _in_blocks(
 
 
 def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Hardware) -> float:
-    """Cycles of a copy by estimate: its own, or those of its DRAM traffic where that takes longer.
+    """Cycles of a copy by estimate: its own, or those of its traffic at ports where that takes longer.
 
     The traffic waits for the first block on its way out, and the last block for the traffic on its way in.
     """
     copy = piece.copy(0, spaces, (0, 0))
     cost = (replace(copy, fill=1) if fill else copy).cost(Context(hardware))
-    fetch = WORD_BYTES / hardware.dram_bytes_per_cycle + hardware.front_end.decode_cycles
-    traffic = sum([_dram_cycles(region, hardware) for region, _ in cost.dram])
+    code = hardware.holder("code")
+    fetch = WORD_BYTES / hardware.peak_bytes_per_cycle(code) + hardware.front_end.decode_cycles
+    traffic = sum([_port_cycles(region, hardware) for region, _ in cost.dram])
     if cost.dram and not cost.dram[0][1]:
-        traffic += hardware.dram_latency_cycles + (cost.beats.drain if cost.beats else 0)
+        traffic += hardware.port_timing(cost.dram[0][0].space).latency_cycles + (
+            cost.beats.drain if cost.beats else 0
+        )
     elif cost.beats:
         traffic += cost.beats.fill
     return fetch + max(cost.cycles, cost.setup_cycles + traffic)
 
 
-def _dram_cycles(region: Region, hardware: Hardware) -> float:
-    """Cycles at the DRAM port: whole bursts, and rows missed."""
-    dram = hardware.dram
-    bursts, rows = _visits(region, dram.burst_bytes), _visits(region, dram.row_bytes)
-    return bursts * hardware.dram_burst_cycles + rows * hardware.cycles_of_ns(dram.row_miss_ns)
+def _port_cycles(region: Region, hardware: Hardware) -> float:
+    """Cycles at the port of a memory: whole bursts, and rows missed."""
+    timing = hardware.port_timing(region.space)
+    bursts, rows = _visits(region, timing.burst_bytes), _visits(region, timing.row_bytes)
+    return bursts * timing.burst_cycles + rows * timing.miss_cycles
 
 
 def _visits(region: Region, unit_bytes: int) -> float:

@@ -6,23 +6,27 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Piece
 from npusim.kernels.lowering.work import Constants, OperandRef, Rows, Tile, Work
 from npusim.scheduler.emit.sequence import Buffer, Load
 from npusim.scheduler.fit.packed import block
 from npusim.scheduler.network.storage import Item, Storage, operand_tensor
 from npusim.scheduler.place.chains import Chain
-from npusim.scheduler.place.layout import DramLayout
+from npusim.scheduler.place.layout import MemoryLayout
 from npusim.scheduler.place.residency import Part, Residents
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operand's bytes are: in a buffer, or at a DRAM address."""
+    """Where an operand's bytes are: in a buffer of the scratchpad, at an address of another memory, or in both.
+
+    outside: that memory, and the address there; None if they are in the scratchpad only.
+    """
 
     buffer: Buffer | None
     offset_bytes: int
-    dram_address: int
+    outside: tuple[Space, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Held(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Constants as they lie in DRAM, and how many of their bytes are packed weights."""
+    """Constants as they lie in their memory, and how many of their bytes are packed weights."""
 
     constants: Constants
     content: Piece
@@ -62,7 +66,7 @@ class _Block(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """An operand of an item that comes from DRAM tile by tile."""
+    """An operand of an item that comes from another memory tile by tile."""
 
     name: str
     item: Item
@@ -80,7 +84,7 @@ class Operands:
     """
 
     def __init__(
-        self, residents: Residents, layout: DramLayout, chains: dict[int, Chain], hardware: Hardware
+        self, residents: Residents, layout: MemoryLayout, chains: dict[int, Chain], hardware: Hardware
     ) -> None:
         self.loads: list[Load] = []
         self.buffers: list[Buffer] = []
@@ -107,8 +111,9 @@ class Operands:
         root, offset = part
         buffer = self.resident.get(root)
         storage = self._residents.storages[root]
-        in_dram = buffer is None or storage.from_dram or storage.to_dram
-        return Place(buffer, offset, self._layout.address(root) + offset if in_dram else -1)
+        if buffer is not None and not (storage.from_dram or storage.to_dram):
+            return Place(buffer, offset, None)
+        return Place(buffer, offset, (self._layout.space(root), self._layout.address(root) + offset))
 
     def new_buffer(self, name: str, size_bytes: int, first: int, last: int) -> Buffer:
         """A buffer that lives from one slot to another."""
@@ -153,7 +158,8 @@ class Operands:
         if content.make is None:
             content = content._replace(of=f'of layer "{self._graph.nodes[item.node].name}"')
         address = self._layout.chunk(key, content)
-        load = Load(buffer, slot, 0, item.node, address, 0, content.size_bytes)
+        space = self._hardware.holder("constants")
+        load = Load(buffer, slot, 0, item.node, space, address, 0, content.size_bytes)
         if packed_bytes and constants.weights is not None:
             load.packed_bytes, load.weights = packed_bytes, constants.weights.size
             load.zero_point = constants.zero_point
@@ -259,15 +265,18 @@ class Operands:
     def _load(self, wanted: _Wanted, offset_bytes: int, size_bytes: int, slot: int) -> Load:
         """A load of bytes of an operand into a buffer of their own."""
         buffer = self.new_buffer(wanted.name, size_bytes, slot, slot)
-        address = wanted.place.dram_address + offset_bytes
-        load = Load(buffer, slot, wanted.earliest_slot, wanted.item.node, address, 0, size_bytes)
+        assert wanted.place.outside is not None
+        space, start = wanted.place.outside
+        load = Load(
+            buffer, slot, wanted.earliest_slot, wanted.item.node, space, start + offset_bytes, 0, size_bytes
+        )
         self.loads.append(load)
         return load
 
     def _rows_that_stay(
         self, root: int, item: Item, rows: Rows, place: Place, span: tuple[int, int], tile: Tile, slot: int
     ) -> Held:
-        """Rows in their storage; those that come from DRAM are loaded up to the last."""
+        """Rows in their storage; those that come from another memory are loaded up to the last."""
         if self._residents.storages[root].from_dram:
             self._load_up_to(root, item, place, place.offset_bytes + rows.end(tile.entry, span[1]), slot)
         start = place.offset_bytes + rows.begin(tile.entry, max(span[0], 0))
@@ -278,8 +287,9 @@ class Operands:
         have = self._loaded.get(root, 0)
         if want > have:
             assert place.buffer is not None
-            address, first = self._layout.address(root) + have, place.buffer.first_slot
-            self.loads.append(Load(place.buffer, slot, first, item.node, address, have, want - have))
+            space, address = self._layout.space(root), self._layout.address(root) + have
+            first = place.buffer.first_slot
+            self.loads.append(Load(place.buffer, slot, first, item.node, space, address, have, want - have))
             self._loaded[root] = want
 
 

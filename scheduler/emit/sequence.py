@@ -36,17 +36,18 @@ class Buffer:
 
 @dataclass(slots=True)
 class Load:
-    """Bytes that must be in a buffer before a slot: a dense copy from DRAM, or none (room for results).
+    """Bytes that must be in a buffer before a slot: a dense copy from another memory, or none (room for results).
 
     With `weights`, the last `packed_bytes` of the copy unpack to that many weights. With `run_bytes` the bytes come in
-    runs of that many, `stride_bytes` apart in DRAM.
+    runs of that many, `stride_bytes` apart there.
     """
 
     buffer: Buffer
     needed_slot: int
     earliest_slot: int
     layer: int
-    dram_address: int = 0
+    space: Space = Space.DRAM
+    address: int = 0
     offset_bytes: int = 0
     size_bytes: int = 0
     packed_bytes: int = 0
@@ -58,17 +59,17 @@ class Load:
 
 @dataclass(slots=True)
 class Slot:
-    """One computation of an item: builds its instruction once the buffers have addresses.
+    """One computation of an item: builds its instructions once the buffers have addresses.
 
-    `after` gives the copies that take its results to DRAM. `beside` one waits for no slot before it but those of its
-    own item.
+    `after` gives the copies that take its results to another memory. `beside` one waits for no slot before it but
+    those of its own item.
     """
 
     item: int
     layer: int
     cycles: int
     buffers: tuple[Buffer, ...]
-    emit: Callable[[], Instruction]
+    emit: Callable[[], tuple[Instruction, ...]]
     after: Callable[[], list[Instruction]] | None = None
     beside: bool = False
 
@@ -96,24 +97,6 @@ class Timeline:
         self.layers.append(layer)
 
 
-def dram_copy(
-    channel: int,
-    to_dram: bool,
-    scratchpad: int,
-    dram: int,
-    counts: Sequence[int],
-    scratchpad_strides: Sequence[int],
-    dram_strides: Sequence[int],
-) -> Copy:
-    """A copy between the two memories; `counts[-1]` contiguous bytes, up to three outer dimensions."""
-    spaces = (Space.SCRATCHPAD, Space.DRAM) if to_dram else (Space.DRAM, Space.SCRATCHPAD)
-    source, target = (scratchpad, dram) if to_dram else (dram, scratchpad)
-    source_strides, target_strides = (
-        (scratchpad_strides, dram_strides) if to_dram else (dram_strides, scratchpad_strides)
-    )
-    return strided_copy(channel, spaces, (source, target), counts, (source_strides, target_strides))
-
-
 def strided_copy(
     channel: int,
     spaces: tuple[Space, Space],
@@ -122,8 +105,8 @@ def strided_copy(
     strides: tuple[Sequence[int], Sequence[int]],
     block: int = 0,
 ) -> Copy:
-    """A copy from (source, target) spaces and addresses with (source, target) strides of the outer dimensions; the
-    inner `block` of them pass the burst buffer together.
+    """A copy from (source, target) spaces and addresses with (source, target) strides of the outer dimensions, up to
+    three; the inner `block` of them pass the burst buffer together. `counts[-1]` bytes are contiguous.
     """
     missing = 4 - len(counts)
     full_counts = (1,) * missing + tuple(counts)
@@ -159,8 +142,8 @@ def arrange(
 ) -> Timeline:
     """Put slots and loads into program order and give streaming buffers their addresses.
 
-    `resident` already holds what stays in the scratchpad over many slots. With `spare_results`, results that go to
-    DRAM keep off the bytes of those before them while there is room elsewhere. Loads that wait fill no more than
+    `resident` already holds what stays in the scratchpad over many slots. With `spare_results`, results that leave the
+    scratchpad keep off the bytes of those before them while there is room elsewhere. Loads that wait fill no more than
     `queue_share` of their queue, by estimate. Raises DoesNotFit.
     """
     steps: list[Load | Slot] = []
@@ -195,7 +178,7 @@ def arrange(
                 steps.append(load)
                 begins.append(max(dma_free, dispatched))
                 dma_free = begins[-1] + transfers.load_cycles(
-                    load.size_bytes, load.packed_bytes, load.weights
+                    load.space, load.size_bytes, load.packed_bytes, load.weights
                 )
                 ready[id(load.buffer)] = dma_free
         dispatched = max([behind, *[ready.get(id(buffer), 0.0) for buffer in slot.buffers]])
@@ -212,7 +195,8 @@ def _written(steps: Sequence[Load | Slot]) -> Timeline:
         if isinstance(step, Load):
             _issue(timeline, step)
             continue
-        timeline.add(step.emit(), step.layer, step.buffers)
+        for instruction in step.emit():
+            timeline.add(instruction, step.layer, step.buffers)
         if step.after is not None:
             for copy in step.after():
                 timeline.add(copy, step.layer, step.buffers)
@@ -225,8 +209,8 @@ def _place(load: Load, slot: int, memory: Allocator, spare_results: bool) -> boo
         return True
     address = None
     if spare_results and not load.size_bytes and buffer.last_slot == load.needed_slot:
-        # Results that go to DRAM: those of the slot before are on their way, leave them their bytes if there is
-        # room elsewhere.
+        # Results that go to another memory: those of the slot before are on their way, leave them their bytes if
+        # there is room elsewhere.
         address = memory.find(buffer.size_bytes, slot - 1, buffer.last_slot, from_top=True)
     if address is None:
         address = memory.find(buffer.size_bytes, slot, buffer.last_slot, from_top=True)
@@ -238,17 +222,18 @@ def _place(load: Load, slot: int, memory: Allocator, spare_results: bool) -> boo
 
 
 def _runs(load: Load) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Counts of a load's copy, strides in the scratchpad and in DRAM."""
+    """Counts of a load's copy, strides where it comes from and in the scratchpad."""
     if not load.run_bytes:
         return (load.size_bytes,), (), ()
-    return (load.size_bytes // load.run_bytes, load.run_bytes), (load.run_bytes,), (load.stride_bytes,)
+    return (load.size_bytes // load.run_bytes, load.run_bytes), (load.stride_bytes,), (load.run_bytes,)
 
 
 def _issue(timeline: Timeline, load: Load) -> None:
     if load.weights:
         unpack = Unpack(
             channel=LOAD_CHANNEL,
-            source=load.dram_address,
+            source_space=load.space,
+            source=load.address,
             plain=load.size_bytes - load.packed_bytes,
             packed=load.packed_bytes,
             target=load.buffer.address + load.offset_bytes,
@@ -257,11 +242,12 @@ def _issue(timeline: Timeline, load: Load) -> None:
         )
         timeline.add(unpack, load.layer, (load.buffer,))
         return
-    copy = dram_copy(
+    counts, *strides = _runs(load)
+    copy = strided_copy(
         LOAD_CHANNEL,
-        False,
-        load.buffer.address + load.offset_bytes,
-        load.dram_address,
-        *_runs(load),
+        (load.space, Space.SCRATCHPAD),
+        (load.address, load.buffer.address + load.offset_bytes),
+        counts,
+        (strides[0], strides[1]),
     )
     timeline.add(copy, load.layer, (load.buffer,))

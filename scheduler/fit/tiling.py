@@ -16,7 +16,7 @@ from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.kernels.lowering.work import Tile, TileAddresses, Work
+from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.cuts import (
     DOUBLE,
@@ -88,30 +88,30 @@ class TileCosts:
     @cached_property
     def unit(self) -> Unit:
         """The unit that executes the tiles."""
-        return self._instruction(self.work.rows, self.work.channels).unit
+        return self._instructions(self.work.rows, self.work.channels)[0].unit
 
     def cycles(self, rows: int, channels: int) -> int:
         """The machine's cost of a tile of this size."""
         key = (rows, channels)
         found = self._cycles.get(key)
         if found is None:
-            found = self._cycles[key] = self._instruction(rows, channels).cost(Context(self.hardware)).cycles
+            context = Context(self.hardware)
+            made = self._instructions(rows, channels)
+            found = self._cycles[key] = sum([each.cost(context).cycles for each in made])
         return found
 
-    def _instruction(self, rows: int, channels: int) -> Instruction:
+    def _instructions(self, rows: int, channels: int) -> tuple[Instruction, ...]:
         """A tile of this size, at no address in particular."""
         work = self.work
-        strides = (work.output.row_bytes, work.channels)
+        outputs = tuple([Written(0, rows.row_bytes, work.channels) for rows in work.outputs])
         sliced = work.sliced and channels < work.channels
         row_bytes = tuple([each.row_bytes for each, _ in work.inputs])
         weight_row_bytes = 0 if work.weights is None else work.weights.row_bytes
-        address = TileAddresses(
-            (0,) * len(work.inputs), row_bytes, 0, 0, *strides, sliced, 0, weight_row_bytes
-        )
-        return work.emit(Tile(0, rows, 0, channels), address)
+        address = TileAddresses((0,) * len(work.inputs), row_bytes, 0, outputs, sliced, 0, weight_row_bytes)
+        return work.instructions(Tile(0, rows, 0, channels), address)
 
     def constant_traffic(self, pack: bool) -> float:
-        """Bytes that all constants take in DRAM: weights packed if the hardware has a decoder and it is wanted."""
+        """Bytes that all constants take where they lie: weights packed if the hardware can and it is wanted."""
         if pack not in self._traffic:
             self._traffic[pack] = self._find_constant_traffic(pack)
         return self._traffic[pack]
@@ -219,16 +219,22 @@ class TileSearch:
         if self._streams_weights:
             size += self._weight_bytes(cut)
         size += self._slice_bytes(cut) if slices(work, cut) else self._input_bytes(cut.row_step)
-        if not self.residency.output:
-            row_tiles = -(-work.rows // cut.row_step)
-            tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
-            size += aligned(tile) * min(depth.results, row_tiles * channels.tiles * work.entries)
+        row_tiles = -(-work.rows // cut.row_step)
+        for position in self._streamed_outputs:
+            sizes = min(cut.row_step, work.rows), min(cut.channel_step, work.channels)
+            tile = aligned(output_bytes(work, *sizes, position))
+            size += tile * min(depth.results, row_tiles * channels.tiles * work.entries)
         return size
 
     @cached_property
     def _streams_weights(self) -> bool:
         """Whether an operand in the place of constant weights comes from DRAM tile by tile."""
         return self.work.weights is not None and not self.residency.inputs[-1]
+
+    @cached_property
+    def _streamed_outputs(self) -> list[int]:
+        """The outputs that go to DRAM tile by tile."""
+        return [position for position, resident in enumerate(self.residency.outputs) if not resident]
 
     def _weight_bytes(self, cut: Cut) -> int:
         """Scratchpad bytes of the streaming buffers of weights that are no constants."""
@@ -286,42 +292,48 @@ class TileSearch:
 
     @property
     def constant_cycles(self) -> float:
-        """The time in which all constants pass the DRAM port."""
-        return self._transfers.dram_cycles(self._constant_traffic)
+        """The time in which all constants pass the port of their memory."""
+        return self._transfers.cycles(self._transfers.constants, self._constant_traffic)
 
     def transfer_cycles(self, cut: Cut) -> float:
-        """The time of all transfers between DRAM and scratchpad, instructions included."""
+        """The time of all transfers between the scratchpad and other memories, instructions included."""
         work, residency, entries = self.work, self.residency, self.work.entries
         spans, channel_tiles, _, _ = self._costs.channels(cut)
         row_tiles = -(-work.rows // cut.row_step) * entries
         tiles = row_tiles * channel_tiles
         reload = self._reloads(cut, channel_tiles, row_tiles)
-        traffic = self._constant_traffic * reload
-        loads = channel_tiles * reload if self._constant_traffic else 0
+        transfers = self._transfers
+        maps = transfers.maps
+        traffic = transfers.no_bytes()
+        traffic[transfers.constants] += self._constant_traffic * reload
+        constant_loads = channel_tiles * reload if self._constant_traffic else 0
+        loads = 0
         for position in range(len(work.inputs)):
             if slices(work, cut):
                 pixels = self._costs.bands(position, cut.row_step)[1] // work.channels * entries
-                traffic += sum(
+                traffic[maps] += sum(
                     [count * pixels * self._touched(size, cut.channel_step) for size, count in spans]
                 )
                 loads += tiles
             elif not residency.inputs[position]:
                 passes = channel_tiles if cut.channels_outside and row_tiles > 1 else 1
-                traffic += self._costs.bands(position, cut.row_step)[1] * entries * passes
+                traffic[maps] += self._costs.bands(position, cut.row_step)[1] * entries * passes
                 loads += row_tiles * passes
             elif residency.loaded[position]:
-                traffic += band_bytes(work, position, 0, work.rows) * entries
+                traffic[maps] += band_bytes(work, position, 0, work.rows) * entries
                 loads += row_tiles
         if work.weights is not None and (self._streams_weights or residency.loaded[-1]):
             again = entries * (reload if self._streams_weights else 1)
-            traffic += work.weights.part_bytes(work.channels) * again
+            traffic[maps] += work.weights.part_bytes(work.channels) * again
             loads += channel_tiles * again
-        if not residency.output:
-            stored = sum([count * self._stored(size, cut.channel_step) for size, count in spans])
-            traffic += stored * entries
-        traffic += (tiles + loads + (0 if residency.output else tiles)) * WORD_BYTES
+        for position in self._streamed_outputs:
+            stored = sum([count * self._stored(size, cut.channel_step, position) for size, count in spans])
+            traffic[maps] += stored * entries
+        words = tiles + constant_loads + loads + tiles * len(self._streamed_outputs)
+        traffic[transfers.code] += words * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
-        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
+        gaps = constant_loads * transfers.gap_cycles[transfers.constants] + loads * transfers.gap_cycles[maps]
+        return transfers.together_cycles(traffic) + gaps
 
     def _reloads(self, cut: Cut, channel_tiles: int, row_tiles: int) -> int:
         """How often all constants are loaded, or all weights of an entry that are none."""
@@ -351,32 +363,34 @@ class TileSearch:
 
     def _first_cycles(self, cut: Cut) -> float:
         """The time of the transfers that the first tile needs."""
-        traffic, loads = 0.0, 0
+        transfers = self._transfers
+        traffic, loads, gaps = transfers.no_bytes(), 0, 0
         if self._constant_traffic:
             whole = cut.keep_constants and not cut.channels_outside
             step = self.work.channels if whole else min(cut.channel_step, self.work.channels)
-            traffic, loads = traffic + self._constant_traffic * step / self.work.channels, 1
+            traffic[transfers.constants] += self._constant_traffic * step / self.work.channels
+            gaps = transfers.gap_cycles[transfers.constants]
         for position in range(len(self.work.inputs)):
             if not self.residency.inputs[position] or self.residency.loaded[position]:
                 rows = min(cut.row_step, self.work.rows)
-                traffic += band_bytes(self.work, position, 0, rows)
+                traffic[transfers.maps] += band_bytes(self.work, position, 0, rows)
                 loads += 1
         if self.work.weights is not None and (self._streams_weights or self.residency.loaded[-1]):
-            traffic += self.work.weights.part_bytes(min(cut.channel_step, self.work.channels))
+            traffic[transfers.maps] += self.work.weights.part_bytes(min(cut.channel_step, self.work.channels))
             loads += 1
-        return self._transfers.dram_cycles(traffic) + loads * self._transfers.gap_cycles
+        return transfers.together_cycles(traffic) + gaps + loads * transfers.gap_cycles[transfers.maps]
 
-    def _stored(self, channels: int, step: int) -> float:
-        """DRAM bytes of storing some channels of all pixels."""
-        return output_bytes(self.work, self.work.rows, 1) * self._touched(channels, step)
+    def _stored(self, channels: int, step: int, position: int) -> float:
+        """Bytes at the port of storing some channels of all pixels."""
+        return output_bytes(self.work, self.work.rows, 1, position) * self._touched(channels, step)
 
     def _touched(self, channels: int, step: int) -> int:
-        """DRAM bytes of some channels of a pixel: whole bursts, shared only by pixels side by side.
+        """Bytes at the port of some channels of a pixel: whole bursts, shared only by pixels side by side.
 
         Runs of `channels` bytes begin at multiples of g = gcd(pixel, step, burst) in their bursts, evenly, and
         so touch (channels + burst - g) / burst of them.
         """
-        work, burst = self.work, self.hardware.dram.burst_bytes
+        work, burst = self.work, self._transfers.map_burst_bytes
         if channels == work.channels:
             return channels
         grid = gcd(work.channels, step, burst)

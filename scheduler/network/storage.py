@@ -32,10 +32,11 @@ class Storage:
     first, last: items between which the content is live (first = -1: from the start).
     writes:      the items that write it, in order.
     first_read:  the first work that reads it.
-    from_dram:   content is written in DRAM (model inputs, constants, host outputs).
-    to_dram:     content is read in DRAM (model outputs, host inputs).
+    from_dram:   content is written in a memory behind a port (model inputs, constants, host outputs).
+    to_dram:     content is read there (model outputs, host inputs).
     constant:    it is one, with data at hand or not.
     from_npu, in_npu: written, written or read, by works on the scratchpad.
+    pinned:      its place is in the scratchpad from the beginning to the end.
     """
 
     name: str
@@ -46,16 +47,20 @@ class Storage:
     to_dram: bool = False
     from_npu: bool = False
     in_npu: bool = False
+    pinned: bool = False
     constant: bool = False
     writes: list[int] = field(default_factory=list)
     first_read: int | None = None
 
     @property
     def may_be_resident(self) -> bool:
-        """Worth a place in the scratchpad: works touch it, and it has one origin.
+        """Worth a place in the scratchpad: works touch it, and it has one origin; or nowhere else.
 
-        What comes from DRAM is loaded once, front to back: it must be there as a whole when the first work reads.
+        What comes from another memory is loaded once, front to back: it must be there as a whole when the first work
+        reads.
         """
+        if self.pinned:
+            return True
         late = self.first_read is not None and bool(self.writes) and self.writes[-1] > self.first_read
         return self.in_npu and not (self.from_dram and (self.from_npu or late))
 
@@ -187,7 +192,7 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
     body = item.body
     if isinstance(body, Work):
         reads = [operand_tensor(graph, item.node, rows.operand) for rows in body.reads]
-        return reads, [operand_tensor(graph, item.node, body.output.operand)]
+        return reads, [operand_tensor(graph, item.node, rows.operand) for rows in body.outputs]
     if isinstance(body, Move):
         reads = [] if body.source is None else [operand_tensor(graph, item.node, body.source)]
         return reads, [operand_tensor(graph, item.node, body.target)]

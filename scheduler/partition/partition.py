@@ -30,6 +30,7 @@ from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.control import IF, body_operands
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.unknown import require_known
 from npusim.scheduler.partition.stretches import stretches
 
 Places = dict[int, Place]
@@ -41,11 +42,12 @@ Moves = Sequence[tuple[Place, Place]]
 def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Program]) -> Executable:
     """The executable of a bound graph for one core; `compiled` makes the program of a stretch.
 
-    Raises GraphError for a graph that is not well formed and for a state that is read and updated in different
-    stretches, and what `compiled` raises.
+    Raises GraphError for a graph that is not well formed, for operators that npusim does not have, and for a state that
+    is read and updated in different stretches; and what `compiled` raises.
     """
     made = _Partition(hardware, compiled)
     check_bound(graph)
+    require_known(graph)
     places: Places = {}
     steps = made.take(graph, graph.name, places)
     inputs, outputs = (
@@ -97,10 +99,11 @@ class _Partition:
                     f"constant {quoted(tensor.name)} is known by its size only; where a layer decides it must have data"
                 )
             content = tensor.array.tobytes()
-        self.values += bytes(-len(self.values) % self.hardware.dram.burst_bytes)
+        space = self.hardware.holder("activations")
+        self.values += bytes(-len(self.values) % self.hardware.port(space).burst_bytes)
         address = len(self.values)
         self.values += content
-        return Place(OWN, Placement(tensor.name, tensor.type, address))
+        return Place(OWN, Placement(tensor.name, tensor.type, address, space))
 
     def _program(self, stretch: Graph, places: Places) -> list[Step]:
         """Compile a stretch; copy what it reads, and launch it."""
@@ -115,7 +118,7 @@ class _Partition:
         for number, written in zip(stretch.outputs, program.outputs, strict=True):
             places[number] = Place(window, written)
         return [
-            *self._moves(f"{stretch.name}, operands", moves),
+            *self._moves(f"{stretch.name}/operands", moves),
             *([Launch(window)] if program.instructions else []),
         ]
 
@@ -130,7 +133,7 @@ class _Partition:
                 (self.place(body, end, inside), result)
                 for end, result in zip(body.outputs, results, strict=True)
             ]
-            branches.append((*steps, *self._moves(f"{name}/{word}, results", moves)))
+            branches.append((*steps, *self._moves(f"{name}/{word}/results", moves)))
         places.update(zip(node.outputs, results, strict=True))
         then, otherwise = branches
         return [If(name, operands[0], then, otherwise)]
@@ -153,12 +156,12 @@ class _Partition:
         condition = self.place(test, test.outputs[0], tested)
         places.update(zip(node.outputs, carried, strict=True))
         return [
-            *self._moves(f"{name}, operands", list(zip(operands, carried, strict=True))),
+            *self._moves(f"{name}/operands", list(zip(operands, carried, strict=True))),
             While(
                 name,
                 testing,
                 condition,
-                (*turning, *self._moves(f"{name}/turn, results", list(zip(results, carried, strict=True)))),
+                (*turning, *self._moves(f"{name}/turn/results", list(zip(results, carried, strict=True)))),
             ),
         ]
 
@@ -175,6 +178,6 @@ class _Partition:
             return [Transfer(name, tuple(moves))]
         aside = [self._own(Tensor(source.tensor.name, source.tensor.type)) for source, _ in moves]
         return [
-            Transfer(f"{name}, aside", tuple(zip((source for source, _ in moves), aside, strict=True))),
+            Transfer(f"{name}/aside", tuple(zip((source for source, _ in moves), aside, strict=True))),
             Transfer(name, tuple(zip(aside, (target for _, target in moves), strict=True))),
         ]

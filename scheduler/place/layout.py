@@ -1,24 +1,70 @@
-"""The layout of DRAM: activations that live there, then constants, then code."""
+"""The layout of the memories: in each, feature maps that live there, then constants, then code.
+
+Where a tensor lives says the hardware (`Hardware.holder`): inputs and outputs with `io`, constants with `constants`,
+all other feature maps, operands of the host and states with `activations`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from npusim.isa.base.errors import CompileError
 from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import FIRST_FURTHER, Space
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.isa.program.program import Blank, Image, Piece
+from npusim.isa.program.program import Area, Blank, Image, MemoryImage, Piece
 from npusim.kernels.graph.graph import Graph
-from npusim.scheduler.fit.allocate import Allocator, aligned
+from npusim.scheduler.fit.allocate import ALIGNMENT_BYTES, Allocator, aligned
 from npusim.scheduler.network.storage import Aliases, Storage
 
 _UNLIMITED = 1 << 60
 
 
-class DramLayout:
-    """Addresses in DRAM. Activations get theirs at once, constants as they are added, the code comes last.
+class _Map:
+    """What lies in one memory: feature maps from address 0 on, then chunks of constants."""
+
+    def __init__(self, alignment: int) -> None:
+        self.alignment = alignment
+        self.arena = Allocator(_UNLIMITED)
+        self.pieces: list[Piece] = []
+        self.chunk_bytes = 0
+
+    @property
+    def chunks_address(self) -> int:
+        """Where the constants begin."""
+        return aligned(self.arena.peak_bytes, self.alignment)
+
+    @property
+    def end(self) -> int:
+        """One past the last constant."""
+        return self.chunks_address + self.chunk_bytes
+
+    def add(self, content: Piece) -> int:
+        """The address of some more constants."""
+        address = self.end
+        padding = -content.size_bytes % self.alignment
+        self.pieces += (content, Piece(padding, bytes(padding).__bytes__))
+        self.chunk_bytes += content.size_bytes + padding
+        return address
+
+
+class Images(NamedTuple):
+    """What a program is told about the memories."""
+
+    constants: Image | Blank
+    images: tuple[MemoryImage, ...]
+    areas: tuple[Area, ...]
+    dram_size_bytes: int
+    code_space: Space
+    code_address: int
+
+
+class MemoryLayout:
+    """Addresses in the memories. Feature maps get theirs at once, constants as they are added, the code comes last.
 
     `together` are items that run at the same time, first to last: what one of them touches lives through all.
     """
@@ -34,40 +80,44 @@ class DramLayout:
     ) -> None:
         self._graph = graph
         self._forest = forest
-        self._alignment = hardware.dram.burst_bytes
+        self._hardware = hardware
         self._addresses: dict[int, int] = {}
         self._chunks: dict[object, int] = {}
-        self._constants: list[Piece] = []
-        self._constant_bytes = 0
-        begins = {item: items[0] for items in together for item in items}
-        ends = {item: items[-1] for items in together for item in items}
-        arena = Allocator(_UNLIMITED)
         ends_of_graph = {*graph.inputs, *graph.outputs}
         states = {state.before for state in graph.states}
+        self._ends = {forest.root(tensor)[0] for tensor in ends_of_graph} - states
+        self._maps = {space: _Map(_alignment(hardware, space)) for space in hardware.spaces}
+        begins = {item: items[0] for items in together for item in items}
+        ends = {item: items[-1] for items in together for item in items}
         final = max((each.last for each in storages.values()), default=0)
         wanted = [
             (root, each)
             for root, each in storages.items()
             if not each.constant
             and root not in states
-            and (root not in resident or each.from_dram or each.to_dram)
+            and (root not in resident or each.from_dram or each.to_dram or each.pinned)
         ]
         # Largest first packs well; ties in graph order keep the layout reproducible.
         for root, each in sorted(wanted, key=lambda pair: (-pair[1].size_bytes, pair[0])):
-            size = aligned(each.size_bytes, self._alignment)
+            place = self._maps[self.space(root)]
+            size = aligned(each.size_bytes, place.alignment)
             first, last = begins.get(each.first, each.first), ends.get(each.last, each.last)
-            if root in ends_of_graph:
+            if root in ends_of_graph or each.pinned:
                 first, last = -1, final
-            address = arena.place(size, first, last)
+            address = place.arena.place(size, first, last)
             assert address is not None
             self._addresses[root] = address
-        self.constants_address = aligned(arena.peak_bytes, self._alignment)
+
+    def space(self, tensor: int) -> Space:
+        """The memory that a tensor lives in where it has no place in the scratchpad."""
+        root, _ = self._forest.root(tensor)
+        return home(self._graph, self._ends, root, self._hardware)
 
     def address(self, tensor: int) -> int:
-        """The DRAM address of a tensor; a constant is added to the image when first asked for."""
+        """The address of a tensor in its memory; a constant is added to the image when first asked for."""
         root, offset = self._forest.root(tensor)
         if root not in self._addresses:
-            self._addresses[root] = self.chunk(("tensor", root), self._content(root))
+            self._addresses[root] = self._chunk(self.space(root), ("tensor", root), self._content(root))
         return self._addresses[root] + offset
 
     def _content(self, root: int) -> Piece:
@@ -78,33 +128,71 @@ class DramLayout:
         if each.constant:
             return Piece(each.type.size_bytes, None, f'"{each.name}"')
         if all(root != state.before for state in self._graph.states):
-            raise ValueError(f'tensor "{each.name}" has no place in DRAM')
+            raise ValueError(f'tensor "{each.name}" has no place in a memory')
         zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
         start = np.full(each.type.shape, zero, each.type.numpy_dtype)
         return Piece(start.nbytes, start.tobytes)
 
     def chunk(self, key: object, content: Piece) -> int:
-        """The DRAM address of some constant bytes; one copy per key."""
+        """The address of some constant bytes in the memory of constants; one copy per key."""
+        return self._chunk(self._hardware.holder("constants"), key, content)
+
+    def _chunk(self, space: Space, key: object, content: Piece) -> int:
         if key not in self._chunks:
-            self._chunks[key] = self.constants_address + self._constant_bytes
-            padding = -content.size_bytes % self._alignment
-            self._constants += (content, Piece(padding, bytes(padding).__bytes__))
-            self._constant_bytes += content.size_bytes + padding
+            self._chunks[key] = self._maps[space].add(content)
         return self._chunks[key]
 
     def placement(self, tensor: int) -> Placement:
-        """A tensor with its place in DRAM."""
+        """A tensor with its place in a memory."""
         each = self._graph.tensors[tensor]
-        return Placement(each.name, each.type, self.address(tensor))
+        return Placement(each.name, each.type, self.address(tensor), self.space(tensor))
 
-    def finish(self, instructions: int) -> tuple[Image | Blank, int, int]:
-        """The constants, the size of the whole image, and the address of the code."""
-        code_address = aligned(self.constants_address + self._constant_bytes, self._alignment)
-        absent = next((piece.of for piece in self._constants if piece.make is None), None)
-        image = Image(self._constants) if absent is None else Blank(self._constant_bytes, absent)
-        return image, code_address + instructions * WORD_BYTES, code_address
+    def finish(self, instructions: int) -> Images:
+        """The images of the memories. Raises CompileError for a memory that is too small for what it is to hold."""
+        ends = {space: place.end for space, place in self._maps.items()}
+        code_space = self._hardware.holder("code")
+        code_address = aligned(ends[code_space], self._maps[code_space].alignment)
+        ends[code_space] = code_address + instructions * WORD_BYTES
+        for space, end in ends.items():
+            if space != Space.DRAM:
+                self._require_room(space, end)
+        filled = {space: place for space, place in self._maps.items() if place.pieces}
+        pieces = [piece for place in filled.values() for piece in place.pieces]
+        absent = next((piece.of for piece in pieces if piece.make is None), None)
+        size_bytes = sum(place.chunk_bytes for place in filled.values())
+        return Images(
+            Image(pieces) if absent is None else Blank(size_bytes, absent),
+            tuple(
+                MemoryImage(place.chunks_address, place.chunk_bytes, space) for space, place in filled.items()
+            ),
+            tuple(Area(space, end) for space, end in ends.items() if space >= FIRST_FURTHER),
+            ends[Space.DRAM],
+            code_space,
+            code_address,
+        )
+
+    def _require_room(self, space: Space, needed_bytes: int) -> None:
+        hardware, there = self._hardware, self._hardware.memory_bytes(space)
+        if needed_bytes > there:
+            name = hardware.memory_name(space)
+            key = f"memory.{name}.size_kib" if space >= FIRST_FURTHER else f"{name}.size_kib"
+            raise CompileError(
+                f"{self._graph.name}: needs {needed_bytes} bytes of the memory {name}, {hardware.name} has {there}; "
+                f"enlarge {key}, or let another memory hold part of it"
+            )
 
 
-def host_placements(layout: DramLayout, tensors: Sequence[int | None]) -> tuple[Placement | None, ...]:
-    """The operands of a host call in DRAM; absent ones stay None."""
+def home(graph: Graph, ends: set[int], root: int, hardware: Hardware) -> Space:
+    """The memory that a storage, by its root tensor, lives in; `ends` are those of inputs and outputs but states."""
+    if graph.tensors[root].constant:
+        return hardware.holder("constants")
+    return hardware.holder("io" if root in ends else "activations")
+
+
+def _alignment(hardware: Hardware, space: Space) -> int:
+    return ALIGNMENT_BYTES if space == Space.SCRATCHPAD else hardware.port(space).burst_bytes
+
+
+def host_placements(layout: MemoryLayout, tensors: Sequence[int | None]) -> tuple[Placement | None, ...]:
+    """The operands of a host call in their memories; absent ones stay None."""
     return tuple(None if tensor is None else layout.placement(tensor) for tensor in tensors)

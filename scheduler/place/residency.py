@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from npusim.isa.base.errors import CompileError
+from npusim.isa.hardware.memories import Space
 from npusim.kernels.lowering.work import Work
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.choices import Choices
@@ -39,7 +40,10 @@ class Residents:
         self.capacity_bytes = network.hardware.scratchpad.size_kib * 1024
         evicted = {forest.root(tensor)[0] for tensor in choices.evicted}
         self._kept = {forest.root(tensor)[0] for tensor in choices.kept}
-        self.roots = {root for root, storage in storages.items() if storage.may_be_resident} - evicted
+        pinned = {root for root, storage in storages.items() if storage.pinned}
+        self.roots = {
+            root for root, storage in storages.items() if storage.may_be_resident
+        } - evicted | pinned
         self.unhurried: set[int] = set(choices.unhurried)
         self.refused: set[int] = set()
         self.woven: set[int] = set()
@@ -47,13 +51,13 @@ class Residents:
         self._narrow: set[int] = set()
         self._last_resort: set[int] = set()
         self._works = [index for index, item in enumerate(self.items) if isinstance(item.body, Work)]
-        self._inputs, self._output = self._find_operands()
+        self._inputs, self._outputs = self._find_operands()
         self._first_uses: dict[int, int] = {}
         self._users: dict[int, list[int]] = {}
         for index in self._works:
             for root, _ in self._inputs[index]:
                 self._first_uses.setdefault(root, index)
-            for root, _ in (*self._inputs[index], self._output[index]):
+            for root, _ in (*self._inputs[index], *self._outputs[index]):
                 self._users.setdefault(root, []).append(index)
         self._searches: dict[int, TileSearch] = {}
         self._known_searches, self._known_costs = network.memo.of(TileSearch), network.memo.of(TileCosts)
@@ -68,9 +72,9 @@ class Residents:
         """Where the inputs of a work lie."""
         return self._inputs[index]
 
-    def output(self, index: int) -> Part:
-        """Where the output of a work lies."""
-        return self._output[index]
+    def outputs(self, index: int) -> tuple[Part, ...]:
+        """Where the outputs of a work lie."""
+        return self._outputs[index]
 
     def first_use(self, root: int) -> int | None:
         """The first work that reads a storage."""
@@ -85,7 +89,8 @@ class Residents:
                 for there, (root, _) in zip(inside, self._inputs[index], strict=True)
             ]
         )
-        return Residency(inside, self._output[index][0] in self.roots, loaded)
+        outputs = tuple([root in self.roots for root, _ in self._outputs[index]])
+        return Residency(inside, outputs, loaded)
 
     @property
     def evicted(self) -> set[int]:
@@ -96,15 +101,15 @@ class Residents:
         """Storages of more bytes."""
         return frozenset(root for root, each in self.storages.items() if each.size_bytes > size_bytes)
 
-    def _find_operands(self) -> tuple[dict[int, tuple[Part, ...]], dict[int, Part]]:
-        """Where the inputs and the output of each work lie."""
+    def _find_operands(self) -> tuple[dict[int, tuple[Part, ...]], dict[int, tuple[Part, ...]]]:
+        """Where the inputs and the outputs of each work lie."""
         inputs: dict[int, tuple[Part, ...]] = {}
-        output: dict[int, Part] = {}
+        outputs: dict[int, tuple[Part, ...]] = {}
         for index in self._works:
             reads, writes = operands(self.graph, self.items[index])
             inputs[index] = tuple([self.forest.root(tensor) for tensor in reads])
-            output[index] = self.forest.root(writes[0])
-        return inputs, output
+            outputs[index] = tuple([self.forest.root(tensor) for tensor in writes])
+        return inputs, outputs
 
     def _admit(self, root: int) -> None:
         """Take a storage into the scratchpad."""
@@ -269,7 +274,7 @@ class Residents:
         """Evict for an item; with nobody left to evict, give it one buffer per operand, then the finest cuts. Raises
         CompileError.
         """
-        if self.live(index) or index in self._last_resort:
+        if self._order_of_eviction(index) or index in self._last_resort:
             self.evict(index)
             return
         (self._last_resort if index in self._narrow else self._narrow).add(index)
@@ -292,7 +297,7 @@ class Residents:
         smallest, budget = self._smallest(index), self.budget(index)
         if isinstance(item.body, Work) and budget > smallest:
             self._limits[index] = max(budget * 3 // 5, smallest)
-        elif index not in self.unhurried and not self.live(index):
+        elif index not in self.unhurried and not self._order_of_eviction(index):
             self.unhurried.add(index)
         else:
             self._limits[index] = None
@@ -309,19 +314,21 @@ class Residents:
         """The residents that are live at an item, those first whose eviction costs least traffic per byte of need."""
         used = set()
         if isinstance(self.items[index].body, Work):
-            used = {root for root, _ in (*self._inputs[index], self._output[index])}
+            used = {root for root, _ in (*self._inputs[index], *self._outputs[index])}
         # Bystanders first (their eviction needs no buffers here), then the largest.
         return sorted(
-            self.live(index),
+            [root for root in self.live(index) if not self.storages[root].pinned],
             key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root),
         )
 
     def _message(self, index: int) -> str:
         item = self.items[index]
         node = self.graph.nodes[item.node]
+        pinned = sum(aligned(each.size_bytes) for each in self.storages.values() if each.pinned)
+        beside = f" beside {pinned} of inputs and outputs" if pinned else ""
         return (
             f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(index)} bytes of scratchpad for its '
-            f"smallest tile, {self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
+            f"smallest tile{beside}, {self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
         )
 
 
@@ -342,8 +349,21 @@ def fit(network: Network, choices: Choices) -> Residents:
     return residents
 
 
+def _pin(network: Network, forest: Aliases, storages: Mapping[int, Storage]) -> None:
+    """Keep the network's inputs and outputs in the scratchpad: nothing brings them there or takes them away."""
+    states = {state.before for state in network.graph.states}
+    for tensor in (*network.graph.inputs, *network.graph.outputs):
+        root, _ = forest.root(tensor)
+        storage = storages[root]
+        if not network.graph.tensors[root].constant and root not in states:
+            storage.pinned, storage.from_dram, storage.to_dram = True, False, False
+            storage.first, storage.last = -1, len(network.items)
+
+
 def _residents(network: Network, forest: Aliases, choices: Choices) -> Residents:
     storages = find_storages(network.graph, forest, network.items)
+    if network.hardware.holder("io") == Space.SCRATCHPAD:
+        _pin(network, forest, storages)
     residents = Residents(network, forest, storages, choices)
     residents.fit()
     return residents

@@ -15,12 +15,13 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.dma import SPACES
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.memory import HostFunction, Memory, commit
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.word import FieldSpec
-from npusim.isa.program.program import Buffer, Layer, Program
+from npusim.isa.program.program import Buffer, Layer, MemoryImage, Program
 from npusim.isa.program.start import memory_of
 from npusim.isa.program.validate import find_violation
 from npusim.isa.text.manual import full_hardware
@@ -30,7 +31,7 @@ DRAM_BYTES = 8192
 
 @cache
 def tiny_hardware() -> Hardware:
-    """A machine with every option, a 4 x 4 array and 8 KiB of scratchpad."""
+    """A machine with every option, a 4 x 4 array, 8 KiB of scratchpad, and a further memory of 8 KiB."""
     return change(
         full_hardware(),
         {
@@ -42,6 +43,7 @@ def tiny_hardware() -> Hardware:
             "mac_array.rows": 4,
             "mac_array.columns": 4,
             "mac_array.accumulator_kib": 1,
+            "memory": [{"name": "near", "kind": "sram", "size_kib": 8, "bandwidth_gb_per_s": 2.0}],
         },
     )
 
@@ -98,10 +100,12 @@ def program_of(instructions: Sequence[Instruction], **fields: Any) -> Program:
         "layer_of": np.arange(len(instructions), dtype=np.uint32) % 2,
         "host_calls": CALLS,
         "buffers": (Buffer("weights; =", 0, 64, 0, len(instructions) - 1),) if instructions else (),
-        "constants_address": 1024,
         "states": (Placement("state", tensor("int8", 4), 1028),),
     }
-    return Program(**defaults | fields)
+    values: dict[str, Any] = {"images": ()} | defaults | fields
+    if values["constants"] and "images" not in fields:
+        values["images"] = (MemoryImage(1024, len(values["constants"])),)
+    return Program(**values)
 
 
 def filled_memory(program: Program, seed: int = 0) -> Memory:
@@ -153,6 +157,8 @@ def legal_instructions(row: type[Instruction], count: int, seed: int = 0) -> lis
 
 def _small_value(spec: FieldSpec, rng: np.random.Generator) -> int:
     """Values near the bottom of a field's range, of all magnitudes; multipliers (31 bits) of the usual size."""
+    if spec.choices == SPACES:
+        return int(rng.integers(len(tiny_hardware().spaces)))
     if spec.choices:
         return int(rng.integers(len(spec.choices)))
     if spec.signed:
@@ -188,7 +194,9 @@ def make_readable(instruction: Instruction, memory: Memory) -> bool:
         block = pack(weights, zero)
         if len(block) <= fields.packed:
             address = fields.source + fields.plain
-            memory.bytes_at(Space.DRAM, address, len(block))[:] = np.frombuffer(block, np.uint8)
+            memory.bytes_at(Space(fields.source_space), address, len(block))[:] = np.frombuffer(
+                block, np.uint8
+            )
             return True
     return False
 

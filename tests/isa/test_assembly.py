@@ -144,12 +144,13 @@ PROGRAM = program_of(
 )
 
 TEXT = r"""
-.program name="sample" dram_size_bytes=8192 code_address=4096 constants_address=1024
+.program name="sample" dram_size_bytes=8192 code_address=4096
 
 .hardware
 name = "tiny"
 description = "a \"tiny\" one;   ä"
 ...
+name = "near"
 .end
 
 ; 1 inputs
@@ -168,6 +169,9 @@ description = "a \"tiny\" one;   ä"
 ; 1 buffers
 .buffer name="weights; =" address=0 size_bytes=64 first_instruction=0 last_instruction=4  ; 0
 
+; 1 images
+.image address=1024 size_bytes=102  ; 0
+
 ; 1 states
 .state name="state" type={"dtype": "int8", "shape": [4], "quantization": {"scales": [0.5], "zero_points": [-3]}} address=1028  ; 0
 
@@ -184,7 +188,7 @@ description = "a \"tiny\" one;   ä"
   ctl.barrier wait dma0>=2, host>=1  ; 4 front_end 1
 
 .constants 102
-0x00000420 0000000000000000010200000000000000000000000000000000000000000000
+0x00000020 0000000000000000010200000000000000000000000000000000000000000000
 .end
 """.replace("one;   ä", "one; \\u2028 ä")  # noqa: E501
 
@@ -225,7 +229,7 @@ def test_random_programs_come_back_with_the_same_bytes(seed: int, name: str, con
 
 
 def test_an_empty_program_comes_back() -> None:
-    empty = replace(program_of([]), constants=b"", inputs=(), outputs=(), layers=(), host_calls=())
+    empty = replace(program_of([]), constants=b"", images=(), inputs=(), outputs=(), layers=(), host_calls=())
     assert container.dumps(assemble(disassemble(empty))) == container.dumps(empty)
 
 
@@ -244,6 +248,9 @@ HEAD = """\
 """
 
 
+IMAGE = ".image address=0 size_bytes=4\n"
+
+
 def test_a_program_written_by_hand() -> None:
     program = assemble(
         HEAD
@@ -253,11 +260,11 @@ def test_a_program_written_by_hand() -> None:
           dma.copy target_space=dram target=4001 size=4 wait dma0>=1   ; and back
 
         .constants 8           ; some
-        0xf00 01 02 03         ; bytes of the first
-        0xf06 ff
+        0x0 01 02 03         ; bytes of the first
+        0x6 ff
         .end
         """
-        + ".program constants_address=3840\n"
+        + ".image address=3840 size_bytes=8\n"
     )
     assert program.hardware == hardware("edge-128")
     assert program.constants == bytes([1, 2, 3, 0, 0, 0, 255, 0])
@@ -274,7 +281,7 @@ def test_a_program_written_by_hand() -> None:
         (
             "\n.x\n",
             'line 2: ".x" is not a directive, known are .program, .hardware, .for, .constants, .input, .output, '
-            ".layer, .host_call, .buffer, .state, .end",
+            ".layer, .host_call, .buffer, .image, .state, .area, .end",
         ),
         (HEAD + "dma.cpy size=4\n", 'line 4: "dma.cpy" is not an instruction, did you mean dma.copy?'),
         (HEAD + "\n\ndma.copy size=0\n", "line 6: dma.copy: size is 0; it may be 1 or more"),
@@ -293,12 +300,12 @@ def test_a_program_written_by_hand() -> None:
         (HEAD + ".program name\n", 'line 4: .program: "name" is not NAME=VALUE'),
         (HEAD + '.program name="q"\n', "line 4: .program: name is given twice"),
         (
-            HEAD + ".program constant_address=1\n",
-            "line 4: .program: constant_address: unknown field, did you mean constants_address?",
+            HEAD + ".program code_adress=1\n",
+            "line 4: .program: code_adress: unknown field, did you mean code_address?",
         ),
         (
-            HEAD + ".program constants_address=-1\n",
-            "line 4: .program: constants_address: -1 is not a whole number from 0 to 2^48 - 1",
+            HEAD + ".program code_space=-1\n",
+            "line 4: .program: code_space: -1 is not a whole number from 0 to 2^48 - 1",
         ),
         (HEAD + '.layer name="x" name="x"\n', "line 4: .layer: name stands twice"),
         (HEAD + '.layer name="x"\n', "line 4: .layer: op: is missing"),
@@ -329,29 +336,39 @@ def test_a_program_written_by_hand() -> None:
             HEAD + ".constants 4\n.end\n.constants 4\n.end\n",
             "line 6: .constants stands twice, first in line 4",
         ),
-        (HEAD + ".constants 4097\n.end\n", "line 4: .constants: 4097 bytes in 4096 bytes of DRAM"),
-        (HEAD + f".constants {10**30}\n.end\n", f"line 4: .constants: {10**30} bytes in 4096 bytes of DRAM"),
+        (
+            HEAD + ".constants 4\n.end\n",
+            "line 4: .constants: 4 bytes of constants for images of 0 bytes",
+        ),
+        (
+            HEAD + ".image address=0 size_bytes=4097\n.constants 4097\n.end\n",
+            "line 5: .constants: the image at 0 with 4097 bytes lies outside the 4096 bytes of dram",
+        ),
+        (
+            HEAD + f".constants {10**30}\n.end\n",
+            f"line 4: .constants: {10**30} bytes of constants for images of 0 bytes",
+        ),
         (
             HEAD + ".constants 4\n0x0 0g\n.end\n",
-            'line 5: .constants: "0x0 0g" is not an address and bytes in hexadecimal',
+            'line 5: .constants: "0x0 0g" is not a position and bytes in hexadecimal',
         ),
         (
             HEAD + ".constants 4\nhello\n.end\n",
-            'line 5: .constants: "hello" is not an address and bytes in hexadecimal',
+            'line 5: .constants: "hello" is not a position and bytes in hexadecimal',
         ),
         (
-            HEAD + ".constants 4\n0x0 01\n0x3 0102\n.end\n",
-            "line 6: .constants: 2 bytes at 0x3 lie outside 0x1..0x4, which the rows before have left",
+            HEAD + IMAGE + ".constants 4\n0x0 01\n0x3 0102\n.end\n",
+            "line 7: .constants: 2 bytes at 0x3 lie outside 0x1..0x4, which the rows before have left",
         ),
         (
-            HEAD + ".constants 4\n0x2 01\n0x1 01\n.end\n",
-            "line 6: .constants: 1 bytes at 0x1 lie outside 0x3..0x4, which the rows before have left",
+            HEAD + IMAGE + ".constants 4\n0x2 01\n0x1 01\n.end\n",
+            "line 7: .constants: 1 bytes at 0x1 lie outside 0x3..0x4, which the rows before have left",
         ),
         (
             '.program name="p" dram_size_bytes=1000000000000 code_address=0\n'
             + HEAD.split("\n", 1)[1]
-            + ".constants 500000000000\n.end\n",
-            "line 4: .constants: 500000000000 bytes in 67108864 bytes of DRAM",
+            + ".image address=0 size_bytes=500000000000\n.constants 500000000000\n.end\n",
+            "line 5: .constants: the image at 0 with 500000000000 bytes lies outside the 67108864 bytes of dram",
         ),
     ],
 )

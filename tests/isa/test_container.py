@@ -23,11 +23,12 @@ from npusim.isa.base.placement import HostCall
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import to_dict
+from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.program import container
 from npusim.isa.program.interpreter import interpret
-from npusim.isa.program.program import Buffer, Program
+from npusim.isa.program.program import Area, Buffer, Program
 from npusim.session import api
 
 from ..yardstick import cost
@@ -39,7 +40,7 @@ INSTRUCTIONS = [
     Call(index=0),
     Barrier(waits=((0, 2), (6, 1))),
 ]
-PROGRAM = program_of(INSTRUCTIONS)
+PROGRAM = program_of(INSTRUCTIONS, code_space=Space.MEMORY2, areas=(Area(2, 8192),))
 DATA = container.dumps(PROGRAM)
 NAMES = ("code", "layer_of", "constants", "metadata")
 
@@ -139,10 +140,8 @@ def test_metadata_is_canonical_and_leaves_defaults_out() -> None:
         "workload": {"kind": "elementwise", "elements": 3},
     }
     assert [call.get("reason") for call in plain["host_calls"]] == [None, "the NPU has no concatenate"]
-    bare = replace(PROGRAM, buffers=(), constants_address=0, states=())
-    assert {"buffers", "constants_address", "states"}.isdisjoint(
-        json.loads(unpacked(container.dumps(bare))["metadata"])
-    )
+    bare = replace(PROGRAM, buffers=(), images=(), states=())
+    assert {"buffers", "images", "states"}.isdisjoint(json.loads(unpacked(container.dumps(bare))["metadata"]))
 
 
 def test_a_program_comes_back_equal_and_gives_the_same_bytes() -> None:
@@ -170,7 +169,7 @@ def test_scales_come_back_to_the_last_bit() -> None:
 
 
 def test_an_empty_program_is_a_program() -> None:
-    empty = replace(program_of([]), constants=b"", inputs=(), outputs=(), layers=(), host_calls=())
+    empty = replace(program_of([]), constants=b"", images=(), inputs=(), outputs=(), layers=(), host_calls=())
     require_equal(container.loads(container.dumps(empty)), empty)
 
 
@@ -378,7 +377,10 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
         (setting("code_address", value=10**600), f"code_address: a very large number {WHOLE}"),
         (setting("buffers", 0, "size_bytes", value=-64), f"buffers[0].size_bytes: -64 {WHOLE}"),
         (setting("inputs", value=None), "inputs: null is not a list"),
-        (setting("inputs", 0, value=[]), "inputs[0]: a list of 0 is not a table of name, type, address"),
+        (
+            setting("inputs", 0, value=[]),
+            "inputs[0]: a list of 0 is not a table of name, type, address, space",
+        ),
         (setting("layers", 0, "name", value=7), "layers[0].name: 7 is not text"),
         (
             setting("layers", 0, "unit", value="gpu"),
@@ -461,7 +463,7 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
         ),
         (
             setting("inputs", 0, "address", value=8180),
-            'sample: tensor "in" at 8180 with 16 bytes lies outside the 8192 bytes of DRAM',
+            'sample: tensor "in" at 8180 with 16 bytes lies outside the 8192 bytes of dram',
         ),
     ],
 )

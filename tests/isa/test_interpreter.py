@@ -15,6 +15,7 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.program.interpreter import interpret
+from npusim.isa.program.program import MemoryImage
 from npusim.isa.text.assembly import assemble
 
 from .samples import program_of, tensor
@@ -49,7 +50,7 @@ def test_waits_are_ignored() -> None:
 
 def test_memory_begins_with_zeros_and_the_constants() -> None:
     assert outputs([]) == [[[0, 0, 0], [0, 0, 0]]]
-    assert outputs([], constants_address=601, constants=b"\x01\x02") == [[[0, 1, 2], [0, 0, 0]]]
+    assert outputs([], images=(MemoryImage(601, 2),), constants=b"\x01\x02") == [[[0, 1, 2], [0, 0, 0]]]
 
 
 def test_an_input_may_be_an_output() -> None:
@@ -108,10 +109,11 @@ def test_a_program_that_breaks_a_rule_is_not_executed() -> None:
 def test_a_network_in_assembly() -> None:
     """Two inputs through a look-up (each byte of the table is its index, but 3 gives 30) and an addition."""
     table = bytes(30 if code == 3 else code for code in range(256)).hex()
-    rows = "\n".join(f"{1024 + start:#x} {table[2 * start : 2 * start + 64]}" for start in range(0, 256, 32))
+    rows = "\n".join(f"{start:#x} {table[2 * start : 2 * start + 64]}" for start in range(0, 256, 32))
     place = '{"dtype": "int8", "shape": [4], "quantization": {"scales": [1.0], "zero_points": [0]}}'
     program = assemble(f"""
-        .program name="sum" dram_size_bytes=4096 code_address=2048 constants_address=1024
+        .program name="sum" dram_size_bytes=4096 code_address=2048
+        .image address=1024 size_bytes=256
         .hardware "edge-32"
         .input  name="a" type={place} address=0
         .input  name="b" type={place} address=4

@@ -69,6 +69,8 @@ def test_the_full_machine_has_every_option() -> None:
     chip = full_hardware().model_dump()
     for parameter in parameters():
         table, _, key = parameter.path.rpartition(".")
+        if table == "memory.NAME":
+            continue  # there may be any number of memories
         value = chip[table][key] if table else chip[key]
         assert type(value) is not int or value > 0, parameter.path
 

@@ -11,6 +11,7 @@ import pytest
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.file import change
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import UNIT_NAMES
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy, Unpack
@@ -19,7 +20,7 @@ from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.vector import Binary, Lookup, Mean, Pool, Rescale, Softmax
 from npusim.isa.instructions.word import Waits
-from npusim.isa.program.program import Buffer
+from npusim.isa.program.program import Buffer, MemoryImage
 from npusim.isa.program.validate import Violation, find_violation, validate
 
 from .samples import CALLS, program_of, tensor, tiny_hardware
@@ -39,7 +40,7 @@ BINARY = Binary(
     rows=2, columns=4, a_row_stride=4, b_row_stride=4, a_column_stride=1, b_column_stride=1, high=255
 )
 MEAN = Mean(outer=2, count=4, inner=1, high=255)
-UNPACK = Unpack(packed=8, weights=8)
+UNPACK = Unpack(source_space=Space.DRAM, packed=8, weights=8)
 
 
 def message(instructions: list[Instruction], **fields: Any) -> str | None:
@@ -333,34 +334,34 @@ PLACE = Placement("t", tensor("int8", 10), 8182)
             "needs 1048577 bytes of DRAM, the hardware has 1048576",
         ),
         (
-            {"constants_address": 8192 - 200},
-            {"constants_address": 8192 - 199},
-            "200 bytes of constants in 8192 bytes of DRAM",
+            {"images": (MemoryImage(8192 - 200, 200),)},
+            {"images": (MemoryImage(8192 - 199, 200),)},
+            "the image at 7993 with 200 bytes lies outside the 8192 bytes of dram",
         ),
         (
             {"code_address": 8192 - 72},
             {"code_address": 8192 - 71},
-            "the code ends outside the 8192 bytes of DRAM",
+            "the code at 8121 with 72 bytes lies outside the 8192 bytes of dram",
         ),
         (
             {"inputs": (PLACE,)},
             {"inputs": (replace(PLACE, address=8183),)},
-            'tensor "t" at 8183 with 10 bytes lies outside the 8192 bytes of DRAM',
+            'tensor "t" at 8183 with 10 bytes lies outside the 8192 bytes of dram',
         ),
         (
             {"outputs": (PLACE,)},
             {"outputs": (replace(PLACE, address=-1),)},
-            'tensor "t" at -1 with 10 bytes lies outside the 8192 bytes of DRAM',
+            'tensor "t" at -1 with 10 bytes lies outside the 8192 bytes of dram',
         ),
         (
             {"host_calls": (replace(CALLS[0], inputs=(None, PLACE)),)},
             {"host_calls": (replace(CALLS[0], inputs=(None, replace(PLACE, address=9000))),)},
-            'tensor "t" at 9000 with 10 bytes lies outside the 8192 bytes of DRAM',
+            'tensor "t" at 9000 with 10 bytes lies outside the 8192 bytes of dram',
         ),
         (
             {"states": (PLACE,)},
             {"states": (replace(PLACE, address=8183),)},
-            'tensor "t" at 8183 with 10 bytes lies outside the 8192 bytes of DRAM',
+            'tensor "t" at 8183 with 10 bytes lies outside the 8192 bytes of dram',
         ),
         (
             {"buffers": (Buffer("b", 8000, 192, 0, 0),)},

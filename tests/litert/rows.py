@@ -46,7 +46,7 @@ class Row:
 
 
 ROWS: dict[str, Row] = {
-    "ADD": Row("add", elementwise.arithmetic("AddOptions")),
+    "ADD": Row("add", elementwise.arithmetic("AddOptions"), (*COMPUTED, "int32")),
     "ARG_MAX": Row("arg_max", elementwise.arg_max, (*COMPUTED, "int32")),
     "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, exact=False),
     "BATCH_MATMUL": Row("batch_matmul", weighted.batch_matmul, ("int8", "float32"), exact=False),
@@ -66,7 +66,7 @@ ROWS: dict[str, Row] = {
     "MAX_POOL_2D": Row("max_pool_2d", elementwise.pool),
     "MEAN": Row("mean", elementwise.mean, exact=False),
     "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int32")),
-    "MUL": Row("mul", elementwise.arithmetic("MulOptions")),
+    "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int32")),
     "PAD": Row("pad", moves.pad, MOVED),
     "PADV2": Row("pad", moves.pad_with_value, MOVED),
     "QUANTIZE": Row("quantize", elementwise.quantize),
@@ -83,7 +83,7 @@ ROWS: dict[str, Row] = {
     "SPLIT_V": Row("split", moves.split_by_sizes, MOVED[:-1]),
     "SQUEEZE": Row("squeeze", moves.squeeze, MOVED),
     "STRIDED_SLICE": Row("strided_slice", moves.strided_slice, MOVED),
-    "SUB": Row("sub", elementwise.arithmetic("SubOptions")),
+    "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int32")),
     "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), exact=False),
     "TRANSPOSE": Row("transpose", moves.transpose, MOVED),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(

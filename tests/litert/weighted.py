@@ -65,7 +65,8 @@ def fully_connected(sample: Sample) -> list[int]:
     if sample.chance(4):
         shape = (sample.pick(1, 4), depth, sample.pick(1, 3))
     ifm = sample.input(shape)
-    weights = sample.weights((units, depth), 0, shifted=True)
+    computed = sample.dtype == "int8" and sample.chance(4)
+    weights = sample.input((units, depth)) if computed else sample.weights((units, depth), 0, shifted=True)
     bias = None if sample.chance(4) else sample.bias(units, ifm, weights, depth)
     result = sample.quantization(sample.sum_scale(ifm, weights, depth))
     keep = shape[-1] == depth and len(shape) > 1 and sample.chance(2)

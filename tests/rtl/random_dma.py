@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from npusim.isa.hardware.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad
+from npusim.isa.hardware.hardware import Dma, FrontEnd, Hardware, MacArray
+from npusim.isa.hardware.memories import Dram, Scratchpad
 from npusim.isa.hardware.units import PRODUCERS
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from npusim.isa.hardware.hardware import Dma, Dram, FrontEnd, Hardware, MacArray, Scratchpad, Vector
+from npusim.isa.hardware.hardware import Dma, FrontEnd, Hardware, MacArray, Vector
+from npusim.isa.hardware.memories import Dram, Scratchpad
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.compile import compile_graph

@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.engines.systolic import array_shape
+from npusim.isa.engines.systolic.timing import array_shape
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import PRODUCERS, Unit
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
-from npusim.machine.port import dram_timing
 
 from .mac_referee import Shape
 from .unit_bench import SCRATCHPAD_BYTES
@@ -62,7 +62,7 @@ class Timeline:
 def straps(hardware: Hardware) -> list[int]:
     """The pins of `npu_system` that stand for a hardware, in their order."""
     array = array_shape(hardware.mac_array)
-    timing = dram_timing(hardware)
+    timing = hardware.port_timing(Space.DRAM)
     burst = Fraction(timing.burst_cycles).limit_denominator(10_000)
     if burst < 1:
         raise ValueError(f"{timing} has more than one burst per cycle")

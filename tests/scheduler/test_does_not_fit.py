@@ -8,7 +8,8 @@ import pytest
 
 from npusim.isa.base.errors import CompileError, GraphError
 from npusim.isa.hardware.file import hardware
-from npusim.isa.hardware.hardware import Hardware, Scratchpad
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Scratchpad
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler import compile_graph
 

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.mac import Convolve
@@ -102,6 +103,21 @@ def test_factors_are_read_as_they_lie() -> None:
         outputs = execute(program, inputs).outputs
         assert outputs is not None
         np.testing.assert_array_equal(outputs[0], evaluate(graph, inputs)[graph.outputs[0]])
+
+
+def test_a_layer_whose_weights_are_computed() -> None:
+    """Its second way: the weights are a factor like the other."""
+    sketch = Sketch()
+    weights = sketch.logistic(sketch.input(8, 16))
+    source = sketch.input(3, 16)
+    kind = TensorType("int8", (3, 8), sketch.quantization(0.5))
+    graph = sketch.graph([sketch.node("fully_connected", (source, weights), kind)])
+    program = compile_graph(graph, EDGE)
+    assert [layer.unit for layer in program.layers] == ["vector", "mac"]
+    inputs = random_inputs(graph)
+    outputs = execute(program, inputs).outputs
+    assert outputs is not None
+    np.testing.assert_array_equal(outputs[0], evaluate(graph, inputs)[graph.outputs[0]])
 
 
 def test_the_cycles_of_a_small_product() -> None:

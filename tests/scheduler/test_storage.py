@@ -12,7 +12,7 @@ import pytest
 
 from npusim.isa.base.errors import CompileError
 from npusim.isa.hardware.file import hardware
-from npusim.isa.hardware.hardware import Scratchpad
+from npusim.isa.hardware.memories import Scratchpad
 from npusim.isa.program.interpreter import interpret
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate

@@ -16,7 +16,7 @@ from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.product import Factors, lower_product
+from npusim.kernels.lowering.product import Factors, lower_products
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import alike
@@ -136,7 +136,7 @@ def _workload(call: Call) -> Workload:
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
-    return lower_product(call, _factors(call), hardware)
+    return lower_products(call, _factors(call), hardware)
 
 
 REFERENCES = {"int8": _codes, "float32": _reals}

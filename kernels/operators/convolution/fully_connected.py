@@ -13,6 +13,7 @@ from npusim.isa.arithmetic.convolution import convolve
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
+from npusim.kernels.lowering.product import lower_with_computed_weights
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.operands import by_type, input_type, input_value, quantization, weight_zero
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
@@ -86,7 +87,17 @@ def _workload(call: Call) -> Workload:
     return weighted_sum.workload(call, "gemm", input_type(call, WEIGHTS).shape[1])
 
 
-_NPU_RULES = (weighted_sum.quantized_maps, weighted_sum.constant_weights, _vectors_on_npu)
+def _constant_bias(call: Call) -> bool:
+    """on the NPU the bias is a constant"""
+    return len(call.inputs) < 3 or call.inputs[2] is None or 2 in call.constants
+
+
+def _one_scale(call: Call) -> bool:
+    """on the NPU weights that are computed have one scale"""
+    return input_type(call, WEIGHTS).quantized8 and quantization(input_type(call, WEIGHTS)).axis is None
+
+
+_NPU_RULES = (weighted_sum.quantized_maps, _vectors_on_npu)
 
 OPERATOR = Operator(
     name="fully_connected",
@@ -105,5 +116,8 @@ OPERATOR = Operator(
     infer=_infer,
     reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
     workload=_workload,
-    lowerings=(Lowering("mac", _NPU_RULES, lower_matrix_product),),
+    lowerings=(
+        Lowering("mac", (*_NPU_RULES, weighted_sum.constant_weights), lower_matrix_product),
+        Lowering("mac", (*_NPU_RULES, _constant_bias, _one_scale), lower_with_computed_weights),
+    ),
 )

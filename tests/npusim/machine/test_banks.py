@@ -29,7 +29,7 @@ from npusim.machine.trace import Trace
 
 from ...examples import examples
 from .handmade import Row, barrier, bench, bytes_at, host_call, load, lookup, rows, run, traffic, waits
-from .test_machine import copies, lookups, scrambled
+from .test_machine import copies, lookups, near_memory, scrambled
 
 BANK = 16 * 1024
 LOAD, LOOKUP, CONVOLVE = 16 + 10 + 32 + 20, 8 + 32 + 8, 16 + 1 + 22 + 1
@@ -255,7 +255,12 @@ def _numbers(banks: int) -> list[int]:
 def test_random_programs_keep_the_rules(
     instructions: list[Instruction], ports: int, banks: int, setup: int
 ) -> None:
-    hardware = bench(scratchpad__banks=banks, scratchpad__bank_ports=ports, dma__setup_cycles=setup)
+    hardware = bench(
+        scratchpad__banks=banks,
+        scratchpad__bank_ports=ports,
+        dma__setup_cycles=setup,
+        memory=near_memory(1.0),
+    )
     made = scrambled([replace(each) for each in instructions], hardware)
     result = execute(made, data=False)
     used = [banks_used(each, made.context, 64 * 1024 // banks) for each in decode_all(made.code)]

@@ -13,14 +13,15 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.hardware.hardware import Dram, Hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Dram, PortTiming
 from npusim.isa.instructions.region import Region, Space
-from npusim.machine.port import DramPort, DramTiming, Grants, Requester, cut, dram_timing
+from npusim.machine.port import Grants, MemoryPort, Requester, cut
 from npusim.machine.trace import INSTRUCTION_FETCH
 
 from ...examples import examples
 
-TIMING = DramTiming(
+TIMING = PortTiming(
     burst_bytes=32, row_bytes=1024, grant_bytes=256, burst_cycles=4.0, miss_cycles=10, latency_cycles=20
 )
 
@@ -39,6 +40,10 @@ def machine(**dram: Any) -> Hardware:
     return Hardware(name="bench", clock_mhz=1000.0, dram=Dram(**(defaults | dram)))
 
 
+def timing(hardware: Hardware) -> PortTiming:
+    return hardware.port_timing(Space.DRAM)
+
+
 def dram(address: int, counts: int | tuple[int, ...], strides: tuple[int, ...] = ()) -> Region:
     return Region(Space.DRAM, address, (counts,) if isinstance(counts, int) else counts, strides)
 
@@ -47,7 +52,7 @@ def dram(address: int, counts: int | tuple[int, ...], strides: tuple[int, ...] =
 
 
 def test_timing_in_cycles() -> None:
-    assert dram_timing(machine()) == TIMING
+    assert timing(machine()) == TIMING
 
 
 @pytest.mark.parametrize(
@@ -64,11 +69,11 @@ def test_timing_in_cycles() -> None:
 def test_bandwidth_is_bound_by_the_peak_and_by_requests_in_flight(
     changes: dict[str, Any], burst_cycles: float
 ) -> None:
-    assert dram_timing(machine(**changes)).burst_cycles == pytest.approx(burst_cycles)
+    assert timing(machine(**changes)).burst_cycles == pytest.approx(burst_cycles)
 
 
 def test_a_grant_is_at_most_a_row() -> None:
-    assert dram_timing(machine(grant_bytes=4096)).grant_bytes == 1024
+    assert timing(machine(grant_bytes=4096)).grant_bytes == 1024
 
 
 # Cutting.
@@ -161,7 +166,7 @@ Load = dict[str, list[Ask]]
 def serve(hardware: Hardware, load: Load) -> Served:
     """Run requesters against the product's port."""
     env = simpy.Environment()
-    port = DramPort(env, hardware)
+    port = MemoryPort(env, hardware)
     done: dict[str, list[int]] = {name: [] for name in load}
     counts: dict[str, int] = {}
 
@@ -191,7 +196,7 @@ def merged(busy: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
 
 def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
     """The contract in its plainest form: no events, no stretches, one grant after the other."""
-    timing = dram_timing(hardware)
+    timing = hardware.port_timing(Space.DRAM)
     asks = {name: deque(each) for name, each in load.items()}
     coming: list[tuple[int, str]] = []  # (cycle, requester): the lower channel first
     queue: deque[tuple[str, deque[tuple[int, int]], bool]] = deque()

@@ -241,6 +241,7 @@ def test_actions_are_booked_on_layers_and_on_the_front_end() -> None:
 
 AREA = 640
 places = st.integers(0, AREA - 1)
+spaces = st.sampled_from([Space.SCRATCHPAD, Space.DRAM, Space.MEMORY2])
 
 
 @st.composite
@@ -252,9 +253,9 @@ def copies(draw: st.DrawFn) -> Copy:
         channel=draw(st.integers(0, 3)),
         fill=fill,
         value=draw(st.integers(0, 255)),
-        source_space=draw(st.sampled_from(Space)),
+        source_space=draw(spaces),
         source=draw(st.integers(0, AREA - size - count * source_stride - 1)),
-        target_space=draw(st.sampled_from(Space)),
+        target_space=draw(spaces),
         target=draw(st.integers(0, AREA - size - count * target_stride - 1)),
         count2=count,
         size=size,
@@ -271,9 +272,9 @@ def transposes(draw: st.DrawFn) -> Copy:
     places = st.integers(0, AREA - rows * columns)
     return Copy(
         channel=draw(st.integers(0, 3)),
-        source_space=draw(st.sampled_from(Space)),
+        source_space=draw(spaces),
         source=draw(places),
-        target_space=draw(st.sampled_from(Space)),
+        target_space=draw(spaces),
         target=draw(places),
         count1=rows - 1,
         count2=columns - 1,
@@ -293,8 +294,14 @@ def lookups(draw: st.DrawFn) -> Instruction:
     return lookup(draw(where), draw(where), size, table=draw(st.integers(0, AREA - 256)))
 
 
+def near_memory(bandwidth_gb_per_s: float) -> list[dict[str, object]]:
+    """A further memory, which takes part in the copies."""
+    return [{"name": "near", "kind": "sram", "size_kib": 4, "bandwidth_gb_per_s": bandwidth_gb_per_s}]
+
+
 hardwares = st.builds(
-    lambda depth, group, decode, setup, port, latency, bandwidth: bench(
+    lambda depth, group, decode, setup, port, latency, bandwidth, near: bench(
+        memory=near,
         front_end__queue_depth=depth,
         front_end__fetch_instructions=group,
         front_end__decode_cycles=decode,
@@ -305,18 +312,20 @@ hardwares = st.builds(
     ),
     st.sampled_from([1, 2, 8]), st.sampled_from([1, 4, 64]), st.sampled_from([0, 1]),
     st.sampled_from([0, 16]), st.sampled_from([1, 16]), st.sampled_from([0.0, 20.0, 300.0]),
-    st.sampled_from([0.5, 8.0, 100.0]),
+    st.sampled_from([0.5, 8.0, 100.0]), st.sampled_from([1.0, 64.0]).map(near_memory),
 )  # fmt: skip
 
 
 def scrambled(instructions: list[Instruction], hardware: Any) -> Program:
-    """A program over two areas of memory that end up as its outputs."""
+    """A program over an area of each memory; they end up as its outputs."""
     ends = [load(AREA, 0, AREA), *instructions, store(0, AREA, AREA, channel=1)]
     ends = [
         replace(each, waits=waits)
         for each, waits in zip(ends, synchronise(ends, Context(hardware)), strict=True)
     ]
     areas = [bytes_at("dram", 0, AREA), bytes_at("scratchpad", AREA, AREA)]
+    if hardware.memory:
+        areas.append(replace(bytes_at("near", 0, AREA), space=Space.MEMORY2))
     return program(ends, hardware, inputs=areas, outputs=areas)
 
 
@@ -339,7 +348,7 @@ def same(first: Execution, second: Execution) -> bool:
 def test_machine_and_interpreter_agree(instructions: list[Instruction], hardware: Any, seed: int) -> None:
     made = scrambled([replace(each) for each in instructions], hardware)
     rng = np.random.default_rng(seed)
-    inputs = [rng.integers(0, 256, AREA).astype(np.uint8) for _ in range(2)]
+    inputs = [rng.integers(0, 256, AREA).astype(np.uint8) for _ in made.inputs]
     result = execute(made, inputs)
     assert result.outputs is not None
     for found, expected in zip(result.outputs, interpret(made, inputs), strict=True):

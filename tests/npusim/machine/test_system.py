@@ -18,8 +18,9 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.program.executable import OWN, Executable, If, Launch, Place, Step, Transfer, While
-from npusim.isa.program.program import Program
+from npusim.isa.program.program import MemoryImage, Program
 from npusim.machine.job import Bindings, Job
 from npusim.machine.system import System, execute
 from npusim.machine.trace import OTHER_CORE
@@ -47,7 +48,9 @@ def through(table: Array, size: int, hardware: Hardware = BENCH) -> Program:
         inputs=[bytes_at("x", 0, size)],
         outputs=[bytes_at("y", 1024, size)],
     )
-    return replace(made, constants=table.astype(np.uint8).tobytes(), constants_address=TABLES)
+    return replace(
+        made, constants=table.astype(np.uint8).tobytes(), images=(MemoryImage(TABLES, table.size),)
+    )
 
 
 def plus(number: int) -> Array:
@@ -151,7 +154,7 @@ def test_two_cores_run_two_networks_through_one_dram_port() -> None:
         assert any(transfer.requester == OTHER_CORE for transfer in execution.trace.transfers)
         assert not any(transfer.requester == OTHER_CORE for transfer in expected.trace.transfers)
     # Whoever has the port, has it alone.
-    intervals = sorted((each.start_cycle, each.end_cycle) for each in system.port.transfers)
+    intervals = sorted((each.start_cycle, each.end_cycle) for each in system.ports[Space.DRAM].transfers)
     assert all(end <= begin for (_, end), (begin, _) in pairwise(intervals))
     assert system.cores[0].free.count == system.cores[1].free.count == 0
 
@@ -186,7 +189,7 @@ def test_cores_share_the_host() -> None:
 def test_cores_of_one_system_have_one_memory() -> None:
     with pytest.raises(
         HardwareError,
-        match=r"^edge-128 and mobile-1024 differ in clock or DRAM; the cores of a system share both$",
+        match=r"^edge-128 and mobile-1024 differ in clock, DRAM or memory; the cores of a system share them$",
     ):
         System((npusim.hardware("edge-128"), npusim.hardware("mobile-1024")))
 
@@ -219,7 +222,7 @@ def test_tenants_of_one_core_take_turns_in_the_order_of_submission() -> None:
         assert (run.start_cycle, run.waiting_cycles) == (start, start)
         np.testing.assert_array_equal(run.outputs, alone(name)[1])
         # As if alone, but for the DRAM row that the one before left open.
-        assert abs(run.cycles - alone(name)[0].cycles) <= system.port.timing.miss_cycles
+        assert abs(run.cycles - alone(name)[0].cycles) <= system.ports[Space.DRAM].timing.miss_cycles
         start = run.end_cycle
 
 

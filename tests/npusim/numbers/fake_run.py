@@ -10,7 +10,8 @@ import numpy as np
 from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
-from npusim.isa.hardware.hardware import Dram, Hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Dram
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
@@ -19,7 +20,7 @@ from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.instructions.vector import Rescale
-from npusim.isa.program.program import Buffer, Layer, Program
+from npusim.isa.program.program import Buffer, Layer, MemoryImage, Program
 from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace, Transfer
 
 BENCH = Hardware(name="bench", dram=Dram(bandwidth_gb_per_s=8.0))
@@ -97,6 +98,7 @@ def program(
         hardware=hardware or BENCH,
         code=code,
         constants=bytes(300),
+        images=(MemoryImage(0, 300),),
         dram_size_bytes=4096,
         code_address=1024,
         inputs=(Placement("image", IMAGE, 512),),

@@ -14,7 +14,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
-from npusim.isa.program.program import Layer
+from npusim.isa.program.program import Layer, MemoryImage
 from npusim.numbers.bounds import LowerBound, compulsory_bytes, needed_cycles
 
 from ..machine.handmade import bench, bytes_at, load, program, store
@@ -60,7 +60,7 @@ def test_compulsory_bytes(
             outputs=[bytes_at("out", OUTPUT, 100)],
         ),
         constants=bytes(1000),
-        constants_address=WEIGHTS,
+        images=(MemoryImage(WEIGHTS, 1000),),
         layers=(layer, layer),
         layer_of=np.array([layer for layer, _ in instructions], np.uint32),
     )

@@ -21,7 +21,7 @@ from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import RESOURCES, Unit
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.program.program import Layer, Program
+from npusim.isa.program.program import Layer, MemoryImage, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.machine.trace import Execution
@@ -56,6 +56,7 @@ def lost(
     program = replace(
         program,
         constants=bytes(constants),
+        images=(MemoryImage(0, constants),),
         layers=(LAYER,) * (max(layers) + 1),
         layer_of=np.array(layers, np.uint32),
     )

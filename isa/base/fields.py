@@ -1,0 +1,34 @@
+"""What a field of a hardware file may be: ranges, and what is worth a try on each kind of quantity."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# The factors worth a try when somebody asks what a change of the parameter would bring (npusim.study.what_if).
+MORE: Any = {"what_if": [2.0]}
+MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
+# What an architect does not choose: it comes with the DRAM, the circuits or the host.
+GIVEN: Any = {"what_if": [2.0], "given": True}
+GIVEN_TIME: Any = {"what_if": [2.0, 0.5], "given": True}
+
+Positive = Annotated[int, Field(gt=0, json_schema_extra=MORE)]
+# The least and the most that anybody builds, with room: a thousandth and a thousand times of it. Beyond, times of a
+# run leave what whole numbers of cycles and sums of energy can hold.
+Rate = Annotated[float, Field(ge=1e-6, le=1e6, json_schema_extra=MORE)]
+Clock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=MORE)]
+# Capacities: less of one is cheaper.
+Capacity = Annotated[int, Field(gt=0, json_schema_extra=MORE_OR_LESS)]
+# Times: less is faster.
+Cycles = Annotated[int, Field(ge=0, json_schema_extra=GIVEN_TIME)]
+PositiveCycles = Annotated[int, Field(gt=0, json_schema_extra=MORE_OR_LESS)]
+Time = Annotated[float, Field(ge=0, le=1e6, json_schema_extra=GIVEN_TIME)]
+Given = Annotated[int, Field(gt=0, json_schema_extra=GIVEN)]
+GivenClock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=GIVEN)]
+
+
+class Section(BaseModel):
+    """A table of a hardware file: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

@@ -1,0 +1,205 @@
+"""The memories of a machine: the scratchpad, the DRAM, and any number more (`[[memory]]`), each with what it holds.
+
+A memory has a number, its *space*, by which instructions name it: 0 is the scratchpad, 1 the DRAM, and 2 upwards the
+further ones in the order of the file. Each but the scratchpad has a port of its own, which its traffic shares.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from math import ceil
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field
+
+from npusim.isa.base.fields import (
+    Capacity,
+    Given,
+    Positive,
+    Rate,
+    Section,
+    Time,
+)
+
+SPACE_BITS = 4
+"""Bits of an instruction word that name a memory."""
+
+FIRST_FURTHER = 2
+"""The space of the first memory of `[[memory]]`."""
+
+MOST_FURTHER = (1 << SPACE_BITS) - FIRST_FURTHER
+
+
+class Space(IntEnum):
+    """The memories that instructions can name; which of them there are says the hardware."""
+
+    SCRATCHPAD = 0
+    DRAM = 1
+    MEMORY2 = 2
+    MEMORY3 = 3
+    MEMORY4 = 4
+    MEMORY5 = 5
+    MEMORY6 = 6
+    MEMORY7 = 7
+    MEMORY8 = 8
+    MEMORY9 = 9
+    MEMORY10 = 10
+    MEMORY11 = 11
+    MEMORY12 = 12
+    MEMORY13 = 13
+    MEMORY14 = 14
+    MEMORY15 = 15
+
+
+Content = Literal["constants", "code", "activations", "io"]
+"""What a memory may hold: weights and parameters; instructions; feature maps that have no place in the scratchpad,
+operands of the host and states; the network's inputs and outputs.
+"""
+
+CONTENTS: tuple[Content, ...] = ("constants", "code", "activations", "io")
+
+OFF_CHIP = ("lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram")
+"""Kinds of memory off the chip: rows of the energy table."""
+
+UNPRICED = ("mram", "flash")
+"""Kinds on the chip that the energy table has no row for: the hardware file gives their prices."""
+
+
+def as_tuple(value: Any) -> Any:
+    """TOML and JSON have lists, a frozen value has tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+_Amount = Annotated[float, Field(ge=0, le=1e6)]
+
+
+class Port(Section):
+    """What a memory's port can do; all of its traffic competes for it, one row visit at a time."""
+
+    bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
+    latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
+    row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
+    row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
+    burst_bytes: Given = Field(
+        default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
+    )
+    grant_bytes: Positive = Field(
+        default=512, le=65_536, description="most bytes of one turn at the port; a power of two"
+    )
+    outstanding_requests: Positive = Field(
+        default=16, le=4096, description="bursts in flight; bounds bandwidth by latency"
+    )
+
+
+class Dram(Port):
+    """One shared port; all traffic competes for it, one row visit at a time.
+
+    Holds what no other memory is said to hold; a DRAM that holds nothing is not there, and draws no power.
+    """
+
+    size_mib: Given = Field(default=1024, le=65_536, description="capacity")
+
+
+class Scratchpad(Section):
+    """Software-managed SRAM."""
+
+    size_kib: Capacity = Field(default=2048, le=262_144, description="capacity")
+    banks: Positive = Field(
+        default=16, le=1024, description="banks of equal size, one behind the other; one is the energy unit"
+    )
+    bank_ports: Positive = Field(
+        default=2, le=8, description="instructions that may be at work in one bank at the same time"
+    )
+    port_bytes: Positive = Field(
+        default=16, le=4096, description="bytes of one access to a bank, for its energy"
+    )
+    holds: Annotated[tuple[Literal["io"], ...], BeforeValidator(as_tuple)] = Field(
+        default=(), description="what is there from the beginning to the end and passes no port"
+    )
+
+
+class _Named(Section):
+    """What a further memory is."""
+
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_]{0,31}$", max_length=32, description="its name in keys, reports and messages"
+    )
+    kind: Literal["sram", "mram", "flash", "lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
+        description="on the chip: sram, mram, flash (which the NPU cannot write); the others are off the chip"
+    )
+    holds: Annotated[tuple[Content, ...], BeforeValidator(as_tuple)] = Field(
+        default=(), description="what lies there instead of in the DRAM"
+    )
+    size_kib: Capacity = Field(le=1 << 26, description="capacity")
+
+
+class FurtherMemory(Port, _Named):
+    """One more memory behind a port of its own; the table may stand any number of times up to 14."""
+
+    bandwidth_gb_per_s: Rate = Field(description="peak bandwidth, 10^9 bytes per second")
+    latency_ns: Time = Field(default=0.0, description="request to first byte, row open")
+    row_miss_ns: Time = Field(default=0.0, description="extra time when a request leaves the open row")
+    burst_bytes: Given = Field(
+        default=16, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
+    )
+    read_pj_per_byte: _Amount | None = Field(
+        default=None, description="energy of a byte read; by the energy table if absent"
+    )
+    write_pj_per_byte: _Amount | None = Field(
+        default=None, description="energy of a byte written; by the energy table if absent"
+    )
+    standby_mw: _Amount | None = Field(
+        default=None, description="power while nothing happens; by the energy table if absent"
+    )
+    area_mm2: _Amount | None = Field(
+        default=None, description="silicon on the NPU's chip; by the area table if absent"
+    )
+
+    @property
+    def on_chip(self) -> bool:
+        """Whether it is part of the NPU's chip."""
+        return self.kind not in OFF_CHIP
+
+    @property
+    def writable(self) -> bool:
+        """Whether the NPU and the host can write it while a program runs."""
+        return self.kind != "flash"
+
+
+class PortTiming(NamedTuple):
+    """A port's parameters in cycles of the NPU clock."""
+
+    burst_bytes: int
+    row_bytes: int
+    grant_bytes: int
+    burst_cycles: float
+    miss_cycles: int
+    latency_cycles: int
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        """Bytes per cycle of one burst after the other in an open row."""
+        return self.burst_bytes / self.burst_cycles
+
+
+def cycles_of_ns(time_ns: float, clock_mhz: float) -> int:
+    """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""
+    return max(0, ceil(time_ns * clock_mhz / 1e3 - 1e-9))
+
+
+def port_timing(port: Port, clock_mhz: float) -> PortTiming:
+    """The parameters of a port.
+
+    A burst of a long transfer takes its time at the peak, or as the outstanding requests allow (bytes in flight /
+    latency), whichever is slower.
+    """
+    latency_cycles = cycles_of_ns(port.latency_ns, clock_mhz)
+    by_bandwidth = port.burst_bytes * clock_mhz / (port.bandwidth_gb_per_s * 1000)
+    return PortTiming(
+        port.burst_bytes,
+        port.row_bytes,
+        min(port.grant_bytes, port.row_bytes),
+        max(by_bandwidth, latency_cycles / port.outstanding_requests),
+        cycles_of_ns(port.row_miss_ns, clock_mhz),
+        latency_cycles,
+    )
