@@ -132,7 +132,7 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
         channels=columns,
         channel_step=channel_step(hardware),
         inputs=((first, same_rows),),
-        output=output,
+        outputs=(output,),
         constants=stage.constants,
         constant_bytes=stage.parameter_bytes,
         emit=emit,
