@@ -15,7 +15,7 @@ import numpy as np
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.graph.graph import UNRANKED, Graph, Node, Tensor
+from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
 from npusim.kernels.operator.parameters import NONE, Parameters
 from npusim.kernels.operators.movement import transpose
 
@@ -104,7 +104,7 @@ class LayoutBuilder(GraphBuilder):
         """As `GraphBuilder.graph`, with the outputs in the door's order."""
         for number in (*outputs, *(state.after for state in self.states)):
             self._in_order_of_the_door(number)
-        return super().graph(outputs)
+        return without_strays(super().graph(outputs))
 
     def _orders(self, op: str, inputs: Sequence[int | None]) -> list[Order | None] | None:
         """In which order each operand must be, None where it stays; None altogether for what the door's order suits."""
@@ -182,6 +182,27 @@ def permuted_tensor(tensor: Tensor, order: Order) -> Tensor:
         turned.setflags(write=False)
         data = turned
     return replace(tensor, type=permuted(tensor.type, order), data=data)
+
+
+def without_strays(graph: Graph) -> Graph:
+    """The graph without tensors that nobody reads or writes: constants of which only the permuted ones are read."""
+    used = {*graph.inputs, *graph.outputs, *(number for state in graph.states for number in state)}
+    used |= {number for node in graph.nodes for number in (*node.inputs, *node.outputs) if number is not None}
+    kept = sorted(used)
+    place = {number: position for position, number in enumerate(kept)}
+
+    def moved(node: Node) -> Node:
+        inputs = tuple([None if number is None else place[number] for number in node.inputs])
+        return replace(node, inputs=inputs, outputs=tuple([place[number] for number in node.outputs]))
+
+    return Graph(
+        graph.name,
+        tuple([graph.tensors[number] for number in kept]),
+        tuple([moved(node) for node in graph.nodes]),
+        tuple([place[number] for number in graph.inputs]),
+        tuple([place[number] for number in graph.outputs]),
+        tuple([State(place[before], place[after]) for before, after in graph.states]),
+    )
 
 
 def _inverse(order: Order) -> Order:

@@ -14,6 +14,7 @@ import typer
 from npusim.base.terminal import console, say
 from npusim.cli import catalogue as cli_catalogue
 from npusim.cli import compare as cli_compare
+from npusim.cli import job as cli_job
 from npusim.cli import program as cli_program
 from npusim.cli import study as cli_explore
 from npusim.cli import verify as cli_verify
@@ -30,6 +31,7 @@ from npusim.cli.base import (
     hardware_inputs,
     start_lightly,
 )
+from npusim.cli.job import DecideOption
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.version import npusim_version
 
@@ -103,6 +105,7 @@ def run(
     ] = False,
     effort: EffortOption = "fast",
     unknown: UnknownOption = None,
+    decide: DecideOption = None,
 ) -> None:
     """Compile and execute a model, and print the summary; of several models or machines, a table."""
     from npusim.base import files
@@ -134,7 +137,16 @@ def run(
     sources = {"MODEL": Path(model), "--input": input, **hardware_inputs(machines[0])}
     files.check_outputs(targets, sources, {"--report": (report, [path.name for path in pages])})
     with Progress(f"scheduling {model}") as progress:
-        program, wall = api.prepare(model, machine, effort=effort, unknown=unknown, progress=progress)
+        program, wall = api.prepare_any(model, machine, effort=effort, unknown=unknown, progress=progress)
+    from npusim.isa.program.program import Program
+
+    if not isinstance(program, Program):
+        others = {"--csv": csv, "--trace": trace, "--report": report, "--what-if": what_if}
+        asked = cli_job.Asked(input, output, json, timing_only, seed, decide or (), others)
+        cli_job.run(program, asked, wall)
+        return
+    if decide:
+        raise NpusimError(f"--decide {decide[0]}: {model} decides nothing")
     api.require_outputs(program, output)
     timing_only = timing_only or bool(program.unknown_operators)
     if output:
@@ -176,9 +188,9 @@ def run(
     try:
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
-        asked = {path: _writer(option, result) for option, path in targets.items()}
+        made_by = {path: _writer(option, result) for option, path in targets.items()}
         try:
-            files.write_all(asked)
+            files.write_all(made_by)
         finally:
             files.write_all({path: partial(each.write, result) for path, each in pages.items()}, follow=False)
 

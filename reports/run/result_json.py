@@ -1,4 +1,4 @@
-"""The result as JSON: `npusim run --json`. Keys and their meaning are those of `RunResult.to_dict`."""
+"""The result as JSON: `npusim run --json`. `RunResult.to_dict` and `JobResult.to_dict` say what the keys mean."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from npusim.numbers.job import JobResult
     from npusim.numbers.run import RunResult
 
 
-def render(result: RunResult) -> str:
+def render(result: RunResult | JobResult) -> str:
     """The JSON text; equal for equal runs but for `wall_s`."""
     return json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n"

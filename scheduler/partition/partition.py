@@ -118,7 +118,7 @@ class _Partition:
         for number, written in zip(stretch.outputs, program.outputs, strict=True):
             places[number] = Place(window, written)
         return [
-            *self._moves(f"{stretch.name}, operands", moves),
+            *self._moves(f"{stretch.name}/operands", moves),
             *([Launch(window)] if program.instructions else []),
         ]
 
@@ -133,7 +133,7 @@ class _Partition:
                 (self.place(body, end, inside), result)
                 for end, result in zip(body.outputs, results, strict=True)
             ]
-            branches.append((*steps, *self._moves(f"{name}/{word}, results", moves)))
+            branches.append((*steps, *self._moves(f"{name}/{word}/results", moves)))
         places.update(zip(node.outputs, results, strict=True))
         then, otherwise = branches
         return [If(name, operands[0], then, otherwise)]
@@ -156,12 +156,12 @@ class _Partition:
         condition = self.place(test, test.outputs[0], tested)
         places.update(zip(node.outputs, carried, strict=True))
         return [
-            *self._moves(f"{name}, operands", list(zip(operands, carried, strict=True))),
+            *self._moves(f"{name}/operands", list(zip(operands, carried, strict=True))),
             While(
                 name,
                 testing,
                 condition,
-                (*turning, *self._moves(f"{name}/turn, results", list(zip(results, carried, strict=True)))),
+                (*turning, *self._moves(f"{name}/turn/results", list(zip(results, carried, strict=True)))),
             ),
         ]
 
@@ -178,6 +178,6 @@ class _Partition:
             return [Transfer(name, tuple(moves))]
         aside = [self._own(Tensor(source.tensor.name, source.tensor.type)) for source, _ in moves]
         return [
-            Transfer(f"{name}, aside", tuple(zip((source for source, _ in moves), aside, strict=True))),
+            Transfer(f"{name}/aside", tuple(zip((source for source, _ in moves), aside, strict=True))),
             Transfer(name, tuple(zip(aside, (target for _, target in moves), strict=True))),
         ]

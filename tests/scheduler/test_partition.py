@@ -12,7 +12,8 @@ from npusim.isa.base.errors import GraphError, NpusimError, SimulationError
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.program.executable import Executable, If, Launch, Transfer, While, walk
 from npusim.isa.program.program import Program
-from npusim.kernels.graph.graph import Graph, Node, State, Tensor
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import NONE, Activated, Parameters
 from npusim.kernels.operators.movement import concatenation, slice
@@ -29,15 +30,12 @@ class Sketch:
     """A graph under construction: codes and flags, and what can be done with them."""
 
     def __init__(self, name: str, *inputs: TensorType) -> None:
-        self.name = name
-        self.tensors = [Tensor(f"{name} in{number}", kind) for number, kind in enumerate(inputs)]
-        self.inputs = tuple(range(len(inputs)))
-        self.nodes: list[Node] = []
-        self.states: list[State] = []
+        self.builder = GraphBuilder(name)
+        for number, kind in enumerate(inputs):
+            self.builder.input(f"{name} in{number}", kind)
 
     def tensor(self, kind: TensorType, data: np.ndarray | None = None) -> int:
-        self.tensors.append(Tensor(f"{self.name} t{len(self.tensors)}", kind, data))
-        return len(self.tensors) - 1
+        return self.builder.tensor(f"{self.builder.name} t{len(self.builder.tensors)}", kind, data)
 
     def node(
         self,
@@ -48,8 +46,8 @@ class Sketch:
         parameters: Parameters = NONE,
     ) -> list[int]:
         outputs = [self.tensor(kind) for kind in kinds]
-        name = f"{op}{len(self.nodes)}"
-        self.nodes.append(Node(name, op, tuple(inputs), tuple(outputs), parameters, bodies))
+        name = f"{op}{len(self.builder.nodes)}"
+        self.builder.add(op, inputs, outputs, parameters, name=name, bodies=bodies)
         return outputs
 
     def add(self, a: int, b: int) -> int:
@@ -74,9 +72,7 @@ class Sketch:
         )[0]
 
     def graph(self, *outputs: int) -> Graph:
-        return Graph(
-            self.name, tuple(self.tensors), tuple(self.nodes), self.inputs, outputs, tuple(self.states)
-        )
+        return self.builder.graph(outputs)
 
 
 def run(graph: Graph, inputs: list[np.ndarray], **how: object) -> JobResult:
@@ -126,10 +122,10 @@ def test_a_while_of_seven_turns() -> None:
     # What a launch takes does not depend on the turn, so the whole is terms times how often.
     cycles = {program.name: program.cycles // program.launches for program in result.programs}
     assert result.cycles == (
-        cycles["net/loop, operands"]
+        cycles["net/loop/operands"]
         + (TURNS + 1) * (cycles["net/loop/test/0"] + cycles["net/loop"])
         + TURNS
-        * (cycles["net/loop/turn/0, operands"] + cycles["net/loop/turn/0"] + cycles["net/loop/turn, results"])
+        * (cycles["net/loop/turn/0/operands"] + cycles["net/loop/turn/0"] + cycles["net/loop/turn/results"])
     )
 
 
@@ -186,7 +182,7 @@ def test_carried_values_that_change_places() -> None:
     swap = swapped.graph(1, 0, swapped.shifted(2))
     c, d, _ = made.node("while", [a, b, 2], [CODES, CODES, FLAGS], tested, swap)
     result = run(made.graph(a, b, c, d), [X, X // 3, HELD])
-    assert "net/while1/turn, results, aside" in {program.name for program in result.programs}
+    assert "net/while1/turn/results/aside" in {program.name for program in result.programs}
 
 
 def body(generator: np.random.Generator, depth: int, name: str) -> Graph:
@@ -205,14 +201,11 @@ def body(generator: np.random.Generator, depth: int, name: str) -> Graph:
             values += made.node("if", [flag, a, b, 2], [CODES, CODES], *bodies)
         else:
             turn = body(generator, depth - 1, f"{inner}b")
-            tensors = Sketch("", *(tensor.type for tensor in turn.tensors))
-            tensors.tensors, tensors.nodes, tensors.name = list(turn.tensors), list(turn.nodes), turn.name
-            whole = replace(
-                tensors.graph(*turn.outputs, tensors.shifted(2)),
-                inputs=turn.inputs,
-                tensors=tuple(tensors.tensors),
-                nodes=tuple(tensors.nodes),
-            )
+            moved = Sketch(turn.name)
+            moved.builder.tensors += turn.tensors
+            moved.builder.nodes += turn.nodes
+            moved.builder.inputs += turn.inputs
+            whole = moved.graph(*turn.outputs, moved.shifted(2))
             test = Sketch(f"{inner}c", CODES, CODES, FLAGS)
             tested = test.graph(test.flag(2, 0))
             a, b, _ = made.node("while", [a, b, 2], [CODES, CODES, FLAGS], tested, whole)
@@ -249,7 +242,7 @@ def test_a_state_stays_on_one_side_of_a_decision() -> None:
     before = made.add(0, state)
     y, _ = made.node("while", [before, 1], [CODES, FLAGS], *loop().nodes[0].bodies)
     after = made.add(y, 0)
-    made.states = [State(state, after)]
+    made.builder.keep(state, after)
     with pytest.raises(
         GraphError,
         match=r'^net: state "net t2" is read on one side of a layer that decides, and updated on the other$',

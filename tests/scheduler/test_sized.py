@@ -15,12 +15,13 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import NpusimError, SimulationError
-from npusim.isa.base.tensor import SIZE_ONLY, Data, Quantization, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY, Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.program import container
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Blank, Program
-from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.graph import Graph
 from npusim.kernels.operators.convolution.fully_connected import Parameters
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
@@ -109,12 +110,7 @@ def decode_step() -> Graph:
     length.
     """
     codes = Quantization((0.05,), (0,))
-    tensors: list[Tensor] = []
-    nodes: list[Node] = []
-
-    def tensor(name: str, kind: TensorType, data: Data | None = None) -> int:
-        tensors.append(Tensor(name, kind, data))
-        return len(tensors) - 1
+    builder = GraphBuilder("llama_3.2_1b_decode")
 
     @cache
     def matrix(units: int, inner: int) -> TensorType:
@@ -122,12 +118,13 @@ def decode_step() -> Graph:
         return TensorType("int8", (units, inner), Quantization(scales, (0,) * units, 0))
 
     def product(name: str, vector: int, units: int) -> int:
-        weights = tensor(f"{name} weights", matrix(units, tensors[vector].type.shape[1]), SIZE_ONLY)
-        result = tensor(name, TensorType("int8", (1, units), codes))
-        nodes.append(Node(name, "fully_connected", (vector, weights), (result,), Parameters()))
+        weights = builder.sized(f"{name} weights", matrix(units, builder.shape(vector)[1]))
+        (result,) = builder.node(
+            "fully_connected", (vector, weights), [unshaped("int8", codes)], Parameters(), name=name
+        )
         return result
 
-    token = tensor("token", TensorType("int8", (1, 2048), codes))
+    token = builder.input("token", TensorType("int8", (1, 2048), codes))
     results = []
     for layer in range(16):
         query = product(f"{layer}/q", token, 2048)
@@ -137,7 +134,7 @@ def decode_step() -> Graph:
         results.append(product(f"{layer}/up", attended, 8192))
         token = product(f"{layer}/down", gate, 2048)
     results.append(product("head", token, 128256))
-    return Graph("llama_3.2_1b_decode", tuple(tensors), tuple(nodes), (0,), tuple(results))
+    return builder.graph(results)
 
 
 WEIGHTS = 16 * (2 * 2048 * 2048 + 2 * 2048 * 512 + 3 * 2048 * 8192) + 2048 * 128256
