@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npusim.isa.hardware.fields import Section
+from npusim.isa.base.fields import Section
 from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_dict
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-from npusim.isa.hardware.fields import (
+from npusim.isa.base.fields import (
     Capacity,
     Given,
     Positive,

@@ -72,7 +72,7 @@ def _dense_work(
         channels=target.row_bytes,
         channel_step=0,
         inputs=((source, same_rows),),
-        output=target,
+        outputs=(target,),
         constants=lambda first, last: Constants(constants),
         constant_bytes=lambda first, last: len(constants),
         emit=emit,
@@ -160,7 +160,7 @@ def lower_binary(call: Call, function: str, activation: Activation, fields: dict
             channels=grid.columns,
             channel_step=0,
             inputs=tuple(_operand_rows(position, grid) for position in (0, 1)),
-            output=Rows(("out", 0), grid.rows, grid.columns),
+            outputs=(Rows(("out", 0), grid.rows, grid.columns),),
             constants=no_constants,
             constant_bytes=no_constant_bytes,
             emit=emit,
@@ -282,7 +282,7 @@ def _lower_pool(call: Call, maximum: bool) -> Parts:
     ifm_row, ofm_row = ifm_width * depth, ofm_width * depth
     ifm = Rows(("in", 0), ifm_height, ifm_row, 0, ifm_height * ifm_row)
     ofm = Rows(("out", 0), ofm_height, ofm_row, 0, ofm_height * ofm_row)
-    work = Work(ofm_height, depth, 0, ((ifm, needed),), ofm, no_constants, no_constant_bytes, emit)
+    work = Work(ofm_height, depth, 0, ((ifm, needed),), (ofm,), no_constants, no_constant_bytes, emit)
     return (replace(work, entries=images),)
 
 
@@ -332,7 +332,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
 
     source, target = Rows(("in", 0), outer, count * inner), Rows(("out", 0), outer, inner)
     inputs = ((source, same_rows),)
-    work = Work(outer, inner, 0, inputs, target, no_constants, no_constant_bytes, emit)
+    work = Work(outer, inner, 0, inputs, (target,), no_constants, no_constant_bytes, emit)
     return (replace(work, last_resort=1, sliced=True),)
 
 
@@ -379,4 +379,4 @@ def softmax_work(call: Call, multiplier: int, left_shift: int, difference_min: i
 
     inputs = ((Rows(("in", 0), rows, depth), same_rows),)
     target = Rows(("out", 0), rows, depth)
-    return (Work(rows, depth, 0, inputs, target, no_constants, no_constant_bytes, emit, (0,)),)
+    return (Work(rows, depth, 0, inputs, (target,), no_constants, no_constant_bytes, emit, (0,)),)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.instructions.instruction import Instruction
@@ -69,6 +70,14 @@ class Tile:
         return self.last_channel - self.first_channel
 
 
+class Written(NamedTuple):
+    """Where a tile of an output goes: the address of its first pixel, and the strides of rows and pixels in bytes."""
+
+    address: int
+    row_stride: int
+    pixel_stride: int
+
+
 @dataclass(frozen=True, slots=True)
 class TileAddresses:
     """Where a tile's operands lie in the scratchpad.
@@ -77,18 +86,31 @@ class TileAddresses:
     constants: address of the constants of the tile's channels.
     weights, weight_row_bytes: address of the tile's part of `Work.weights`, and from one row of it to the next.
     sliced:    the inputs hold the tile's channels only (`Work.sliced`).
-    output:    address of the tile's first pixel, with the strides of rows and pixels in bytes.
+    outputs:   where the tile of each output goes.
     """
 
     inputs: tuple[int, ...]
     row_bytes: tuple[int, ...]
     constants: int
-    output: int
-    output_row_stride: int
-    output_pixel_stride: int
+    outputs: tuple[Written, ...]
     sliced: bool = False
     weights: int = 0
     weight_row_bytes: int = 0
+
+    @property
+    def output(self) -> int:
+        """Address of the first pixel of an only output."""
+        return self.outputs[0].address
+
+    @property
+    def output_row_stride(self) -> int:
+        """Bytes from one of its rows to the next."""
+        return self.outputs[0].row_stride
+
+    @property
+    def output_pixel_stride(self) -> int:
+        """Bytes from one of its pixels to the next."""
+        return self.outputs[0].pixel_stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +142,14 @@ RowsNeeded = Callable[[int, int], tuple[int, int]]
 class Work(Part):
     """One computation on the MAC array or the vector unit, ready to be cut into tiles.
 
-    rows, channels:  size of the output that can be cut; `channel_step` is the granularity in which channels may
+    rows, channels:  size of the outputs that can be cut; `channel_step` is the granularity in which channels may
                      be cut (0: not at all).
     inputs:          operands that lie in the scratchpad, with the rows that output rows need of each.
     constants:       the constants for channels [first, last).
     constant_bytes:  their bytes in the scratchpad, 0 if there are none.
-    emit:            the instruction for a tile.
-    overwrites:      inputs that the output may replace: each output row needs just the same row of them.
+    outputs:         operands that it gives; all have the same rows and channels.
+    emit:            the instruction for a tile, or several, in order; they run on one unit.
+    overwrites:      inputs that the first output may replace: each output row needs just the same row of them.
     last_resort:     granularity in which channels may be cut where no coarser tile fits (0: as `channel_step`).
     sliced:          some channels need the same channels of the inputs only; their rows are pixels of `channels` bytes.
     entries:         how often the work is done, each time with the next entry of its operands; constants are the same.
@@ -138,10 +161,10 @@ class Work(Part):
     channels: int
     channel_step: int
     inputs: tuple[tuple[Rows, RowsNeeded], ...]
-    output: Rows
+    outputs: tuple[Rows, ...]
     constants: Callable[[int, int], Constants]
     constant_bytes: Callable[[int, int], int]
-    emit: Callable[[Tile, TileAddresses], Instruction]
+    emit: Callable[[Tile, TileAddresses], Instruction | tuple[Instruction, ...]]
     overwrites: tuple[int, ...] = ()
     last_resort: int = 0
     sliced: bool = False
@@ -157,8 +180,20 @@ class Work(Part):
 
     @property
     def by_rows(self) -> bool:
-        """Whether its rows can be made band by band beside those of other works: one entry, weights that are there."""
-        return self.entries == 1 and self.weights is None
+        """Whether its rows can be made band by band beside those of other works: one entry and output, and weights that
+        are there.
+        """
+        return self.entries == 1 and self.weights is None and len(self.outputs) == 1
+
+    @property
+    def output(self) -> Rows:
+        """The first output."""
+        return self.outputs[0]
+
+    def instructions(self, tile: Tile, where: TileAddresses) -> tuple[Instruction, ...]:
+        """The instructions for a tile."""
+        made = self.emit(tile, where)
+        return made if isinstance(made, tuple) else (made,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from npusim.isa.hardware.fields import Section
+from npusim.isa.base.fields import Section
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.area import area

@@ -59,7 +59,7 @@ class Load:
 
 @dataclass(slots=True)
 class Slot:
-    """One computation of an item: builds its instruction once the buffers have addresses.
+    """One computation of an item: builds its instructions once the buffers have addresses.
 
     `after` gives the copies that take its results to another memory. `beside` one waits for no slot before it but
     those of its own item.
@@ -69,7 +69,7 @@ class Slot:
     layer: int
     cycles: int
     buffers: tuple[Buffer, ...]
-    emit: Callable[[], Instruction]
+    emit: Callable[[], tuple[Instruction, ...]]
     after: Callable[[], list[Instruction]] | None = None
     beside: bool = False
 
@@ -195,7 +195,8 @@ def _written(steps: Sequence[Load | Slot]) -> Timeline:
         if isinstance(step, Load):
             _issue(timeline, step)
             continue
-        timeline.add(step.emit(), step.layer, step.buffers)
+        for instruction in step.emit():
+            timeline.add(instruction, step.layer, step.buffers)
         if step.after is not None:
             for copy in step.after():
                 timeline.add(copy, step.layer, step.buffers)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import NamedTuple
 
 from npusim.isa.base.placement import HostCall
 from npusim.isa.hardware.hardware import Hardware
@@ -13,7 +14,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
-from npusim.kernels.lowering.work import Move, Tile, TileAddresses, Work
+from npusim.kernels.lowering.work import Move, Rows, Tile, TileAddresses, Work, Written
 from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
 from npusim.scheduler.emit.operands import Held, Operands, Place, Plan
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strided_copy
@@ -33,6 +34,23 @@ def _address(place: Place, space: Space) -> int:
         return place.outside[1]
     assert place.buffer is not None
     return place.buffer.address + place.offset_bytes
+
+
+class _Target(NamedTuple):
+    """Where a tile of an output goes: to a buffer of its own, or to its place in that of the whole output."""
+
+    rows: Rows
+    buffer: Buffer
+    place: Place
+
+    def written(self, work: Work, tile: Tile) -> Written:
+        """Its bytes in the scratchpad, when the buffer has an address."""
+        rows, place = self.rows, self.place
+        if place.buffer is None:
+            row_bytes = rows.row_bytes // work.channels * tile.channels
+            return Written(self.buffer.address, row_bytes, tile.channels)
+        start = place.offset_bytes + rows.begin(tile.entry, tile.first_row) + tile.first_channel
+        return Written(self.buffer.address + start, rows.row_bytes, work.channels)
 
 
 class SlotBuilder:
@@ -170,33 +188,35 @@ class SlotBuilder:
         constants = operands.constants(index, item, work)
         weights = operands.weights(index, item, work)
         inputs = [operands.inputs(index, item, work, position) for position in range(len(work.inputs))]
-        root, _ = self.residents.output(index)
-        linked = root in operands.links
-        output = Place(None, 0, None) if linked else operands.part(self.residents.output(index))
+        parts = self.residents.outputs(index)
+        linked = parts[0][0] in operands.links
+        places = [Place(None, 0, None) if linked else operands.part(part) for part in parts]
         search = self.residents.search(index)
         made = []
         for number, (tile, slot) in enumerate(zip(plan.tiles, plan.slots, strict=True)):
-            target = output.buffer
-            if target is None:
-                size = output_bytes(work, tile.rows, tile.channels)
-                # The next stage of a chain reads in the next slot.
-                target = operands.new_buffer(f"{name}: output", size, slot, slot + linked)
-                self.loads.append(Load(target, slot, plan.first, item.node))
-                if linked:
-                    operands.links[root].append(target)
+            targets = []
+            for position, place in enumerate(places):
+                target = place.buffer
+                if target is None:
+                    size = output_bytes(work, tile.rows, tile.channels, position)
+                    # The next stage of a chain reads in the next slot.
+                    target = operands.new_buffer(f"{name}: output", size, slot, slot + linked)
+                    self.loads.append(Load(target, slot, plan.first, item.node))
+                    if linked:
+                        operands.links[parts[0][0]].append(target)
+                targets.append(_Target(work.outputs[position], target, place))
             chosen = [each[number] for each in inputs]
             fixed = (constants[number], weights[number])
             used = [held.buffer for held in (*chosen, *fixed) if held.buffer is not None]
-            emit = partial(self._emit, work, tile, chosen, fixed, target, output)
-            after = None
-            if output.outside is not None:
-                after = partial(self._store, work, tile, target, output)
+            emit = partial(self._emit, work, tile, chosen, fixed, targets)
+            stored = [target for target in targets if target.place.outside is not None]
+            after = partial(self._store, work, tile, stored) if stored else None
             made.append(
                 Slot(
                     index,
                     item.node,
                     search.tile_cycles(tile.rows, tile.channels),
-                    (*used, target),
+                    (*used, *[target.buffer for target in targets]),
                     emit,
                     after,
                     plan.beside and number > 0,
@@ -210,36 +230,30 @@ class SlotBuilder:
         tile: Tile,
         inputs: Sequence[Held],
         fixed: tuple[Held, Held],
-        target: Buffer,
-        output: Place,
-    ) -> Instruction:
-        """The instruction of a tile; `fixed` are its constants and its weights that are none."""
+        targets: Sequence[_Target],
+    ) -> tuple[Instruction, ...]:
+        """The instructions of a tile; `fixed` are its constants and its weights that are none."""
         constants, weights = fixed
         where = TileAddresses(
             tuple([held.address for held in inputs]),
             tuple([held.row_bytes for held in inputs]),
             constants.address,
-            *self._target(work, tile, target, output),
+            tuple([target.written(work, tile) for target in targets]),
             work.sliced and tile.channels < work.channels,
             weights.address,
             weights.row_bytes,
         )
-        return work.emit(tile, where)
+        return work.instructions(tile, where)
 
-    def _target(self, work: Work, tile: Tile, target: Buffer, output: Place) -> tuple[int, int, int]:
-        """Address, row stride and pixel stride of a tile's output in the scratchpad."""
-        rows = work.output
-        if output.buffer is None:
-            return target.address, rows.row_bytes // work.channels * tile.channels, tile.channels
-        start = output.offset_bytes + rows.begin(tile.entry, tile.first_row) + tile.first_channel
-        return target.address + start, rows.row_bytes, work.channels
+    def _store(self, work: Work, tile: Tile, targets: Sequence[_Target]) -> list[Instruction]:
+        """The copies that take a tile's outputs to the memories that they belong in."""
+        return [copy for target in targets for copy in self._store_one(work, tile, target)]
 
-    def _store(self, work: Work, tile: Tile, target: Buffer, output: Place) -> list[Instruction]:
-        """The copies that take a tile's output to the memory that it belongs in."""
-        assert output.outside is not None
-        rows = work.output
-        address, row_stride, pixel_stride = self._target(work, tile, target, output)
-        space, start = output.outside
+    def _store_one(self, work: Work, tile: Tile, target: _Target) -> list[Instruction]:
+        assert target.place.outside is not None
+        rows = target.rows
+        address, row_stride, pixel_stride = target.written(work, tile)
+        space, start = target.place.outside
         spaces = (Space.SCRATCHPAD, space)
         ends = (address, start + rows.begin(tile.entry, tile.first_row) + tile.first_channel)
         if tile.channels == work.channels:
@@ -271,7 +285,7 @@ class SlotBuilder:
         # Its time at a memory's port hides no loads: they pass the same port.
         dma = self.hardware.dma
         cycles = dma.setup_cycles + prod(move.counts) // dma.port_bytes_per_cycle
-        return Slot(index, item.node, cycles, used, lambda: next(copies), lambda: list(copies))
+        return Slot(index, item.node, cycles, used, lambda: (next(copies),), lambda: list(copies))
 
     def _origin(self, item: Item, move: Move, source: Place | None) -> Space:
         """The memory that a move reads. What came from another memory is whole there; in the scratchpad it may not be
@@ -296,4 +310,4 @@ class SlotBuilder:
     def _host_slot(self, index: int, item: Item) -> Slot:
         instruction = Call(index=self._call_numbers[item.node])
         cycles = instruction.cost(self._context).cycles
-        return Slot(index, item.node, cycles, (), lambda: instruction)
+        return Slot(index, item.node, cycles, (), lambda: (instruction,))

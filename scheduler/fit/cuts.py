@@ -19,7 +19,7 @@ class Residency:
     """
 
     inputs: tuple[bool, ...]
-    output: bool
+    outputs: tuple[bool, ...]
     loaded: tuple[bool, ...]
 
 
@@ -89,14 +89,14 @@ def band_bytes(work: Work, position: int, first_row: int, last_row: int) -> int:
     return rows.part_bytes(last - first)
 
 
-def output_bytes(work: Work, rows: int, channels: int) -> int:
-    """Bytes of a piece of the output, stored densely."""
-    return rows * (work.output.row_bytes // work.channels) * channels
+def output_bytes(work: Work, rows: int, channels: int, position: int = 0) -> int:
+    """Bytes of a piece of an output, stored densely."""
+    return rows * (work.outputs[position].row_bytes // work.channels) * channels
 
 
 def streams_rows(residency: Residency) -> bool:
     """Whether any operand comes or goes row by row."""
-    return not residency.output or not all(residency.inputs) or any(residency.loaded)
+    return not all(residency.outputs) or not all(residency.inputs) or any(residency.loaded)
 
 
 def finest_channels(work: Work, residency: Residency) -> int:

@@ -16,7 +16,7 @@ from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.kernels.lowering.work import Tile, TileAddresses, Work
+from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.cuts import (
     DOUBLE,
@@ -88,27 +88,27 @@ class TileCosts:
     @cached_property
     def unit(self) -> Unit:
         """The unit that executes the tiles."""
-        return self._instruction(self.work.rows, self.work.channels).unit
+        return self._instructions(self.work.rows, self.work.channels)[0].unit
 
     def cycles(self, rows: int, channels: int) -> int:
         """The machine's cost of a tile of this size."""
         key = (rows, channels)
         found = self._cycles.get(key)
         if found is None:
-            found = self._cycles[key] = self._instruction(rows, channels).cost(Context(self.hardware)).cycles
+            context = Context(self.hardware)
+            made = self._instructions(rows, channels)
+            found = self._cycles[key] = sum([each.cost(context).cycles for each in made])
         return found
 
-    def _instruction(self, rows: int, channels: int) -> Instruction:
+    def _instructions(self, rows: int, channels: int) -> tuple[Instruction, ...]:
         """A tile of this size, at no address in particular."""
         work = self.work
-        strides = (work.output.row_bytes, work.channels)
+        outputs = tuple([Written(0, rows.row_bytes, work.channels) for rows in work.outputs])
         sliced = work.sliced and channels < work.channels
         row_bytes = tuple([each.row_bytes for each, _ in work.inputs])
         weight_row_bytes = 0 if work.weights is None else work.weights.row_bytes
-        address = TileAddresses(
-            (0,) * len(work.inputs), row_bytes, 0, 0, *strides, sliced, 0, weight_row_bytes
-        )
-        return work.emit(Tile(0, rows, 0, channels), address)
+        address = TileAddresses((0,) * len(work.inputs), row_bytes, 0, outputs, sliced, 0, weight_row_bytes)
+        return work.instructions(Tile(0, rows, 0, channels), address)
 
     def constant_traffic(self, pack: bool) -> float:
         """Bytes that all constants take where they lie: weights packed if the hardware can and it is wanted."""
@@ -219,16 +219,22 @@ class TileSearch:
         if self._streams_weights:
             size += self._weight_bytes(cut)
         size += self._slice_bytes(cut) if slices(work, cut) else self._input_bytes(cut.row_step)
-        if not self.residency.output:
-            row_tiles = -(-work.rows // cut.row_step)
-            tile = output_bytes(work, min(cut.row_step, work.rows), min(cut.channel_step, work.channels))
-            size += aligned(tile) * min(depth.results, row_tiles * channels.tiles * work.entries)
+        row_tiles = -(-work.rows // cut.row_step)
+        for position in self._streamed_outputs:
+            sizes = min(cut.row_step, work.rows), min(cut.channel_step, work.channels)
+            tile = aligned(output_bytes(work, *sizes, position))
+            size += tile * min(depth.results, row_tiles * channels.tiles * work.entries)
         return size
 
     @cached_property
     def _streams_weights(self) -> bool:
         """Whether an operand in the place of constant weights comes from DRAM tile by tile."""
         return self.work.weights is not None and not self.residency.inputs[-1]
+
+    @cached_property
+    def _streamed_outputs(self) -> list[int]:
+        """The outputs that go to DRAM tile by tile."""
+        return [position for position, resident in enumerate(self.residency.outputs) if not resident]
 
     def _weight_bytes(self, cut: Cut) -> int:
         """Scratchpad bytes of the streaming buffers of weights that are no constants."""
@@ -320,10 +326,10 @@ class TileSearch:
             again = entries * (reload if self._streams_weights else 1)
             traffic[maps] += work.weights.part_bytes(work.channels) * again
             loads += channel_tiles * again
-        if not residency.output:
-            stored = sum([count * self._stored(size, cut.channel_step) for size, count in spans])
+        for position in self._streamed_outputs:
+            stored = sum([count * self._stored(size, cut.channel_step, position) for size, count in spans])
             traffic[maps] += stored * entries
-        words = tiles + constant_loads + loads + (0 if residency.output else tiles)
+        words = tiles + constant_loads + loads + tiles * len(self._streamed_outputs)
         traffic[transfers.code] += words * WORD_BYTES
         # A channel sets up a load only when the bytes of the one before it have arrived.
         gaps = constant_loads * transfers.gap_cycles[transfers.constants] + loads * transfers.gap_cycles[maps]
@@ -374,9 +380,9 @@ class TileSearch:
             loads += 1
         return transfers.together_cycles(traffic) + gaps + loads * transfers.gap_cycles[transfers.maps]
 
-    def _stored(self, channels: int, step: int) -> float:
+    def _stored(self, channels: int, step: int, position: int) -> float:
         """Bytes at the port of storing some channels of all pixels."""
-        return output_bytes(self.work, self.work.rows, 1) * self._touched(channels, step)
+        return output_bytes(self.work, self.work.rows, 1, position) * self._touched(channels, step)
 
     def _touched(self, channels: int, step: int) -> int:
         """Bytes at the port of some channels of a pixel: whole bursts, shared only by pixels side by side.

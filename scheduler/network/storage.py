@@ -192,7 +192,7 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
     body = item.body
     if isinstance(body, Work):
         reads = [operand_tensor(graph, item.node, rows.operand) for rows in body.reads]
-        return reads, [operand_tensor(graph, item.node, body.output.operand)]
+        return reads, [operand_tensor(graph, item.node, rows.operand) for rows in body.outputs]
     if isinstance(body, Move):
         reads = [] if body.source is None else [operand_tensor(graph, item.node, body.source)]
         return reads, [operand_tensor(graph, item.node, body.target)]

@@ -131,7 +131,7 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
         # A result may take the place of an input of its own stage, row by row. What an earlier stage reads it must
         # not touch: later bands read those rows again.
         read.update(root for root, _ in residents.inputs(index))
-        if residents.output(index + 1)[0] in read:
+        if residents.outputs(index + 1)[0][0] in read:
             return
         yield link
 
@@ -140,7 +140,7 @@ def _link(residents: Residents, index: int, work: Work, following: Work) -> Link
     """What an item hands to the next if nobody else touches it, it has no place in the scratchpad, and both see the
     same rows in it.
     """
-    root, offset = residents.output(index)
+    root, offset = residents.outputs(index)[0]
     storage = residents.storages[root]
     private = (storage.first, storage.last, storage.writes) == (index, index + 1, [index])
     if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
@@ -233,7 +233,7 @@ class Bands:
         traffic = transfers.no_bytes()
         traffic[transfers.constants] += sum(work.constant_bytes(0, work.channels) for work in works)
         traffic[transfers.maps] += sum(count * self._streamed_bytes(band) for band, count in self._samples)
-        if not self._searches[-1].residency.output:
+        if not self._searches[-1].residency.outputs[0]:
             traffic[transfers.maps] += output_bytes(last, last.rows, last.channels)
         overhead = self._count * len(works) * self._hardware.dma.setup_cycles
         return max(compute, transfers.together_cycles(traffic)) + overhead
@@ -246,7 +246,7 @@ class Bands:
         ]
         inside = sizes[:-1]
         size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
-        return size if self._searches[-1].residency.output else size + depth.results * sizes[-1]
+        return size if self._searches[-1].residency.outputs[0] else size + depth.results * sizes[-1]
 
     def _streamed_bytes(self, band: Sequence[tuple[int, int]]) -> int:
         """Bytes of the inputs of one band that come from DRAM."""

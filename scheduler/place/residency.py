@@ -51,13 +51,13 @@ class Residents:
         self._narrow: set[int] = set()
         self._last_resort: set[int] = set()
         self._works = [index for index, item in enumerate(self.items) if isinstance(item.body, Work)]
-        self._inputs, self._output = self._find_operands()
+        self._inputs, self._outputs = self._find_operands()
         self._first_uses: dict[int, int] = {}
         self._users: dict[int, list[int]] = {}
         for index in self._works:
             for root, _ in self._inputs[index]:
                 self._first_uses.setdefault(root, index)
-            for root, _ in (*self._inputs[index], self._output[index]):
+            for root, _ in (*self._inputs[index], *self._outputs[index]):
                 self._users.setdefault(root, []).append(index)
         self._searches: dict[int, TileSearch] = {}
         self._known_searches, self._known_costs = network.memo.of(TileSearch), network.memo.of(TileCosts)
@@ -72,9 +72,9 @@ class Residents:
         """Where the inputs of a work lie."""
         return self._inputs[index]
 
-    def output(self, index: int) -> Part:
-        """Where the output of a work lies."""
-        return self._output[index]
+    def outputs(self, index: int) -> tuple[Part, ...]:
+        """Where the outputs of a work lie."""
+        return self._outputs[index]
 
     def first_use(self, root: int) -> int | None:
         """The first work that reads a storage."""
@@ -89,7 +89,8 @@ class Residents:
                 for there, (root, _) in zip(inside, self._inputs[index], strict=True)
             ]
         )
-        return Residency(inside, self._output[index][0] in self.roots, loaded)
+        outputs = tuple([root in self.roots for root, _ in self._outputs[index]])
+        return Residency(inside, outputs, loaded)
 
     @property
     def evicted(self) -> set[int]:
@@ -100,15 +101,15 @@ class Residents:
         """Storages of more bytes."""
         return frozenset(root for root, each in self.storages.items() if each.size_bytes > size_bytes)
 
-    def _find_operands(self) -> tuple[dict[int, tuple[Part, ...]], dict[int, Part]]:
-        """Where the inputs and the output of each work lie."""
+    def _find_operands(self) -> tuple[dict[int, tuple[Part, ...]], dict[int, tuple[Part, ...]]]:
+        """Where the inputs and the outputs of each work lie."""
         inputs: dict[int, tuple[Part, ...]] = {}
-        output: dict[int, Part] = {}
+        outputs: dict[int, tuple[Part, ...]] = {}
         for index in self._works:
             reads, writes = operands(self.graph, self.items[index])
             inputs[index] = tuple([self.forest.root(tensor) for tensor in reads])
-            output[index] = self.forest.root(writes[0])
-        return inputs, output
+            outputs[index] = tuple([self.forest.root(tensor) for tensor in writes])
+        return inputs, outputs
 
     def _admit(self, root: int) -> None:
         """Take a storage into the scratchpad."""
@@ -313,7 +314,7 @@ class Residents:
         """The residents that are live at an item, those first whose eviction costs least traffic per byte of need."""
         used = set()
         if isinstance(self.items[index].body, Work):
-            used = {root for root, _ in (*self._inputs[index], self._output[index])}
+            used = {root for root, _ in (*self._inputs[index], *self._outputs[index])}
         # Bystanders first (their eviction needs no buffers here), then the largest.
         return sorted(
             [root for root in self.live(index) if not self.storages[root].pinned],

@@ -100,7 +100,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
 
 def _lying(residents: Residents, first: int) -> tuple[object, ...]:
     """An item, and how it and the next lie: what a weave of them, in so many parts, follows from."""
-    between, base = residents.output(first)
+    between, base = residents.outputs(first)[0]
     reads = tuple([offset if root == between else None for root, offset in residents.inputs(first + 1)])
     return first, residents.search(first), residents.search(first + 1), base, reads
 
@@ -116,7 +116,7 @@ def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
     if residents.search(first).unit == residents.search(first + 1).unit:
         return None
     reads = [[root for root, _ in residents.inputs(index)] for index in (first, first + 1)]
-    between, result = residents.output(first)[0], residents.output(first + 1)[0]
+    between, result = residents.outputs(first)[0][0], residents.outputs(first + 1)[0][0]
     if between not in residents.roots or between not in reads[1]:
         return None
     # Later tiles of the first work still read their inputs. What both load from DRAM arrives in the order of items,
@@ -133,7 +133,7 @@ def _tiles(
     """Row tiles of the first work, each with the rows of the second that it makes ready."""
     a, b = works
     channels = Cut(row_step, _channel_step(residents, a), False, True).channels(a)
-    base = residents.output(first)[1]
+    base = residents.outputs(first)[0][1]
     found: list[tuple[tuple[Tile, ...], Tile | None]] = []
     done = 0
     for row in range(0, a.rows, row_step):
@@ -155,7 +155,7 @@ def _tiles(
 
 def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
     """The end of the bytes between the two works that the first rows of the second need."""
-    between = residents.output(first)[0]
+    between = residents.outputs(first)[0][0]
     ends = [0]
     for (root, offset), (rows_of, needed) in zip(residents.inputs(first + 1), work.inputs, strict=True):
         if root == between:

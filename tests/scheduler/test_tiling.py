@@ -55,9 +55,9 @@ def residencies(work: Work) -> list[Residency]:
     """Everything in DRAM, everything in the scratchpad, and an input that arrives while it is used."""
     count = len(work.inputs)
     return [
-        Residency((False,) * count, False, (False,) * count),
-        Residency((True,) * count, True, (False,) * count),
-        Residency((True,) * count, False, (True,) * count),
+        Residency((False,) * count, (False,), (False,) * count),
+        Residency((True,) * count, (True,), (False,) * count),
+        Residency((True,) * count, (False,), (True,) * count),
     ]
 
 
@@ -159,7 +159,7 @@ def test_the_last_tile_of_a_network_bound_by_its_weights_is_small() -> None:
     sketch = Sketch("net")
     sketch.fully_connected(sketch.fully_connected(sketch.input(1, 256), 512), 512)
     first, last = works(sketch.graph(), EDGE)
-    residency = Residency((True,), True, (False,))
+    residency = Residency((True,), (True,), (False,))
     ends = [End(first=True, last=False), End(first=False, last=True)]
     cuts_of = [
         TileSearch(work, residency, EDGE, end=end).best(EDGE.scratchpad_bytes)
