@@ -1,13 +1,11 @@
-"""What tells machines apart, parameter by parameter."""
+"""A program runs on the hardware that it was compiled for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from npusim.isa.base.errors import CompileError
-from npusim.isa.hardware.file import to_dict
+from npusim.isa.hardware.file import to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 
@@ -19,7 +17,7 @@ def require_same_hardware(path: str | Path, program: Program, chosen: Hardware |
     """
     if chosen is None or chosen == program.hardware:
         return
-    mine, other = parameters_of(program.hardware), parameters_of(chosen)
+    mine, other = to_flat(program.hardware), to_flat(chosen)
     differing = [key for key in dict.fromkeys([*mine, *other]) if mine.get(key) != other.get(key)]
     numbers = [key for key in differing if key not in ("name", "description")]
     shown = ", ".join((numbers or differing)[:3]) + (", ..." if len(numbers) > 3 else "")
@@ -27,18 +25,3 @@ def require_same_hardware(path: str | Path, program: Program, chosen: Hardware |
         f'{path}: compiled for "{program.hardware.name}", and "{chosen.name}" differs in {shown}; '
         "run it without --hw, or compile the model again for the other hardware"
     )
-
-
-def parameters_of(hardware: Hardware) -> dict[str, Any]:
-    """Everything that a hardware file says, by dotted path."""
-    return _flat(to_dict(hardware))
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat

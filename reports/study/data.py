@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from npusim.isa.hardware import file as hardware_file
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.words import quantities as show
-from npusim.session.same_hardware import parameters_of
 from npusim.study.space import InfeasibleError
 from npusim.study.study import LONGEST_DESCRIPTION
 
@@ -140,10 +139,10 @@ def _setting(study: Study, record: Record, plain: Mapping[str, Any]) -> Mapping[
 
 def _nearest_preset(study: Study) -> tuple[str, dict[str, Any]]:
     """The preset that differs least from the base hardware, "" if none can be extended, and the differences."""
-    base = parameters_of(study.space.base)
+    base = hardware_file.to_flat(study.space.base)
     found = [("", base)]
     for name in hardware_file.list_presets():
-        preset = parameters_of(hardware_file.hardware(name))
+        preset = hardware_file.to_flat(hardware_file.hardware(name))
         differing = {path: value for path, value in base.items() if preset.get(path) != value}
         if set(preset) <= set(base):  # a file cannot take a value away
             found.append((name, differing))
