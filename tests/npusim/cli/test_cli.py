@@ -394,7 +394,7 @@ def _fail(fault: BaseException) -> Callable[..., None]:
 
 
 def test_our_fault_is_status_1_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "prepare", _fail(KeyError("x")))
+    monkeypatch.setattr(api, "prepare_any", _fail(KeyError("x")))
     done = npusim("run", "digits_cnn")
     assert done.status == 1
     assert done.err == (
@@ -404,7 +404,7 @@ def test_our_fault_is_status_1_and_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "prepare", _fail(KeyError("x")))
+    monkeypatch.setattr(api, "prepare_any", _fail(KeyError("x")))
     monkeypatch.setenv("NPUSIM_DEBUG", "1")
     done = npusim("run", "digits_cnn")
     assert done.status == 1
@@ -421,7 +421,7 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_other_faults(fault: BaseException, status: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "prepare", _fail(fault))
+    monkeypatch.setattr(api, "prepare_any", _fail(fault))
     done = npusim("run", "digits_cnn")
     assert done.status == status
     assert done.err.startswith(f"npusim: {words}")

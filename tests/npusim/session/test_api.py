@@ -87,8 +87,8 @@ def test_host_calls_of_a_program_keep_the_rules_of_their_operators(shared: Path)
             r"breaks a rule: scores have num_classes columns, or one more for the background",
         ),
         ({"num_classes": -1}, r"attributes: num_classes: -1 is not a whole number from 1 to 2147483647"),
-        ({"num_clases": 1}, r"attributes: num_clases: unknown field, did you mean num_classes\?"),
-        ({"y_scale": [1]}, r"attributes: y_scale: a list of 1 is not a finite number"),
+        ({"num_clases": 1}, r"attributes: num_clases: unknown parameter, did you mean num_classes\?"),
+        ({"y_scale": [1]}, r"attributes: y_scale: a list of 1 is not a number"),
     ):
         changed = replace(call, attributes={**call.attributes, **change})
         with pytest.raises(npusim.NpusimError, match=where + text):
