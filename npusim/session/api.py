@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import CompileError, FormatError, NpusimError
@@ -437,9 +437,9 @@ def _require_same_hardware(path: str | Path, program: Program, chosen: Hardware 
     """A program is compiled for its hardware: tiles and addresses of another would be wrong."""
     if chosen is None or chosen == program.hardware:
         return
-    from npusim.isa.hardware.file import to_dict
+    from npusim.isa.hardware.file import to_flat
 
-    mine, other = _flat(to_dict(program.hardware)), _flat(to_dict(chosen))
+    mine, other = to_flat(program.hardware), to_flat(chosen)
     differing = [key for key in dict.fromkeys([*mine, *other]) if mine.get(key) != other.get(key)]
     numbers = [key for key in differing if key not in ("name", "description")]
     shown = ", ".join((numbers or differing)[:3]) + (", ..." if len(numbers) > 3 else "")
@@ -447,16 +447,6 @@ def _require_same_hardware(path: str | Path, program: Program, chosen: Hardware 
         f'{path}: compiled for "{program.hardware.name}", and "{chosen.name}" differs in {shown}; '
         "run it without --hw, or compile the model again for the other hardware"
     )
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
 
 
 @contextmanager
