@@ -9,10 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from npusim.isa.hardware.fields import (
+from npusim.isa.base.fields import (
     MORE,
     MORE_OR_LESS,
-    Capacity,
     Clock,
     Cycles,
     Given,
@@ -22,6 +21,8 @@ from npusim.isa.hardware.fields import (
     Section,
     Time,
 )
+from npusim.isa.engines.kinds import engine_of
+from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.hardware.memories import (
     CONTENTS,
     FIRST_FURTHER,
@@ -76,32 +77,6 @@ class Dma(Section):
     def block_bytes(self) -> int:
         """Most bytes of a block of a strided copy: half of the burst buffer."""
         return self.burst_buffer_kib * 1024 // 2
-
-
-class MacArray(Section):
-    """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
-
-    rows: Positive = Field(default=16, le=1024, description="multipliers along the dot product")
-    columns: Positive = Field(default=8, le=1024, description="multipliers along the output channels")
-    dataflow: Literal["weight_stationary", "output_stationary", "both"] = Field(
-        default="both",
-        description="mappings that the array supports; with both, the compiler chooses per layer",
-    )
-    shadow_weights: bool = Field(
-        default=True, description="second weight register per multiplier: loads hide behind streaming"
-    )
-    accumulator_kib: Capacity = Field(
-        default=16, le=65_536, description="int32 accumulators, used as two halves"
-    )
-    ifm_bytes_per_cycle: Positive = Field(
-        default=16, le=4096, description="scratchpad port for the feature map"
-    )
-    weight_bytes_per_cycle: Positive = Field(
-        default=8, le=4096, description="scratchpad port for the weights"
-    )
-    output_lanes: Positive = Field(
-        default=8, le=1024, description="elements requantised and written per cycle"
-    )
 
 
 class Vector(Section):
@@ -177,7 +152,7 @@ class Hardware(Section):
     @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the full array in one cycle."""
-        return self.mac_array.rows * self.mac_array.columns
+        return engine_of(self.mac_array).macs_per_cycle(self.mac_array)
 
     @property
     def tops(self) -> float:
@@ -254,11 +229,6 @@ class Hardware(Section):
     def peak_bytes_per_cycle(self, space: Space) -> float:
         """Peak bandwidth of a memory's port in bytes per NPU cycle."""
         return self.port(space).bandwidth_gb_per_s * 1e3 / self.clock_mhz
-
-    @property
-    def accumulators_per_half_column(self) -> int:
-        """int32 accumulators of one column in one of the two halves: output pixels of one pass."""
-        return self.mac_array.accumulator_kib * 1024 // 4 // 2 // self.mac_array.columns
 
     def cycles_of_ns(self, time_ns: float) -> int:
         """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from npusim.isa.base.printable import visible
+from npusim.isa.engines.engine import ArrayRule, Engine
+from npusim.isa.engines.kinds import ENGINES, kind_fault
 from npusim.isa.hardware.cpu import core_fault
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import CONTENTS, UNPRICED, FurtherMemory, Port, Space
@@ -64,13 +66,15 @@ def _scratchpad_size(hardware: Hardware) -> str | None:
     return f"{hardware.scratchpad.size_kib} is too small for a {rows} x {columns} array, at least {least_kib}"
 
 
-def _accumulators(hardware: Hardware) -> str | None:
-    if hardware.accumulators_per_half_column >= 1:
-        return None
-    columns = hardware.mac_array.columns
-    least_kib = -(-columns * 2 * 4 // 1024)
-    kib = hardware.mac_array.accumulator_kib
-    return f"{kib} cannot hold two rows of {columns} 4-byte accumulators, at least {least_kib}"
+def _of_engine(engine: Engine, rule: ArrayRule) -> Rule:
+    """A rule of a kind of MAC array: it holds for the others."""
+
+    def fault(hardware: Hardware) -> str | None:
+        array = hardware.mac_array
+        return rule.fault(array) if array.kind == engine.kind else None
+
+    reads = tuple(f"mac_array.{name}" for name in ("kind", *rule.reads))
+    return Rule(f"mac_array.{rule.field}", reads, fault)
 
 
 RULES: tuple[Rule, ...] = (
@@ -91,8 +95,9 @@ RULES: tuple[Rule, ...] = (
     Rule("dram.size_mib", ("scratchpad.size_kib",), _dram_holds_scratchpad),
     _power_of_two("scratchpad", "port_bytes"),
     Rule("scratchpad.banks", ("scratchpad.size_kib", "scratchpad.port_bytes"), _banks),
-    Rule("scratchpad.size_kib", ("mac_array.rows", "mac_array.columns"), _scratchpad_size),
-    Rule("mac_array.accumulator_kib", ("mac_array.columns",), _accumulators),
+    Rule("mac_array.kind", (), lambda hardware: kind_fault(hardware.mac_array.kind)),
+    Rule("scratchpad.size_kib", ("mac_array.kind", "mac_array.rows", "mac_array.columns"), _scratchpad_size),
+    *(_of_engine(engine, rule) for engine in ENGINES for rule in engine.rules),
     Rule("host.core", (), lambda hardware: core_fault(hardware.host.core)),
 )
 

@@ -17,21 +17,9 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic.convolution import convolve, depthwise_convolve
 from npusim.isa.arithmetic.integer import Rounding, requantise
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.systolic import (
-    CAUSES,
-    ArrayShape,
-    Occupancy,
-    Split,
-    Window,
-    array_shape,
-    corner,
-    depthwise,
-    depthwise_split,
-    output_stationary,
-    output_stationary_split,
-    weight_stationary,
-    weight_stationary_split,
-)
+from npusim.isa.engines.engine import HALVINGS_BITS, Layout, Problem
+from npusim.isa.engines.kinds import ENGINES, engine_of
+from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
@@ -41,14 +29,11 @@ from npusim.isa.instructions.word import FieldSpec, bits
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")
-DATAFLOWS = ("weight_stationary", "output_stationary")
 CODES = ((0, 255), (-128, 127))
 """Smallest and largest code of each of `SIGNS`."""
 ADDRESS_BITS = 28
 ADDRESSABLE = 1 << ADDRESS_BITS
-
-
-HALVINGS_BITS = 4
+MAC_CAUSES = tuple(dict.fromkeys(cause for engine in ENGINES for cause in engine.causes))
 
 
 def _halvings(what: str) -> Any:
@@ -60,7 +45,7 @@ class _Window(Instruction):
     """Fields that both convolutions share."""
 
     home: ClassVar[Unit] = Unit.MAC
-    causes: ClassVar[tuple[Cause, ...]] = CAUSES
+    causes: ClassVar[tuple[Cause, ...]] = MAC_CAUSES
     _by_channel: ClassVar[bool] = False
 
     ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
@@ -103,23 +88,35 @@ class _Window(Instruction):
     def _weight_count(self) -> int:
         raise NotImplementedError
 
-    def _corner(self, context: Context) -> ArrayShape:
-        """The part of the array that the instruction uses."""
-        halvings = (self.row_halvings, self.column_halvings, self.accumulator_halvings)  # type: ignore[attr-defined]
-        return corner(array_shape(context.hardware.mac_array), *halvings)
+    @property
+    def _layout(self) -> Layout:
+        """How it is laid over the array."""
+        return Layout(
+            getattr(self, "output_stationary", 0),
+            self.row_halvings,  # type: ignore[attr-defined]
+            self.column_halvings,  # type: ignore[attr-defined]
+            self.accumulator_halvings,  # type: ignore[attr-defined]
+        )
 
-    def _corner_faults(self, context: Context) -> list[str]:
-        """A corner has at least one row, column and accumulator."""
-        found, whole = self._corner(context), array_shape(context.hardware.mac_array)
-        return [
-            f"{name}_halvings {getattr(self, f'{name}_halvings')}; the array has {getattr(whole, part)} {what}"
-            for name, part, what in (
-                ("row", "rows", "rows"),
-                ("column", "columns", "columns"),
-                ("accumulator", "half_accumulators", "accumulators in half a column"),
-            )
-            if not getattr(found, part)
-        ]
+    @property
+    def _problem(self) -> Problem:
+        """What the array has to compute."""
+        return Problem(
+            self.ofm_height,
+            self.ofm_width,
+            self.ofm_depth,
+            self.ifm_depth,
+            self.kernel_height,
+            self.kernel_width,
+            self.stride_width,
+            self.dilation_width,
+            self._by_channel,
+        )
+
+    def misfits(self, context: Context) -> list[str]:
+        """The array must have the corner, and for `mac.convolve` support the dataflow."""
+        array = context.hardware.mac_array
+        return engine_of(array).misfits(array, self._layout, self._by_channel)
 
     def _parameter_bytes(self) -> int:
         return 9 * self.ofm_depth if self.per_channel else 4 * self.ofm_depth + 5
@@ -199,17 +196,33 @@ class _Window(Instruction):
             "output_shape": (self.ofm_height, self.ofm_width),
         }
 
+    def cost(self, context: Context) -> Cost:
+        """The closed form of the kind of array that the hardware has, on the corner that the instruction uses."""
+        array, problem = context.hardware.mac_array, self._problem
+        engine = engine_of(array)
+        use = engine.use(array, problem, self._layout)
+        outputs, macs = problem.pixels * problem.ofm_depth, problem.macs
+        actions = {
+            "mac_int8": macs,
+            "pe_register": macs,
+            "pe_idle": max(use.array_cycles * engine.macs_per_cycle(array) - macs, 0),
+            "accumulator_update": use.updates,
+            "requantise": outputs,
+            "scratchpad_read_byte": use.map_values + use.weight_values + self._parameter_bytes(),
+            "scratchpad_write_byte": outputs,
+        }
+        return Cost(use.cycles, actions, array_cycles=use.array_cycles)
+
     def demand(self, context: Context) -> int:
         """Its multiply-accumulates."""
-        return self.cost(context).actions["mac_int8"]
+        return self._problem.macs
 
     def split(self, context: Context) -> Mapping[str, int]:
         """What the array loses, one hindrance after the other."""
-        _, *lost = self._split(context)
-        return {cause.name: cycles for cause, cycles in zip(self.causes, lost, strict=True)}
-
-    def _split(self, context: Context) -> Split:
-        raise NotImplementedError
+        array = context.hardware.mac_array
+        engine = engine_of(array)
+        lost = engine.split(array, self._problem, self._layout)
+        return {cause.name: cycles for cause, cycles in zip(engine.causes, lost, strict=True)}
 
     def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
         """The output stage: bias, rescale, zero point, clamp."""
@@ -228,20 +241,6 @@ class _Window(Instruction):
         shape = (self.ofm_height, self.ofm_width, n)
         strides = (self.ofm_row_stride, self.ofm_pixel_stride, 1)
         return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, dtype), values)]
-
-    def _actions(
-        self, multipliers: int, work: Occupancy, macs: int, updates: int, reads: int
-    ) -> dict[str, int]:
-        outputs = self.ofm_height * self.ofm_width * self.ofm_depth
-        return {
-            "mac_int8": macs,
-            "pe_register": macs,
-            "pe_idle": max(work.array * multipliers - macs, 0),
-            "accumulator_update": updates,
-            "requantise": outputs,
-            "scratchpad_read_byte": reads + self._parameter_bytes(),
-            "scratchpad_write_byte": outputs,
-        }
 
 
 def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:
@@ -289,14 +288,6 @@ class Convolve(_Window):
     def dataflow(self) -> str:
         """One of `DATAFLOWS`."""
         return DATAFLOWS[self.output_stationary]
-
-    def misfits(self, context: Context) -> list[str]:
-        """The array must support the dataflow and have the corner."""
-        supported, chosen = context.hardware.mac_array.dataflow, self.dataflow
-        found = self._corner_faults(context)
-        if supported not in (chosen, "both"):
-            found.append(f"dataflow {chosen}; the array of the hardware supports {supported}")
-        return found
 
     def faults(self) -> list[str]:
         """Rows of weights do not overlap; a transposed feature map has one column, its rows side by side."""
@@ -357,29 +348,6 @@ class Convolve(_Window):
         )
         return self._finish(memory, accumulators)
 
-    def cost(self, context: Context) -> Cost:
-        """`mac_timing.weight_stationary` or `output_stationary` of the tile on its corner of the array."""
-        shape = self._corner(context)
-        pixels = self.ofm_height * self.ofm_width
-        inner = self._inner
-        macs = pixels * inner * self.ofm_depth
-        if self.output_stationary:
-            work = output_stationary(shape, pixels, inner, self.ofm_depth)
-            updates = pixels * self.ofm_depth
-        else:
-            work = weight_stationary(shape, pixels, inner, self.ofm_depth)
-            updates = pixels * self.ofm_depth * -(-inner // shape.rows)
-        reads = work.fetched + self._weight_count() * work.pixel_blocks
-        actions = self._actions(context.hardware.macs_per_cycle, work, macs, updates, reads)
-        return Cost(work.total, actions, array_cycles=work.array)
-
-    def _split(self, context: Context) -> Split:
-        shape = self._corner(context)
-        pixels = self.ofm_height * self.ofm_width
-        inner = self._inner
-        split = output_stationary_split if self.output_stationary else weight_stationary_split
-        return split(shape, pixels, inner, self.ofm_depth, context.hardware.macs_per_cycle)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depthwise(_Window):
@@ -396,10 +364,6 @@ class Depthwise(_Window):
     row_halvings: int = _halvings("rows")
     column_halvings: int = _halvings("columns")
     accumulator_halvings: int = _halvings("accumulators")
-
-    def misfits(self, context: Context) -> list[str]:
-        """The array must have the corner."""
-        return self._corner_faults(context)
 
     @property
     def dataflow(self) -> str:
@@ -423,28 +387,3 @@ class Depthwise(_Window):
             self._feature_map(memory), weights, self.ifm_zero, self.weight_zero, **self._window()
         )
         return self._finish(memory, accumulators)
-
-    def cost(self, context: Context) -> Cost:
-        """`mac_timing.depthwise` of the tile: weight stationary with kernel taps as rows, channels as columns."""
-        shape = self._corner(context)
-        work = depthwise(shape, self._timing_window(), self.ofm_depth)
-        taps = self.kernel_height * self.kernel_width
-        outputs = self.ofm_height * self.ofm_width * self.ofm_depth
-        reads = work.fetched + self._weight_count() * work.pixel_blocks
-        updates = outputs * -(-taps // shape.rows)
-        actions = self._actions(context.hardware.macs_per_cycle, work, outputs * taps, updates, reads)
-        return Cost(work.total, actions, array_cycles=work.array)
-
-    def _split(self, context: Context) -> Split:
-        shape = self._corner(context)
-        return depthwise_split(shape, self._timing_window(), self.ofm_depth, context.hardware.macs_per_cycle)
-
-    def _timing_window(self) -> Window:
-        return Window(
-            self.ofm_height,
-            self.ofm_width,
-            self.kernel_height,
-            self.kernel_width,
-            self.stride_width,
-            self.dilation_width,
-        )

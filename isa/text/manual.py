@@ -17,7 +17,7 @@ from npusim.isa.arithmetic import integer as arithmetic
 from npusim.isa.arithmetic import packing
 from npusim.isa.base.placement import HostCall
 from npusim.isa.base.workload import Workload
-from npusim.isa.engines import systolic as mac_timing
+from npusim.isa.engines.systolic import timing as mac_timing
 from npusim.isa.hardware.file import change, parameters
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph import control
@@ -42,11 +42,11 @@ def layer_name(node: Node) -> str:
     return f"layer {quoted(node.name)} ({node.op})"
 
 
-@dataclass(frozen=True, slots=True)
 class _Typing:
     """Tensors that are being given their types."""
 
-    tensors: list[Tensor]
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self.tensors = tensors
 
 
 def complete_results(tensors: list[Tensor], node: Node) -> None:

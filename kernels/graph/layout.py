@@ -8,7 +8,8 @@ through a transpose, and what is computed element by element stays in NHWC as lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,7 @@ Order = tuple[int, ...]
 """Axis i of the result is axis order[i] of the operand, as TRANSPOSE has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """How a door stores what slides over images and what they slide over.
 
     image:     its images to batch, height, width, channels.

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import Rounding
 from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
-from npusim.isa.engines.systolic import Window, array_shape
+from npusim.isa.engines.engine import Problem
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
-from npusim.kernels.lowering import mac_mapping
 from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import input_type, quantization, weight_zero
@@ -165,6 +165,19 @@ class _Window:
             "pad_left": self.pads[1],
         }
 
+    def problem(self, tile: Tile, by_channel: bool = False) -> Problem:
+        """What the array has to compute for a tile."""
+        return Problem(
+            tile.rows,
+            self.ofm_width,
+            tile.channels,
+            self.ifm_depth,
+            *self.kernel,
+            self.strides[1],
+            self.dilations[1],
+            by_channel,
+        )
+
     def maps(self) -> tuple[Rows, Rows]:
         """The rows of the feature map and of the output; images lie one behind the other."""
         ifm_bytes, ofm_bytes = self.ifm_width * self.ifm_depth, self.ofm_width * self.ofm_depth
@@ -192,18 +205,20 @@ def _window(call: Call) -> _Window:
     )
 
 
-def array_mapping(hardware: Hardware, pixels: int, inner: int, channels: int) -> dict[str, Any]:
-    """The fields of the fastest dataflow and corner of the array."""
+def fastest_layout(hardware: Hardware, problem: Problem) -> dict[str, Any]:
+    """The fields of a MAC instruction that say how the array solves a problem fastest."""
     array = hardware.mac_array
-    resting_outputs, part = mac_mapping.convolution(
-        array_shape(array), array.dataflow, pixels, inner, channels
-    )
-    return {"output_stationary": int(resting_outputs), **part._asdict()}
+    return engine_of(array).fastest(array, problem)._asdict()
+
+
+def product(rows: int, inner: int, channels: int) -> Problem:
+    """A matrix product as a problem of the array: a convolution of pixels of one row."""
+    return Problem(1, rows, channels, inner, 1, 1)
 
 
 def channel_step(hardware: Hardware) -> int:
-    """The granularity of cuts by channels: the columns of the array, or of a corner of a wide one."""
-    columns = hardware.mac_array.columns
+    """The granularity of cuts by channels: those that the array computes side by side, or a part of a wide one's."""
+    columns = engine_of(hardware.mac_array).width(hardware.mac_array)
     while columns > _FINE_CHANNELS:
         columns //= 2
     return columns
@@ -219,7 +234,6 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
-        pixels = tile.rows * window.ofm_width
         return Convolve(
             ifm=at.inputs[0],
             parameters=at.constants,
@@ -227,7 +241,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
             ofm=ofm_address,
             ofm_row_stride=ofm_row_stride,
             ofm_pixel_stride=ofm_pixel_stride,
-            **array_mapping(hardware, pixels, inner, tile.channels),
+            **fastest_layout(hardware, window.problem(tile)),
             **common,
             **window.fields(tile),
         )
@@ -285,11 +299,8 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
         ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         depth = tile.channels if at.sliced else window.ifm_depth
         fields = replace(window, ifm_depth=depth).fields(tile)
-        part = mac_mapping.depthwise(
-            array_shape(hardware.mac_array),
-            Window(tile.rows, window.ofm_width, *window.kernel, window.strides[1], window.dilations[1]),
-            tile.channels,
-        )
+        layout = fastest_layout(hardware, window.problem(tile, by_channel=True))
+        del layout["output_stationary"]
         return Depthwise(
             ifm=at.inputs[0],
             parameters=at.constants,
@@ -298,7 +309,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
             ofm_row_stride=ofm_row_stride,
             ofm_pixel_stride=ofm_pixel_stride,
             ifm_depth=depth,
-            **part._asdict(),
+            **layout,
             **common,
             **fields,
         )
@@ -356,7 +367,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
             ofm_pixel_stride=ofm_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            **array_mapping(hardware, tile.rows, inner, tile.channels),
+            **fastest_layout(hardware, product(tile.rows, inner, tile.channels)),
             **common,
         )
 

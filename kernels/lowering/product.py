@@ -14,10 +14,11 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.mac import (
     OutputStage,
-    array_mapping,
     channel_step,
     common_fields,
+    fastest_layout,
     output_stage,
+    product,
 )
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.operands import code_range, input_type
@@ -124,7 +125,7 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
             ofm_pixel_stride=ofm_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
-            **array_mapping(hardware, tile.rows, inner, tile.channels),
+            **fastest_layout(hardware, product(tile.rows, inner, tile.channels)),
             **common,
         )
 

@@ -11,14 +11,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import ceil
 from pathlib import Path
 from typing import Any
 
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory, Space
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.numbers.energy import COLUMNS_PER_ACCUMULATOR_BANK, PRICED_PORT_BYTES
+from npusim.numbers.energy import PRICED_PORT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,13 @@ def _logic_um2(hardware: Hardware) -> dict[str, float]:
     """Logic by component at 28 nm and a slow clock, in um2."""
     um2, structure = _table()["logic_um2"], _table()["structure"]
     bits = structure["multiplier_register_bits"]
-    bits += structure["shadow_register_bits"] * hardware.mac_array.shadow_weights
+    circuits = engine_of(hardware.mac_array).circuits(hardware.mac_array)
+    bits += structure["shadow_register_bits"] * (circuits.weight_registers - 1)
     multiplier = um2["multiplier_9x9"] + um2["adder_32"] + bits * um2["register_bit"]
     requantise = um2["multiplier_32x32"] + um2["shifter_32"] + 2 * um2["adder_32"] + um2["logic_32"]
     operands = structure["lane_register_bits"] * um2["register_bit"]
     return {
-        "mac_array": hardware.macs_per_cycle * multiplier,
+        "mac_array": circuits.multipliers * multiplier,
         "output_stage": hardware.mac_array.output_lanes * (requantise + operands),
         "vector": hardware.vector.lanes * (_lane_um2(hardware) + operands),
         "scratchpad": _crossbar_bytes(hardware) * 8 * hardware.scratchpad.banks * um2["multiplexer_bit"],
@@ -129,7 +130,7 @@ def _front_end_um2(hardware: Hardware) -> float:
 
 def _memories_mm2(hardware: Hardware) -> dict[str, float]:
     scratchpad, array = hardware.scratchpad, hardware.mac_array
-    banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
+    banks = engine_of(array).circuits(array).accumulator_banks
     return {
         "scratchpad": _sram_mm2(
             scratchpad.size_kib, scratchpad.banks, scratchpad.port_bytes, hardware, scratchpad.bank_ports

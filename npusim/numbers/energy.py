@@ -25,6 +25,7 @@ from typing import Any
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FIRST_FURTHER, UNPRICED, FurtherMemory, Port, Space
 from npusim.isa.instructions.actions import components, port_actions
@@ -33,8 +34,6 @@ from npusim.isa.instructions.actions import components, port_actions
 PRICED_ROW_BYTES = 2048
 # The port that the SRAM fit holds for.
 PRICED_PORT_BYTES = 16
-# Accumulators of this many columns share one SRAM, so that its port is 16 bytes wide.
-COLUMNS_PER_ACCUMULATOR_BANK = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +243,9 @@ def _sram_and_wire_pj(size_kib: int, banks: int, port_bytes: int, hardware: Hard
 
 
 def _accumulator_pj(hardware: Hardware) -> float:
-    """One update: read and write four bytes of a bank (one half, four columns), and a 32-bit add."""
+    """One update: read and write four bytes of a bank, and a 32-bit add."""
     array = hardware.mac_array
-    banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
+    banks = engine_of(array).circuits(array).accumulator_banks
     read, write = _sram_pj_per_byte(array.accumulator_kib / banks, PRICED_PORT_BYTES, hardware)
     add: float = _table()["terms"]["accumulator_add_pj"][_column(hardware)]
     return add + 4 * (read + write)
@@ -257,7 +256,7 @@ def _leakage_mw(hardware: Hardware) -> dict[str, float]:
     rows, column = _table()["leakage_uw"], _column(hardware)
     sram, mac, lane = (rows[name][column] * 1e-3 for name in ("sram_per_kib", "mac", "lane"))
     return {
-        "mac_array": mac * hardware.macs_per_cycle,
+        "mac_array": mac * engine_of(hardware.mac_array).circuits(hardware.mac_array).multipliers,
         "accumulator": sram * hardware.mac_array.accumulator_kib,
         "output_stage": lane * hardware.mac_array.output_lanes,
         "vector": lane * hardware.vector.lanes,

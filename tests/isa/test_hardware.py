@@ -11,6 +11,7 @@ import pytest
 
 from npusim.isa.base.errors import HardwareError, NpusimError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.engines.systolic.timing import array_shape
 from npusim.isa.hardware.file import (
     change,
     from_dict,
@@ -99,7 +100,7 @@ def test_derived_figures() -> None:
     chip = hardware("edge-128")
     assert chip.dram_bytes_per_cycle == 1.0
     assert chip.scratchpad_bytes == 2 * 1024 * 1024
-    assert chip.accumulators_per_half_column == 16 * 1024 // 4 // 2 // 8
+    assert array_shape(chip.mac_array).half_accumulators == 16 * 1024 // 4 // 2 // 8
     assert chip.cycles_of_ns(128.0) == 64
     assert chip.cycles_of_ns(128.1) == 65
     assert chip.us_of_cycles(500) == 1.0

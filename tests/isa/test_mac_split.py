@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.engines.systolic import (
+from npusim.isa.engines.systolic.timing import (
     ArrayShape,
     Split,
     output_stationary,

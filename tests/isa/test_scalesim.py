@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from npusim.isa.engines.systolic import ArrayShape, output_stationary, weight_stationary
+from npusim.isa.engines.systolic.timing import ArrayShape, output_stationary, weight_stationary
 
 ROWS_IN_FILE = 104
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.engines.systolic import array_shape
+from npusim.isa.engines.systolic.timing import array_shape
 from npusim.isa.hardware.hardware import Hardware, MacArray
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import CODES, Convolve, Depthwise

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.engines.systolic import array_shape
+from npusim.isa.engines.systolic.timing import array_shape
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import PRODUCERS, Unit

@@ -9,7 +9,7 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.engines import systolic as mac_timing
+from npusim.isa.engines.systolic import timing as mac_timing
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program import container
 

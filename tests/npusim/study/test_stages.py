@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import npusim
+from npusim.isa.base.fields import Section
 from npusim.isa.hardware import file as hardware_file
-from npusim.isa.hardware.fields import Section
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.interpreter import interpret
 from npusim.machine.system import execute

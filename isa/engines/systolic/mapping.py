@@ -1,8 +1,8 @@
 """Which dataflow, and which corner of the MAC array, is the fastest for a tile.
 
-The closed forms of `npusim.isa.engines.systolic` follow an instruction group by group. Here they are taken to their
-steady state, where only the last group differs: an array that streams without a pause, or an output stage that works
-without one, then what is left of the other. That is what mappings are compared by; the machine's own forms decide
+The closed forms (`npusim.isa.engines.systolic.timing`) follow an instruction group by group. Here they are taken to
+their steady state, where only the last group differs: an array that streams without a pause, or an output stage that
+works without one, then what is left of the other. That is what mappings are compared by; the machine's own forms decide
 between those that come out nearly equal.
 
 A corner pays where a layer is short: a large array takes longer to fill and to drain, and with all pixels in one half
@@ -16,9 +16,9 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from npusim.isa.engines import systolic as mac_timing
-from npusim.isa.engines.systolic import ArrayShape, Occupancy, Window, corner
-from npusim.isa.instructions.mac import HALVINGS_BITS
+from npusim.isa.engines.engine import HALVINGS_BITS
+from npusim.isa.engines.systolic import timing
+from npusim.isa.engines.systolic.timing import ArrayShape, Occupancy, Window, corner
 
 _STEPS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4))
 """What is tried from a corner on. The output stage may have to wait for a whole block until blocks are much smaller."""
@@ -89,9 +89,7 @@ def depthwise(shape: ArrayShape, window: Window, channels: int) -> Corner:
     _, best = _best(shape, (pixels, channels), cycles, begin, cycles(corner(shape, *begin)))
     if best == begin:
         return best
-    return min(
-        best, begin, key=lambda part: mac_timing.depthwise(corner(shape, *part), window, channels).total
-    )
+    return min(best, begin, key=lambda part: timing.depthwise(corner(shape, *part), window, channels).total)
 
 
 def _smallest(shape: ArrayShape, sizes: tuple[int, int, int]) -> Corner:
@@ -225,7 +223,7 @@ def _steady_depthwise(window: Window, channels: int, shape: ArrayShape) -> float
 
 
 _KINDS: dict[str, tuple[Callable[..., float], Callable[..., Occupancy], bool]] = {
-    "weight_stationary": (_steady_weights, mac_timing.weight_stationary, False),
-    "output_stationary": (_steady_outputs, mac_timing.output_stationary, True),
+    "weight_stationary": (_steady_weights, timing.weight_stationary, False),
+    "output_stationary": (_steady_outputs, timing.output_stationary, True),
 }
 """By dataflow: its steady state, the machine's form, and whether the rows of the array are pixels."""

@@ -32,8 +32,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
-from npusim.isa.base.cause import Cause
-from npusim.isa.hardware.hardware import MacArray
+from npusim.isa.engines.mac_array import MacArray
 
 
 class ArrayShape(NamedTuple):
@@ -81,39 +80,6 @@ class Split(NamedTuple):
     fill_drain: int
     port: int
     output_stage: int
-
-
-CAUSES = (
-    Cause(
-        "edge_tiles",
-        "edge tiles",
-        "#12a3b4",
-        "inside the MAC array: rows, columns or pixels that a tile does not fill",
-        ("mac_array.rows", "mac_array.columns"),
-    ),
-    Cause(
-        "fill_drain",
-        "fill and drain",
-        "#6fc6d0",
-        "inside the MAC array: weights load while nothing streams, results leave the pipeline",
-        ("mac_array.shadow_weights", "mac_array.accumulator_kib"),
-    ),
-    Cause(
-        "port",
-        "array ports",
-        "#8ab4de",
-        "inside the MAC array: operands take several cycles, their port is narrower than the array",
-        ("mac_array.ifm_bytes_per_cycle", "mac_array.weight_bytes_per_cycle"),
-    ),
-    Cause(
-        "output_stage",
-        "output stage",
-        "#bcd2ec",
-        "inside the MAC array: it waits for the output stage, and the last group passes through it",
-        ("mac_array.output_lanes",),
-    ),
-)
-"""What cycles inside the array are lost to: the parts of a `Split` but for the useful one."""
 
 
 class Window(NamedTuple):

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from npusim.isa.engines import systolic as mac_timing
-from npusim.isa.engines.systolic import ArrayShape, Window, array_shape, corner
+from npusim.isa.engines.systolic import mapping as mac_mapping
+from npusim.isa.engines.systolic import timing as mac_timing
+from npusim.isa.engines.systolic.timing import ArrayShape, Window, array_shape, corner
 from npusim.isa.hardware.file import hardware
-from npusim.kernels.lowering import mac_mapping
 
 FORMS = {False: mac_timing.weight_stationary, True: mac_timing.output_stationary}
 PRESETS = ("edge-32", "edge-128", "edge-512", "mobile-1024", "mobile-4096")

@@ -1,0 +1,148 @@
+"""A kind of MAC array: what it asks of a problem in cycles and traffic, how it lays it out, and what it is built of.
+
+The MAC instructions say what is computed and are the same for every kind; `[mac_array] kind` of the hardware says
+which kind computes it. A kind is one file with an `Engine` and one line in `npusim.isa.engines.kinds`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from npusim.isa.base.cause import Cause
+from npusim.isa.engines.mac_array import MacArray
+
+EDGE = Cause(
+    "edge_tiles",
+    "edge tiles",
+    "#12a3b4",
+    "inside the MAC array: rows, columns or pixels that a tile does not fill",
+    ("mac_array.rows", "mac_array.columns"),
+)
+"""The first cause of every kind; it also has what rounding leaves."""
+
+
+class Problem(NamedTuple):
+    """What an instruction has the array compute: a convolution of a tile, or one `by_channel` (depthwise)."""
+
+    ofm_height: int
+    ofm_width: int
+    ofm_depth: int
+    ifm_depth: int
+    kernel_height: int
+    kernel_width: int
+    stride_width: int = 1
+    dilation_width: int = 1
+    by_channel: bool = False
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels."""
+        return self.ofm_height * self.ofm_width
+
+    @property
+    def inner(self) -> int:
+        """Values of a dot product."""
+        taps = self.kernel_height * self.kernel_width
+        return taps if self.by_channel else taps * self.ifm_depth
+
+    @property
+    def weights(self) -> int:
+        """Weights that it reads, each once."""
+        return self.inner * self.ofm_depth
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.pixels * self.weights
+
+
+class Layout(NamedTuple):
+    """How a problem is laid over the array: the fields of an instruction word that say so. Each kind has its own use
+    for them; to a kind that has no choice all are 0.
+    """
+
+    output_stationary: int = 0
+    row_halvings: int = 0
+    column_halvings: int = 0
+    accumulator_halvings: int = 0
+
+
+HALVINGS_BITS = 4
+"""Bits of a field of halvings."""
+
+
+class Use(NamedTuple):
+    """What a problem costs.
+
+    cycles, array_cycles: until the last result is written, and those in which the array itself is occupied.
+    map_values, weight_values: values that pass the ports of the feature map and of the weights.
+    updates: accumulators that are read and written.
+    """
+
+    cycles: int
+    array_cycles: int
+    map_values: int
+    weight_values: int
+    updates: int
+
+
+class Circuits(NamedTuple):
+    """What an array is built of, for its area and its leakage.
+
+    weight_registers: of each multiplier. accumulator_banks: SRAMs that share its accumulators.
+    """
+
+    multipliers: int
+    weight_registers: int
+    accumulator_banks: int
+
+
+class ArrayRule(NamedTuple):
+    """A rule between fields of `[mac_array]`: where it is reported, what it reads, and the fault, None if it holds."""
+
+    field: str
+    reads: tuple[str, ...]
+    fault: Callable[[MacArray], str | None]
+
+
+class Engine(ABC):
+    """One kind of MAC array.
+
+    kind:   its name in hardware files.
+    causes: what its cycles beyond the useful ones are lost to; the first is `EDGE`.
+    rules:  what its parameters must keep.
+    """
+
+    kind: ClassVar[str]
+    causes: ClassVar[tuple[Cause, ...]]
+    rules: ClassVar[tuple[ArrayRule, ...]] = ()
+
+    @abstractmethod
+    def macs_per_cycle(self, array: MacArray) -> int:
+        """Multiply-accumulates of the full array in one cycle."""
+
+    @abstractmethod
+    def width(self, array: MacArray) -> int:
+        """Output channels that are computed side by side: tiles are cut in multiples of them, or of halves."""
+
+    @abstractmethod
+    def fastest(self, array: MacArray, problem: Problem) -> Layout:
+        """The layout in which the array solves a problem in the fewest cycles."""
+
+    @abstractmethod
+    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
+        """What of a layout the array does not have; empty if nothing."""
+
+    @abstractmethod
+    def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
+        """The closed form: cycles and traffic of a problem."""
+
+    @abstractmethod
+    def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
+        """The cycles of `use` beyond macs / `macs_per_cycle`, rounded up, by `causes`: each is at least 0."""
+
+    @abstractmethod
+    def circuits(self, array: MacArray) -> Circuits:
+        """What it is built of."""

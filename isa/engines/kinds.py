@@ -1,0 +1,26 @@
+"""The kinds of MAC array, one line each."""
+
+from __future__ import annotations
+
+from npusim.isa.base.nearest import nearest
+from npusim.isa.engines.engine import Engine
+from npusim.isa.engines.mac_array import MacArray
+from npusim.isa.engines.systolic.systolic import Systolic
+
+ENGINES: tuple[Engine, ...] = (Systolic(),)
+
+_BY_KIND = {engine.kind: engine for engine in ENGINES}
+
+
+def engine_of(array: MacArray) -> Engine:
+    """The engine of an array, by its `kind`, which is one of `ENGINES`."""
+    return _BY_KIND[array.kind]
+
+
+def kind_fault(kind: str) -> str | None:
+    """What is wrong with the name of a kind; None if it is one."""
+    if kind in _BY_KIND:
+        return None
+    near = nearest(kind, _BY_KIND)
+    hint = f", did you mean {near}?" if near else ""
+    return f"{kind} is not one of {', '.join(_BY_KIND)}{hint}"

@@ -1,0 +1,1 @@
+"""The systolic array: its engine, its closed forms, its fastest mappings."""

@@ -1,0 +1,143 @@
+"""The systolic array as a kind of MAC array: weight stationary, output stationary, and by channel.
+
+A layout is a dataflow and a corner of the array (`npusim.isa.engines.systolic.timing`).
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import ClassVar
+
+from npusim.isa.base.cause import Cause
+from npusim.isa.engines.engine import EDGE, ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.mac_array import MacArray
+from npusim.isa.engines.systolic import mapping, timing
+from npusim.isa.engines.systolic.timing import ArrayShape, Occupancy, Window, array_shape, corner
+
+DATAFLOWS = ("weight_stationary", "output_stationary")
+
+COLUMNS_PER_ACCUMULATOR_BANK = 4
+"""Accumulators of this many columns share one SRAM, so that its port is 16 bytes wide."""
+
+
+class Systolic(Engine):
+    """R rows along the dot product by C columns along the channels; operands move from neighbour to neighbour."""
+
+    kind: ClassVar[str] = "systolic"
+    causes: ClassVar[tuple[Cause, ...]] = (
+        EDGE,
+        Cause(
+            "fill_drain",
+            "fill and drain",
+            "#6fc6d0",
+            "inside the MAC array: weights load while nothing streams, results leave the pipeline",
+            ("mac_array.shadow_weights", "mac_array.accumulator_kib"),
+        ),
+        Cause(
+            "port",
+            "array ports",
+            "#8ab4de",
+            "inside the MAC array: operands take several cycles, their port is narrower than the array",
+            ("mac_array.ifm_bytes_per_cycle", "mac_array.weight_bytes_per_cycle"),
+        ),
+        Cause(
+            "output_stage",
+            "output stage",
+            "#bcd2ec",
+            "inside the MAC array: it waits for the output stage, and the last group passes through it",
+            ("mac_array.output_lanes",),
+        ),
+    )
+
+    def macs_per_cycle(self, array: MacArray) -> int:
+        """Every multiplier one."""
+        return array.rows * array.columns
+
+    def width(self, array: MacArray) -> int:
+        """The columns."""
+        return array.columns
+
+    def fastest(self, array: MacArray, problem: Problem) -> Layout:
+        """The fastest dataflow of those that the array supports, and its corner."""
+        shape = array_shape(array)
+        if problem.by_channel:
+            return Layout(0, *mapping.depthwise(shape, _window(problem), problem.ofm_depth))
+        sizes = problem.pixels, problem.inner, problem.ofm_depth
+        resting_outputs, part = mapping.convolution(shape, array.dataflow, *sizes)
+        return Layout(int(resting_outputs), *part)
+
+    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
+        """A corner has at least one row, column and accumulator, and the array supports the dataflow."""
+        whole = array_shape(array)
+        part = _corner(whole, layout)
+        found = [
+            f"{name}_halvings {getattr(layout, f'{name}_halvings')}; the array has {getattr(whole, side)} {what}"
+            for name, side, what in (
+                ("row", "rows", "rows"),
+                ("column", "columns", "columns"),
+                ("accumulator", "half_accumulators", "accumulators in half a column"),
+            )
+            if not getattr(part, side)
+        ]
+        chosen = DATAFLOWS[layout.output_stationary]
+        if not by_channel and array.dataflow not in (chosen, "both"):
+            found.append(f"dataflow {chosen}; the array of the hardware supports {array.dataflow}")
+        return found
+
+    def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
+        """The closed forms of `timing` on the corner."""
+        shape = _corner(array_shape(array), layout)
+        work = _occupancy(shape, problem, layout)
+        updates = problem.pixels * problem.ofm_depth
+        if not layout.output_stationary:
+            updates *= -(-problem.inner // shape.rows)
+        return Use(work.total, work.array, work.fetched, problem.weights * work.pixel_blocks, updates)
+
+    def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
+        """One hindrance after the other."""
+        shape, multipliers = _corner(array_shape(array), layout), self.macs_per_cycle(array)
+        sizes = problem.pixels, problem.inner, problem.ofm_depth
+        if problem.by_channel:
+            found = timing.depthwise_split(shape, _window(problem), problem.ofm_depth, multipliers)
+        elif layout.output_stationary:
+            found = timing.output_stationary_split(shape, *sizes, multipliers)
+        else:
+            found = timing.weight_stationary_split(shape, *sizes, multipliers)
+        return found[1:]
+
+    def circuits(self, array: MacArray) -> Circuits:
+        """Accumulators in two halves, their SRAMs as wide as a few columns."""
+        banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
+        return Circuits(self.macs_per_cycle(array), 1 + array.shadow_weights, banks)
+
+
+def _corner(shape: ArrayShape, layout: Layout) -> ArrayShape:
+    return corner(shape, layout.row_halvings, layout.column_halvings, layout.accumulator_halvings)
+
+
+def _window(problem: Problem) -> Window:
+    return Window(
+        problem.ofm_height,
+        problem.ofm_width,
+        problem.kernel_height,
+        problem.kernel_width,
+        problem.stride_width,
+        problem.dilation_width,
+    )
+
+
+def _occupancy(shape: ArrayShape, problem: Problem, layout: Layout) -> Occupancy:
+    if problem.by_channel:
+        return timing.depthwise(shape, _window(problem), problem.ofm_depth)
+    form = timing.output_stationary if layout.output_stationary else timing.weight_stationary
+    return form(shape, problem.pixels, problem.inner, problem.ofm_depth)
+
+
+def _accumulators(array: MacArray) -> str | None:
+    if array_shape(array).half_accumulators >= 1:
+        return None
+    least_kib = -(-array.columns * 2 * 4 // 1024)
+    return f"{array.accumulator_kib} cannot hold two rows of {array.columns} 4-byte accumulators, at least {least_kib}"
+
+
+Systolic.rules = (ArrayRule("accumulator_kib", ("columns",), _accumulators),)
