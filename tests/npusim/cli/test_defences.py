@@ -335,7 +335,7 @@ def _names(command: str) -> list[str]:
         return [each.name for each in files()]
     if command in ("compare", "run#table"):
         from npusim.cli import compare as cli_compare
-        from npusim.cli import table as cli_table
+        from npusim.cli import run_table as cli_table
 
         return list((cli_compare if command == "compare" else cli_table).IN_FOLDER.values())
     from npusim.study.tables import ALWAYS
