@@ -76,7 +76,10 @@ EDITS: dict[str, list[Edit]] = {
         ),
     ],
     "isa/instructions/table.py": [
-        ("import control, dma, mac, vector\n", "import control, dma, mac, toy, vector\n"),
+        (
+            "import control, dma, mac, reduction, vector\n",
+            "import control, dma, mac, reduction, toy, vector\n",
+        ),
         ("    control.Call,\n", "    control.Call,\n    toy.Turn,\n"),
     ],
     "isa/instructions/actions.py": [  # what it counts, and the price
