@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from npusim.isa.base.fields import Section
-from npusim.isa.hardware.file import Parameter, hardware, list_presets, parameters, to_dict
+from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_dict
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import FurtherMemory
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "docs")]  # the table of rooms in tests, and the drawings
@@ -80,6 +81,7 @@ def _sections() -> Iterator[str]:
         if inspect.isclass(table) and issubclass(table, Section):
             keys = [each for each in parameters() if each.path.startswith(f"{name}.")]
             yield from _section(f"[{name}]", inspect.getdoc(table) or "", keys)
+    yield from _section("[[memory]]", inspect.getdoc(FurtherMemory) or "", list(memory_parameters()))
 
 
 def _section(title: str, text: str, keys: list[Parameter]) -> Iterator[str]:
@@ -97,7 +99,7 @@ def _section(title: str, text: str, keys: list[Parameter]) -> Iterator[str]:
 
 def _default(key: Parameter) -> str:
     if key.default is None:
-        return "required" if key.path == "name" else "unset"
+        return "required" if key.required else "unset"
     return f"`{_toml(key.default)}`" if key.default != "" else "empty"
 
 

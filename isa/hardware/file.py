@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from os.path import realpath
 from pathlib import Path
@@ -177,7 +177,7 @@ def field_value(path: str, value: object) -> object:
     """
     *tables, key = path.split(".")
     values: dict[str, Any] = {key: value}
-    if isinstance(value, Mapping) or _parameter(path) is None:
+    if isinstance(value, Mapping) or parameter(path) is None:
         raise ValueError(_unknown(path, value))
     faults: dict[str, str] = {}
     checked: Any
@@ -196,11 +196,44 @@ def field_value(path: str, value: object) -> object:
     return getattr(checked, key)
 
 
+def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
+    """Every key that a hardware file may hold, in the order of the schema; those of further memories follow, with the
+    names that they have in a machine.
+    """
+    names = [memory.name for memory in of.memory] if of else []
+    found = _schema_parameters()
+    return tuple(each for each in found if not each.path.startswith(f"{MEMORY}.")) + tuple(
+        replace(each, path=f"{MEMORY}.{name}.{each.path.rpartition('.')[2]}")
+        for name in names
+        for each in memory_parameters()
+    )
+
+
+def memory_parameters() -> tuple[Parameter, ...]:
+    """The keys of a further memory, with `ANY_NAME` in the place of its name."""
+    return tuple(each for each in _schema_parameters() if each.path.startswith(f"{MEMORY}."))
+
+
 @cache
-def parameters() -> tuple[Parameter, ...]:
-    """Every key that a hardware file may hold, in the order of the schema."""
+def _schema_parameters() -> tuple[Parameter, ...]:
     schema = Hardware.model_json_schema()
     return tuple(_parameters(schema, schema["$defs"], ""))
+
+
+def to_flat(value: Hardware) -> dict[str, Any]:
+    """Every parameter by its dotted path; a further memory stands there by its name."""
+    return dict(_flat(to_dict(value), ""))
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, item in table.items():
+        if isinstance(item, Mapping):
+            yield from _flat(item, f"{prefix}{key}.")
+        elif not prefix and key == MEMORY:
+            for each in item:
+                yield from _flat(each, f"{MEMORY}.{each['name']}.")
+        else:
+            yield prefix + key, item
 
 
 def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
@@ -272,7 +305,7 @@ def _path(location: tuple[int | str, ...], values: Mapping[str, Any], *, exact: 
         table = values[MEMORY][int(keys[1])]
         name = table.get("name") if isinstance(table, Mapping) else None
         keys[1] = name if isinstance(name, str) and name else keys[1]
-    while len(keys) > 1 and not exact and _parameter(".".join(keys)) is None:
+    while len(keys) > 1 and not exact and parameter(".".join(keys)) is None:
         if keys[0] == MEMORY and len(keys) == 2:
             break
         keys.pop()
@@ -345,11 +378,11 @@ def _values(field: Mapping[str, Any]) -> str:
 
 @cache
 def _by_path() -> dict[str, Parameter]:
-    return {parameter.path: parameter for parameter in parameters()}
+    return {each.path: each for each in _schema_parameters()}
 
 
-def _parameter(path: str) -> Parameter | None:
-    """The parameter of a path; every memory has the same."""
+def parameter(path: str) -> Parameter | None:
+    """The parameter of a path; every further memory has the same. None for a path without one."""
     keys = path.split(".")
     if keys[0] == MEMORY and len(keys) == 3:
         path = f"{MEMORY}.{ANY_NAME}.{keys[2]}"
@@ -357,10 +390,10 @@ def _parameter(path: str) -> Parameter | None:
 
 
 def _allowed(path: str) -> str:
-    parameter = _parameter(path)
-    if parameter is None and path == MEMORY:
+    known = parameter(path)
+    if known is None and path == MEMORY:
         return f"a list of tables, at most {MOST_FURTHER}"
-    return parameter.allowed if parameter else "a table"
+    return known.allowed if known else "a table"
 
 
 def _unknown(path: str, value: object) -> str:

@@ -134,7 +134,13 @@ class _Named(Section):
 
 
 class FurtherMemory(Port, _Named):
-    """One more memory behind a port of its own; the table may stand any number of times up to 14."""
+    """One more memory behind a port of its own; the table may stand 14 times at most.
+
+    Everything has one place: the memory that holds it, and the DRAM if none is said to. Constants are weights and
+    parameters, code the instructions, io the network's inputs and outputs; activations are feature maps that find no
+    room in the scratchpad, what the host works on, and states. In a dotted path (`--set`, a study) a memory stands by
+    its name: `memory.flash.size_kib`. A file that `extends` another changes a memory of the same name, and adds others.
+    """
 
     bandwidth_gb_per_s: Rate = Field(description="peak bandwidth, 10^9 bytes per second")
     latency_ns: Time = Field(default=0.0, description="request to first byte, row open")

@@ -63,7 +63,7 @@ def _with_padding(graph: Graph, pad: Node, reader: Node) -> Node | None:
     changed = replace(
         reader,
         inputs=(pad.inputs[0], *reader.inputs[1:]),
-        parameters=replace(reader_call.parameters, padding=padding),
+        parameters=reader_call.parameters.changed(padding=padding),
     )
     call = call_of(graph, changed)
     return changed if found.broken_rule(call) is None and found.lowering(call) is not None else None

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Rule
 from npusim.kernels.operator.parameters import NO_BORDERS, Activated, Border, Borders, Pair
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Window(Activated):
     """Of operators that slide a window over an image: its steps and what lies around the image, by (height, width)."""
 

@@ -1,4 +1,4 @@
-"""Parameters of operators: one frozen dataclass per operator, checked when it is made.
+"""Parameters of operators: one frozen class of values per operator, checked when they are made.
 
 A field says by its annotation what it may be; what the annotation cannot say (a permutation, axes in order) is a
 rule of the operator. Whoever makes parameters, a reader of model files, a program file or Python, is refused with the
@@ -8,12 +8,13 @@ field and the value that do not fit. As JSON they lie in the host calls of a pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, Literal, Self
+from functools import cache
+from typing import Annotated, Any, Literal, Self, dataclass_transform, get_type_hints
 
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.plain_values import Between, Misfit
-from npusim.isa.program.record import field_codec, from_fields, to_plain
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.plain_values import Between, Codec, Misfit, printable
+from npusim.isa.program.record import codec
 
 MOST = (1 << 31) - 1
 """What sizes, counts and steps may be: 32 bits with a sign hold them in every model format."""
@@ -38,54 +39,91 @@ NO_BORDERS: Borders = ((0, 0), (0, 0))
 
 Activation = Literal["none", "relu", "relu6", "relu_n1_to_1"]
 
+_REQUIRED = object()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Parameters:
     """The parameters of an operator that has none, and the base of all others.
 
-    Raises GraphError for a value that the annotation of its field does not allow. Lists are taken for tuples and
-    numbers of numpy for Python's.
+    A subclass is a frozen dataclass of keywords in all but one thing: no code is generated for it, which for the
+    operators together took longer than to import them.
+
+    Raises GraphError for a value that is missing, unknown, or not what the annotation of its field allows. Lists are
+    taken for tuples and numbers of numpy for Python's.
     """
 
-    def __post_init__(self) -> None:
+    def __init__(self, /, **values: Any) -> None:
         kind: Any = type(self)
-        for each in fields(kind):
-            codec = field_codec(kind, each.name)
+        codecs = _codecs(kind)
+        for name in values:
+            if name not in codecs:
+                near = nearest(name, codecs)
+                hint = f"did you mean {near}?" if near else f"known here: {', '.join(codecs) or 'none'}"
+                raise GraphError(f"{printable(name)}: unknown parameter, {hint}")
+        for name, kinds in codecs.items():
+            value = values.get(name, getattr(kind, name, _REQUIRED))
+            if value is _REQUIRED:
+                raise GraphError(f"{name}: is missing")
             try:
-                value = codec.read(codec.write(getattr(self, each.name)))
+                self.__dict__[name] = kinds.read(kinds.write(value))
             except Misfit as fault:
-                raise GraphError(fault.below(each.name).located) from None
-            object.__setattr__(self, each.name, value)
+                raise GraphError(fault.below(name).located) from None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """The parameters that plain values by name give.
-
-        Raises NpusimError, with the name, for one that is unknown, missing or not what it may be.
-        """
-        return cls(**from_fields(cls, dict(values), [each.name for each in fields(cls)]))
+        """The parameters that plain values by name give. Raises GraphError as making them does."""
+        return cls(**values)
 
     def plain(self) -> dict[str, Any]:
         """The values by name as JSON has them; those that have their default are left out."""
-        return to_plain(self)
+        kind: Any = type(self)
+        return {
+            name: kinds.write(value)
+            for (name, kinds), value in zip(_codecs(kind).items(), vars(self).values(), strict=True)
+            if value != getattr(kind, name, _REQUIRED)
+        }
+
+    def changed(self, **values: Any) -> Self:
+        """The same but for some values."""
+        return type(self)(**{**vars(self), **values})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name}: parameters do not change; `changed` makes others")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name}: parameters do not change; `changed` makes others")
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+@cache
+def _codecs(kind: Any) -> dict[str, Codec]:
+    """How to check each field, in the order of the annotations."""
+    return {name: codec(annotation) for name, annotation in get_type_hints(kind, include_extras=True).items()}
 
 
 NONE = Parameters()
 """Of operators without parameters."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Activated(Parameters):
     """Of operators that apply an activation to their own output."""
 
     activation: Activation = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Unchecked(Parameters):
     """What a model says of an operator that npusim does not have: plain values by name."""
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = {}
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:

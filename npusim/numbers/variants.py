@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from npusim.base.frame import frame
-from npusim.isa.hardware.file import parameters
+from npusim.isa.hardware.file import parameter
 from npusim.isa.hardware.hardware import Hardware
 
 if TYPE_CHECKING:
@@ -41,16 +40,12 @@ class Variant:
     @property
     def chosen(self) -> bool:
         """An architect may choose the parameter; else it comes with the DRAM, the circuits or the host."""
-        return self.parameter not in _given()
+        known = parameter(self.parameter)
+        return known is None or known.chosen
 
     def to_dict(self) -> dict[str, Any]:
         """The variant in the JSON."""
         return asdict(self) | {"chosen": self.chosen}
-
-
-@cache
-def _given() -> frozenset[str]:
-    return frozenset(each.path for each in parameters() if not each.chosen)
 
 
 @dataclass(frozen=True, slots=True)

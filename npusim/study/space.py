@@ -190,7 +190,7 @@ class Space:
     def program_paths(self) -> tuple[str, ...]:
         """The changed parameters that programs depend on; a search over schedules times them on the machine."""
         last = Stage.STRUCTURE if self.programs == "shared" else Stage.TIME if self.effort else Stage.ESTIMATE
-        return tuple(path for path in paths_up_to(last) if path in self.changed)
+        return tuple(path for path in paths_up_to(last, self.base) if path in self.changed)
 
     @cached_property
     def run_paths(self) -> tuple[str, ...]:
@@ -199,7 +199,7 @@ class Space:
 
     @cached_property
     def _flat_base(self) -> dict[str, Any]:
-        return flat(hardware_file.to_dict(self.base))
+        return hardware_file.to_flat(self.base)
 
     def to_plain(self) -> dict[str, Any]:
         """The space as plain values: equal spaces give equal values; `from_plain` reads them."""
@@ -222,12 +222,14 @@ class Space:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Space:
         """The space of `to_plain`."""
+        base = hardware_file.from_dict(plain["hardware"])
+        names = known_names(base)
         return cls(
-            base=hardware_file.from_dict(plain["hardware"]),
+            base=base,
             axes=tuple(Axis(path, tuple(values)) for path, values in plain["parameters"].items()),
             objectives=tuple(Objective(**each) for each in plain["objectives"]),
-            derived={path: parse(text, known_names()) for path, text in plain["derived"].items()},
-            constraints=tuple(parse(text, known_names()) for text in plain["constraints"]),
+            derived={path: parse(text, names) for path, text in plain["derived"].items()},
+            constraints=tuple(parse(text, names) for text in plain["constraints"]),
             limits=tuple(Limit(**each) for each in plain["limits"]),
             keep=tuple(plain["keep"]),
             combine=plain["combine"],
@@ -244,17 +246,6 @@ def _changed(base: Hardware, setting: Values) -> Hardware:
         raise InfeasibleError(str(fault)) from None
 
 
-def known_names() -> list[str]:
-    """The names that expressions may use: every hardware parameter."""
-    return [each.path for each in hardware_file.parameters()]
-
-
-def flat(table: Values, prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one, by dotted path."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = value
-    return found
+def known_names(base: Hardware) -> list[str]:
+    """The names that expressions may use: every parameter of a machine."""
+    return [each.path for each in hardware_file.parameters(base)]

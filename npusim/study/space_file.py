@@ -136,10 +136,12 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.faults: dict[str, str] = {}
+        self.names: list[str] = []
 
     def read(self, values: Mapping[str, Any]) -> SpaceFile:
         tables = self._tables(values)
         base = self._base(tables)
+        self.names = known_names(base)
         axes = tuple(self._axes(tables.parameters))
         derived = self._derived(tables.derived, {axis.path for axis in axes})
         constraints = tuple(self._expressions("constraints", tables.constraints))
@@ -149,9 +151,8 @@ class _Reader:
         effort = self._effort(tables.effort)
         if not axes and not self.faults:
             self.faults["parameters"] = "is empty: nothing varies"
-        if self.faults or base is None:
+        if self.faults:
             self._fail()
-        assert base is not None
         space = Space(
             base,
             axes,
@@ -184,7 +185,7 @@ class _Reader:
             self._fail()
             raise
 
-    def _base(self, tables: _SpaceTables) -> Hardware | None:
+    def _base(self, tables: _SpaceTables) -> Hardware:
         try:
             return hardware_file.extend(tables.extends, tables.hardware, self.path)
         except HardwareError as fault:
@@ -199,7 +200,9 @@ class _Reader:
             except ValueError as fault:
                 self.faults[where] = str(fault)
                 continue
-            if path in ("name", "description"):
+            if path not in self.names:
+                self.faults[where] = "the base hardware has no memory of this name"
+            elif path in ("name", "description"):
                 self.faults[where] = "changes nothing that is simulated"
             elif len(set(found)) < len(found):
                 twice = next(value for value, count in Counter(found).items() if count > 1)
@@ -211,8 +214,8 @@ class _Reader:
         found: dict[str, Expression] = {}
         for path, text in _by_path(tables, lambda item: isinstance(item, dict)):
             where = f"derived.{path}"
-            if path not in known_names():
-                near = nearest(path, known_names())
+            if path not in self.names:
+                near = nearest(path, self.names)
                 self.faults[where] = f"unknown parameter{f', did you mean {near}?' if near else ''}"
             elif path in varied:
                 self.faults[where] = "is also in [parameters]; it either varies or follows"
@@ -225,7 +228,7 @@ class _Reader:
     def _expressions(self, where: str, texts: Sequence[str], numbered: bool = True) -> Iterator[Expression]:
         for at, text in _numbered(where, texts):
             try:
-                yield parse(text, known_names())
+                yield parse(text, self.names)
             except ExpressionError as fault:
                 self.faults[at if numbered else where] = str(fault)
 
@@ -321,8 +324,8 @@ def _by_path(tables: Mapping[str, Any], nested: Any, prefix: str = "") -> Iterat
 
 
 def _whole(path: str) -> bool:
-    found = [each.allowed for each in hardware_file.parameters() if each.path == path]
-    return bool(found) and found[0].startswith("a whole number")
+    known = hardware_file.parameter(path)
+    return known is not None and known.allowed.startswith("a whole number")
 
 
 def _words(loc: Sequence[int | str], kind: str, message: str, given: object) -> tuple[str, str]:

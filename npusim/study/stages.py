@@ -19,6 +19,7 @@ from enum import IntEnum
 from functools import cache
 
 from npusim.isa.hardware import file as hardware_file
+from npusim.isa.hardware.hardware import Hardware
 
 
 class Stage(IntEnum):
@@ -56,15 +57,31 @@ _STAGES = {
     "host": Stage.ESTIMATE,
     "host.call_overhead_us": Stage.ENERGY,
     "technology": Stage.ENERGY,
+    # Of a further memory, whatever its name.
+    "memory.NAME.bandwidth_gb_per_s": Stage.ESTIMATE,
+    "memory.NAME.latency_ns": Stage.ESTIMATE,
+    "memory.NAME.row_bytes": Stage.ESTIMATE,
+    "memory.NAME.row_miss_ns": Stage.ESTIMATE,
+    "memory.NAME.grant_bytes": Stage.ESTIMATE,
+    "memory.NAME.outstanding_requests": Stage.ESTIMATE,
+    "memory.NAME.read_pj_per_byte": Stage.ENERGY,
+    "memory.NAME.write_pj_per_byte": Stage.ENERGY,
+    "memory.NAME.standby_mw": Stage.ENERGY,
+    "memory.NAME.area_mm2": Stage.ENERGY,
 }
 
 
 def stage(path: str) -> Stage:
     """The stage of a parameter."""
+    table, _, rest = path.partition(".")
+    if table == hardware_file.MEMORY:
+        path = f"{table}.{hardware_file.ANY_NAME}.{rest.rpartition('.')[2]}"
     return _STAGES.get(path, _STAGES.get(path.partition(".")[0], Stage.STRUCTURE))
 
 
 @cache
-def paths_up_to(last: Stage) -> tuple[str, ...]:
-    """The parameters that matter up to a stage, in the order of the schema."""
-    return tuple(each.path for each in hardware_file.parameters() if stage(each.path) <= last)
+def paths_up_to(last: Stage, of: Hardware | None = None) -> tuple[str, ...]:
+    """The parameters that matter up to a stage, in the order of the schema; those of the further memories of a machine
+    too.
+    """
+    return tuple(each.path for each in hardware_file.parameters(of) if stage(each.path) <= last)

@@ -13,10 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.hardware.file import Parameter, change, parameters, to_dict
+from npusim.isa.hardware.file import Parameter, change, parameters, to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
@@ -61,7 +61,9 @@ def what_if(
     if api.check_unknown(unknown) and isinstance(opened, Graph):
         opened = unknown_on_host(opened)
     base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
-    tried = [_changed(base, parameter, factor) for parameter in parameters() for factor in parameter.what_if]
+    tried = [
+        _changed(base, parameter, factor) for parameter in parameters(base) for factor in parameter.what_if
+    ]
     runs = [each for each in tried if isinstance(each, _Try)]
     job = Job(_space(base, runs, api.schedules_of_effort(effort)), (Workload(opened.name, opened),))
     here = InProcess(job)
@@ -142,10 +144,7 @@ def _changed(base: Hardware, parameter: Parameter, factor: float) -> _Try | Vari
 
 
 def _value(hardware: Hardware, path: str) -> float | None:
-    value: Any = to_dict(hardware)
-    for key in path.split("."):
-        value = value.get(key)
-    number: float | None = value
+    number: float | None = to_flat(hardware).get(path)
     return number
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.isa.hardware import file as hardware_file
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.words import quantities as show
-from npusim.study.space import InfeasibleError, flat
+from npusim.study.space import InfeasibleError
 from npusim.study.study import LONGEST_DESCRIPTION
 
 if TYPE_CHECKING:
@@ -139,10 +139,10 @@ def _setting(study: Study, record: Record, plain: Mapping[str, Any]) -> Mapping[
 
 def _nearest_preset(study: Study) -> tuple[str, dict[str, Any]]:
     """The preset that differs least from the base hardware, "" if none can be extended, and the differences."""
-    base = flat(hardware_file.to_dict(study.space.base))
+    base = hardware_file.to_flat(study.space.base)
     found = [("", base)]
     for name in hardware_file.list_presets():
-        preset = flat(hardware_file.to_dict(hardware_file.hardware(name)))
+        preset = hardware_file.to_flat(hardware_file.hardware(name))
         differing = {path: value for path, value in base.items() if preset.get(path) != value}
         if set(preset) <= set(base):  # a file cannot take a value away
             found.append((name, differing))

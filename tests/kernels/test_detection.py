@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ NOTHING = [0.0, 0.0, 0.0, 0.0]
 
 def detect(scores: list[list[float]], **changes: Any) -> tuple[list[Any], list[float], list[float], int]:
     """Boxes, classes, scores and number of detections; boxes are the anchors themselves."""
-    parameters = replace(PARAMETERS, **changes)
+    parameters = PARAMETERS.changed(**changes)
     types = [reals(1, 3, 4), reals(1, 3, len(scores[0])), reals(3, 4)]
     call = call_with(types, output_types(parameters), parameters)
     [boxes], [classes], [found], [count] = results(DETECTION, call, np.zeros((1, 3, 4)), scores, ANCHORS)
@@ -130,7 +129,7 @@ def test_regular_suppression_works_class_by_class() -> None:
 
 
 def test_boxes_are_decoded_from_their_anchors() -> None:
-    parameters = replace(PARAMETERS, max_detections=1, num_classes=1, y_scale=10.0, h_scale=5.0)
+    parameters = PARAMETERS.changed(max_detections=1, num_classes=1, y_scale=10.0, h_scale=5.0)
     types = [reals(1, 1, 4), reals(1, 1, 1), reals(1, 4)]
     call = call_with(types, output_types(parameters), parameters)
     # centre 10 / 10 * 2 + 3 = 5 and 1 * 4 + 1 = 5, half sizes exp(0) * 2 / 2 = 1 and exp(ln 2) * 4 / 2 = 4
@@ -139,7 +138,7 @@ def test_boxes_are_decoded_from_their_anchors() -> None:
 
 
 def test_codes_count_as_what_they_stand_for() -> None:
-    parameters = replace(PARAMETERS, max_detections=1, num_classes=1)
+    parameters = PARAMETERS.changed(max_detections=1, num_classes=1)
     boxes = codes(1, 1, 4, dtype="uint8", scale=0.5, zero_point=128)
     scores, anchors = codes(1, 1, 1, dtype="uint8", scale=1 / 256), codes(1, 4, dtype="uint8", scale=0.25)
     call = call_with([boxes, scores, anchors], output_types(parameters), parameters)
@@ -148,7 +147,7 @@ def test_codes_count_as_what_they_stand_for() -> None:
 
 
 def test_an_anchor_of_negative_size_is_refused() -> None:
-    parameters = replace(PARAMETERS, max_detections=1, num_classes=1)
+    parameters = PARAMETERS.changed(max_detections=1, num_classes=1)
     types = [reals(1, 1, 4), reals(1, 1, 1), reals(1, 4)]
     call = call_with(types, output_types(parameters), parameters)
     with pytest.raises(SimulationError) as caught:
@@ -190,7 +189,7 @@ def test_the_largest_values_are_those_of_a_full_sort() -> None:
 
 
 def call_of_three_boxes(**changes: Any) -> Call:
-    parameters = replace(PARAMETERS, **changes)
+    parameters = PARAMETERS.changed(**changes)
     types = [reals(1, 3, 4), reals(1, 3, 2), reals(3, 4)]
     return call_with(types, output_types(PARAMETERS), parameters)
 
@@ -238,7 +237,7 @@ def test_rules(call: Call, message: str) -> None:
 )
 def test_parameters(change: dict[str, Any], message: str) -> None:
     with pytest.raises(GraphError) as caught:
-        replace(PARAMETERS, **change)
+        PARAMETERS.changed(**change)
     assert str(caught.value) == message
 
 

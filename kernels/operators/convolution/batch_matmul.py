@@ -6,7 +6,6 @@ broadcast.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, V
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """Whether the last two dimensions of an operand are swapped."""
 

@@ -12,8 +12,9 @@ from npusim.kernels.lowering.mac import lower_convolution
 from npusim.kernels.operator.operands import by_type, input_type, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.convolution import convolution, weighted_sum
-from npusim.kernels.operators.convolution.convolution import Convolution as Parameters
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
+
+Parameters = convolution.Convolution
 
 
 def _filters(call: Call) -> bool:

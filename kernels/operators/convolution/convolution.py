@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
@@ -27,7 +26,6 @@ from npusim.kernels.operators.convolution import weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Convolution(Window):
     """Parameters of a convolution: steps of the window, and of the kernel inside it, by (height, width)."""
 

@@ -6,8 +6,6 @@ c * m]; output channel k reads input channel k // m.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npusim.isa.arithmetic.convolution import depthwise_convolve, depthwise_convolve_float
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
@@ -19,7 +17,6 @@ from npusim.kernels.operators.convolution import convolution, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(convolution.Convolution):
     """Those of conv_2d, and the number m of filters per channel."""
 

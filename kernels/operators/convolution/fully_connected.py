@@ -6,7 +6,6 @@ the units last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from npusim.isa.arithmetic.convolution import convolve
@@ -23,7 +22,6 @@ from npusim.kernels.operators.convolution import weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(Activated):
     """keep_num_dims only says which shape the output has: the input's with the units last, or vectors by units."""
 

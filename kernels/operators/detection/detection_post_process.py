@@ -9,7 +9,6 @@ Rows without a detection are zero (LiteRT leaves in them what was there).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,6 @@ _OPERATIONS_PER_BOX = 12  # to decode it
 _OPERATIONS_PER_OVERLAP = 12  # four comparisons, four differences, two products, a sum, a quotient
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """How many detections and classes, what suppresses a box, and the scales of the encodings."""
 

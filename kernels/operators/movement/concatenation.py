@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -30,7 +29,6 @@ from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.tables.lookup import look_up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(Activated):
     """axis: along which the inputs are joined, counted from the front."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from npusim.isa.base.tensor import Array
@@ -17,7 +15,6 @@ from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, V
 from npusim.kernels.operator.parameters import Border
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """paddings: elements before and behind each axis; pad_value: what they hold, a code in integer tensors."""
 

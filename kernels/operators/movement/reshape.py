@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
@@ -19,7 +18,6 @@ REST = -1
 """The size that makes the number of elements the input's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """shape: that of the output; one of its sizes may be REST."""
 

@@ -7,8 +7,9 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import move
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes
-from npusim.kernels.operators.movement.strided_slice import Box as Parameters
-from npusim.kernels.operators.movement.strided_slice import chosen_elements, inside, reference
+from npusim.kernels.operators.movement.strided_slice import Box, chosen_elements, inside, reference
+
+Parameters = Box
 
 
 def _infer(call: Call[Parameters]) -> Shapes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 
@@ -17,7 +16,6 @@ from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Sh
 from npusim.kernels.operator.parameters import Size, Sizes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """axis: that is cut, counted from the front; sizes: of the pieces along it."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npusim.kernels.lowering.move import lower_copy
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
@@ -13,7 +11,6 @@ from npusim.kernels.operator.parameters import Sizes
 from npusim.kernels.operators.movement import reshape
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """axes: those to drop, counted from the front; none named are all of one element."""
 

@@ -5,7 +5,6 @@ Strides may be negative. The output may drop or add axes of one element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -19,7 +18,6 @@ from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, V
 from npusim.kernels.operator.parameters import Sizes, Steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Box(parameters.Parameters):
     """For each axis the first element, how many, and how far from one to the next (not said: 1)."""
 
@@ -28,7 +26,6 @@ class Box(parameters.Parameters):
     strides: Steps = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(Box):
     """shape: that of the output where it is not `size`, of as many elements."""
 

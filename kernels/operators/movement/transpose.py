@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from npusim.isa.base.tensor import Array
@@ -15,7 +13,6 @@ from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, V
 from npusim.kernels.operator.parameters import Sizes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """perm: for each axis of the output that of the input."""
 

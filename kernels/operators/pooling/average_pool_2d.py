@@ -13,7 +13,8 @@ from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.operands import by_type, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.pooling import pooling
-from npusim.kernels.operators.pooling.pooling import Pooling as Parameters
+
+Parameters = pooling.Pooling
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:

@@ -5,7 +5,6 @@ ifm [n, h, w, c] -> ofm [n, rows, columns, c].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from npusim.kernels.operator.parameters import Pair
 from npusim.kernels.operator.rescale import sound_scales
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pooling(Window):
     """Parameters of a pool: its window, (height, width), and how it moves."""
 

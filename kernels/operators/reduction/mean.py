@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -30,7 +29,6 @@ MOST_CODES = 1 << 23
 """So many 8-bit codes always add up within the 32 bits of an accumulator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """axes: the averaged dimensions, counted from the front; keep_dims: they stay, with one element each."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import floor
 from typing import NamedTuple
 
@@ -34,7 +33,6 @@ SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
 _WORD = FixedPoint(32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """beta: what differences are multiplied by."""
 

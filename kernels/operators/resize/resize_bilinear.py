@@ -6,7 +6,6 @@ LiteRT computes int8 in integers with 10 fraction bits per axis, uint8 and float
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,6 @@ _TAPS = 4
 _FRACTION_BITS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Resizing(parameters.Parameters):
     """Parameters of a resize: height and width of the output, and which pixels lie on each other.
 
@@ -36,6 +34,9 @@ class Resizing(parameters.Parameters):
     size: tuple[Size, Size]
     align_corners: bool = False
     half_pixel_centers: bool = False
+
+
+Parameters = Resizing
 
 
 class Axis(NamedTuple):

@@ -10,9 +10,16 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
 from npusim.kernels.operator.operator import Call, Operator, Values
-from npusim.kernels.operators.resize.resize_bilinear import Resizing as Parameters
-from npusim.kernels.operators.resize.resize_bilinear import corners_or_centers, images, infer, some_pixels
+from npusim.kernels.operators.resize.resize_bilinear import (
+    Resizing,
+    corners_or_centers,
+    images,
+    infer,
+    some_pixels,
+)
 from npusim.kernels.operators.tables.lookup import round_half_away
+
+Parameters = Resizing
 
 
 def _nearest(call: Call[Parameters], axis: int) -> NDArray[np.int64]:

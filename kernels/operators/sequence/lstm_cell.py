@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -26,7 +25,6 @@ Limit = Annotated[float, Between(0.0)]
 """The largest value of either sign; 0 for none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """activation: of the cell; the clips limit its state and its projection.
 

@@ -19,18 +19,19 @@ from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.operands import by_type, elementwise, input_type
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT
-from npusim.kernels.operators.sequence import lstm_float, lstm_integer
+from npusim.kernels.operators.sequence import lstm_cell, lstm_float, lstm_integer
 from npusim.kernels.operators.sequence.lstm_cell import (
     GATES,
     PEEPHOLES,
     Operand,
-    Parameters,
     gates_of,
     operand,
     present,
     sizes_of,
     weights_of,
 )
+
+Parameters = lstm_cell.Parameters
 
 _WEIGHTS = (*range(Operand.INPUT_WEIGHTS, Operand.CELL_TO_INPUT), Operand.PROJECTION_WEIGHTS)
 _PEEPHOLES = tuple(PEEPHOLES.values())

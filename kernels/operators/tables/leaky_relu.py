@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from npusim.isa.arithmetic.integer import quantize_multipliers
@@ -15,7 +13,6 @@ from npusim.kernels.operators.tables.lookup import Float32Array, Int64Array, tab
 from npusim.kernels.operators.tables.rectifier import rescale
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters(parameters.Parameters):
     """alpha: the slope where x is negative."""
 

@@ -193,7 +193,7 @@ def test_models_and_ops() -> None:
 def test_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: Path) -> None:
     """With a small model in place of the reference workloads, which take seconds each."""
     real = api.prepare
-    monkeypatch.setattr(api, "prepare", lambda model, hw, **options: real(digits, hw, **options))
+    monkeypatch.setattr(api, "prepare_any", lambda model, hw, **options: real(digits, hw, **options))
     done = npusim("capabilities", "--json", tmp_path / "c.json")
     assert done.status == 0
     assert "PerformanceInfo of edge-128" in done.out
@@ -394,7 +394,7 @@ def _fail(fault: BaseException) -> Callable[..., None]:
 
 
 def test_our_fault_is_status_1_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "prepare", _fail(KeyError("x")))
+    monkeypatch.setattr(api, "prepare_any", _fail(KeyError("x")))
     done = npusim("run", "digits_cnn")
     assert done.status == 1
     assert done.err == (
@@ -404,7 +404,7 @@ def test_our_fault_is_status_1_and_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "prepare", _fail(KeyError("x")))
+    monkeypatch.setattr(api, "prepare_any", _fail(KeyError("x")))
     monkeypatch.setenv("NPUSIM_DEBUG", "1")
     done = npusim("run", "digits_cnn")
     assert done.status == 1
@@ -421,7 +421,7 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_other_faults(fault: BaseException, status: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "prepare", _fail(fault))
+    monkeypatch.setattr(api, "prepare_any", _fail(fault))
     done = npusim("run", "digits_cnn")
     assert done.status == status
     assert done.err.startswith(f"npusim: {words}")

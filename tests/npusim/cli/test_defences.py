@@ -70,7 +70,7 @@ COMMANDS: dict[str, list[str]] = {
 }  # fmt: skip
 """Command lines of each command: `<` reads a file, `>` writes one, `+` writes into a folder; then the parameter."""
 
-PLAIN = {"effort", "fail_if", "objective", "dask", "set_", "unknown", "host"}
+PLAIN = {"effort", "fail_if", "objective", "dask", "set_", "unknown", "host", "decide"}
 """Parameters of text that name no file."""
 
 PATHS = ("MODEL", "FILE", "DIR", "SPACE", "F", "F.npz", "P.npu", "P.asm", "F.pem", "A.json")
@@ -335,7 +335,7 @@ def _names(command: str) -> list[str]:
         return [each.name for each in files()]
     if command in ("compare", "run#table"):
         from npusim.cli import compare as cli_compare
-        from npusim.cli import table as cli_table
+        from npusim.cli import run_table as cli_table
 
         return list((cli_compare if command == "compare" else cli_table).IN_FOLDER.values())
     from npusim.study.tables import ALWAYS

@@ -61,7 +61,7 @@ def test_without_data_the_turns_are_said(file: Path) -> None:
     ("words", "message"),
     [
         (("--timing-only",), 'what "looping/y" decides depends on data; without data, decisions must say it'),
-        (("--decide", "loop"), "npusim: --decide loop: may be NAME=N, such as model/loop=10"),
+        (("--decide", "lo\x1bop"), "npusim: --decide lo\\x1bop: may be NAME=N, such as model/loop=10"),
         (("--decide", "a=1", "--decide", "a=2"), "npusim: --decide a=2: a is decided twice"),
         (("--decide", "looping/x=1"), 'nothing named "looping/x" is decided, did you mean "looping/y"?'),
         (

@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ CASES = sorted(path.stem for path in REFERENCE.glob("ops_litert_ref/*.npz")) or 
 
 def said(node: Node) -> dict[str, Any]:
     """The parameters of a node by name, those with their default included, as plain values."""
-    values = node.parameters.values if isinstance(node.parameters, Unchecked) else asdict(node.parameters)
+    values = node.parameters.values if isinstance(node.parameters, Unchecked) else vars(node.parameters)
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 
