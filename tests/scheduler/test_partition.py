@@ -111,7 +111,7 @@ def test_a_graph_that_decides_nothing_is_one_program() -> None:
     graph = branch("relu")
     made = npusim.compile(graph)
     assert isinstance(made, Program)
-    with pytest.raises(GraphError, match="decides, and a program does not"):
+    with pytest.raises(GraphError, match="decides, so the model is several programs"):
         compile_program(loop())
 
 
