@@ -193,7 +193,7 @@ def test_models_and_ops() -> None:
 def test_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: Path) -> None:
     """With a small model in place of the reference workloads, which take seconds each."""
     real = api.prepare
-    monkeypatch.setattr(api, "prepare_any", lambda model, hw, **options: real(digits, hw, **options))
+    monkeypatch.setattr(api, "prepare", lambda model, hw, **options: real(digits, hw, **options))
     done = npusim("capabilities", "--json", tmp_path / "c.json")
     assert done.status == 0
     assert "PerformanceInfo of edge-128" in done.out

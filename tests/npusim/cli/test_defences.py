@@ -281,7 +281,7 @@ def test_outputs_that_cannot_be_written_are_known_before_the_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work began")
 
-    for name in ("prepare", "compile", "simulate", "load_program"):
+    for name in ("prepare", "prepare_any", "compile", "simulate", "load_program"):
         monkeypatch.setattr(api, name, work)
     if slot.command == "verify":
         pytest.importorskip("ai_edge_litert")
