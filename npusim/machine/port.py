@@ -150,13 +150,11 @@ class _Request:
         self.requester = requester
         self.rows, bursts = grants
         cycles_of = {count: ceil(count * timing.burst_cycles - 1e-9) for count in set(bursts)}
-        cycles = [cycles_of[count] for count in bursts]
+        cycles = list(map(cycles_of.__getitem__, bursts))
         self.passed = list(accumulate(bursts))
         self.opened: list[int] = list(accumulate(map(ne, self.rows, [-1, *self.rows])))
-        miss = timing.miss_cycles
-        self.ends: list[int] = [
-            end + rows * miss for end, rows in zip(accumulate(cycles), self.opened, strict=True)
-        ]
+        misses = map(timing.miss_cycles.__mul__, self.opened)
+        self.ends: list[int] = list(map(add, accumulate(cycles), misses))
         self.landings: list[int] | None = None
         if pace.landing is not None:
             self.landings = list(map(add, map(sub, self.ends, cycles), pace.landing))
