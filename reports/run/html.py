@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.isa.base.fields import Section
+from npusim.isa.hardware.file import MEMORY
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.area import area
@@ -26,6 +27,8 @@ from npusim.reports.words.names import (
     LIMITS,
     UNIT_NAMES,
     UNIT_WORDS,
+    component_names,
+    component_style,
     dataflow_name,
     main_name,
 )
@@ -179,7 +182,7 @@ def machine(result: RunResult) -> str:
     return (
         f"{show.plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
         f"scratchpad {show.size(hardware.scratchpad_bytes)}, "
-        f"DRAM {hardware.dram.bandwidth_gb_per_s:g} GB/s, {hardware.technology.node_nm} nm"
+        f"{show.ports(hardware)}, {hardware.technology.node_nm} nm"
     )
 
 
@@ -350,8 +353,9 @@ def _layer(result: RunResult, index: int, name: str) -> LayerRow:
 
 def _components(result: RunResult) -> list[Row]:
     parts, total = result.energy_uj.by_component, float(result.energy_uj)
+    labels = component_names(result.hardware)
     return [
-        Row(COMPONENT_NAMES[name], f"e-{name}", parts[name], _share(parts[name], total))
+        Row(labels[name], f"e-{component_style(name)}", parts[name], _share(parts[name], total))
         for name in sorted(parts, key=lambda name: -parts[name])
         if parts[name] > 0
     ]
@@ -368,8 +372,8 @@ def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, st
             names[i],
             layer.energy_uj,
             [
-                Row(COMPONENT_NAMES[name], f"e-{name}", float(parts[name][i]), _share(float(parts[name][i]), largest))
-                for name in COMPONENT_NAMES
+                Row(label, f"e-{component_style(name)}", float(parts[name][i]), _share(float(parts[name][i]), largest))
+                for name, label in component_names(result.hardware).items()
                 if name in parts and parts[name][i] > largest * 5e-4
             ],
         )
@@ -456,13 +460,14 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
     """Every parameter of a hardware description: by section, its name, value and meaning."""
     values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
     sections = {name: value for name, value in values.items() if isinstance(value, Section)}
+    sections |= {memory.name: memory for memory in hardware.memory}
     return [
         (
             _title(title),
             [
                 (name, _plain(getattr(section, name)), field.description or "")
                 for name, field in type(section).model_fields.items()
-                if name not in ("name", "description") and (title or name not in sections)
+                if name not in ("name", "description", MEMORY) and (title or name not in sections)
             ],
         )
         for title, section in {"": hardware, **sections}.items()
@@ -481,4 +486,6 @@ def _plain(value: object) -> str:
         return "default"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "nothing"
     return f"{value:g}" if isinstance(value, float) else str(value)
