@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from npusim.session.api import compile, hardware, load, load_program, save_program
     from npusim.session.states import reset_states, states
     from npusim.verification.verification import Verification, verify
-    from npusim.views import Comparison, RunResult, WhatIf, compare, run, simulate, what_if
+    from npusim.views.comparison import Comparison, compare
+    from npusim.views.run import RunResult, run, simulate
+    from npusim.views.what_if import WhatIf, what_if
 
     __version__: str
 
@@ -54,26 +56,26 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "npusim.views",
+    "Comparison": "npusim.views.comparison",
     "Graph": "npusim.kernels.graph.graph",
     "Hardware": "npusim.isa.hardware.hardware",
     "NpusimError": "npusim.isa.base.errors",
     "Program": "npusim.isa.program.program",
-    "RunResult": "npusim.views",
+    "RunResult": "npusim.views.run",
     "Verification": "npusim.verification.verification",
-    "WhatIf": "npusim.views",
-    "compare": "npusim.views",
+    "WhatIf": "npusim.views.what_if",
+    "compare": "npusim.views.comparison",
     "compile": "npusim.session.api",
     "hardware": "npusim.session.api",
     "load": "npusim.session.api",
     "load_program": "npusim.session.api",
     "reset_states": "npusim.session.states",
-    "run": "npusim.views",
+    "run": "npusim.views.run",
     "save_program": "npusim.session.api",
-    "simulate": "npusim.views",
+    "simulate": "npusim.views.run",
     "states": "npusim.session.states",
     "verify": "npusim.verification.verification",
-    "what_if": "npusim.views",
+    "what_if": "npusim.views.what_if",
 }
 
 

@@ -12,6 +12,6 @@ from __future__ import annotations
 from npusim.study.evaluate import Record, Workload
 from npusim.study.space import Space
 from npusim.study.space_file import Sampling, SpaceError, read_space
-from npusim.views import Study, explore
+from npusim.views.study import Study, explore
 
 __all__ = ["Record", "Sampling", "Space", "SpaceError", "Study", "Workload", "explore", "read_space"]

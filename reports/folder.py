@@ -29,12 +29,7 @@ class ReportFile:
 
 def files() -> tuple[ReportFile, ...]:
     """Every file of the folder: data first, so that it is there whatever happens to a figure."""
-    texts = {"--json": "result.json", "--trace": "trace.json"}
-    found = [
-        ReportFile(texts[entry.option], entry.purpose, _text(entry.render))
-        for entry in REPORTS
-        if entry.option in texts
-    ]
+    found = [ReportFile(entry.file, entry.purpose, _text(entry.render)) for entry in REPORTS if entry.file]
     for name, table in tables.TABLES.items():
         purpose = " ".join((table.__doc__ or "").split()).rstrip(".")
         purpose = purpose[0].lower() + purpose[1:]

@@ -238,7 +238,7 @@ def test_the_scheduler_names_no_operator() -> None:
 
 def test_the_machine_names_no_instruction() -> None:
     # The units have one loop; what differs between instructions is in their rows.
-    rows = {f"npusim.isa.instructions.{name}" for name in ("dma", "mac", "vector", "control")}
+    rows = {f"npusim.isa.instructions.{name}" for name in ("dma", "mac", "vector", "reduction", "control")}
     assert rows <= set(FILES)
     for module, file in FILES.items():
         if within(module, "npusim.machine"):

@@ -34,7 +34,7 @@ class HostCall:
 
     name: str
     op: str
-    attributes: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     inputs: tuple[Placement | None, ...]
     outputs: tuple[Placement, ...]
     workload: Workload

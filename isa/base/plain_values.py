@@ -12,7 +12,7 @@ from npusim.isa.base.printable import replaced
 LARGEST_INTEGER = (1 << 48) - 1
 """More than any memory or any operator's work; times and sums of such numbers stay inside 64 bits."""
 DEEPEST_VALUE = 16
-"""Most levels of lists and tables in a free value (the attributes of a host call)."""
+"""Most levels of lists and tables in a free value (the parameters of a host call)."""
 LONGEST_SHOWN = 40
 
 

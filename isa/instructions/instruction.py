@@ -95,10 +95,13 @@ class Instruction:
     def demand(self, context: Context) -> int:
         """Work that it asks of the resource of its unit (`npusim.isa.hardware.units.Resource`).
 
-        That of a row which says nothing else are all of its cycles. Transfers and barriers ask for none: what passes
-        the DRAM is counted at its port.
+        A row that says nothing else needs all of its cycles. Transfers and barriers ask for nothing: what passes the
+        DRAM is counted at its port.
         """
-        return self.cost(context).cycles if self.home.kind.advances else 0
+        kind = self.home.kind
+        if kind.resource is None or not kind.advances:
+            return 0
+        return int(self.cost(context).cycles * kind.resource.per_cycle(context.hardware))
 
     def split(self, context: Context) -> Mapping[str, int]:
         """Its cycles beyond those of its demand, by cause (`causes`): with these they add up to those of `cost`."""

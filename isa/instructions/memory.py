@@ -21,7 +21,7 @@ HostFunction = Callable[
     [Mapping[str, Any], Sequence[TensorType | None], Sequence[TensorType], Sequence[Array | None]],
     Sequence[Array],
 ]
-"""What the host computes: (attributes, input types, output types, input values) -> output values."""
+"""What the host computes: (parameters, input types, output types, input values) -> output values."""
 
 
 class Spaces:
@@ -112,7 +112,7 @@ class Memory(Spaces):
             )
         values = [None if place is None else self.load(place) for place in call.inputs]
         types = [None if place is None else place.type for place in call.inputs]
-        results = function(call.attributes, types, [place.type for place in call.outputs], values)
+        results = function(call.parameters, types, [place.type for place in call.outputs], values)
         writes: list[Write] = []
         for place, value in zip(call.outputs, results, strict=True):
             if value.shape != place.type.shape or value.dtype != place.type.numpy_dtype:

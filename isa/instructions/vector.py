@@ -1,4 +1,4 @@
-"""The vector-unit instructions: elementwise functions, pools, reductions, look-up, softmax."""
+"""The vector-unit instructions: elementwise functions, rescale, look-up, softmax."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npusim.isa.hardware.hardware import Vector
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS, map_region
+from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import FieldSpec, bits
@@ -32,22 +32,21 @@ VECTOR_CAUSES = (
     ),
 )
 
-LARGEST_SUM = 1 << 22
-"""Terms of a sum of codes less their zero point, 9 bits, that surely stays inside 32 bits."""
 
-
-def _dtype(signed: int) -> Any:
+def code_type(signed: int) -> Any:
+    """The numpy type of codes, by `SIGNS`."""
     return np.int8 if signed else np.uint8
 
 
-def _clamp_fault(signed: int, low: int, high: int) -> list[str]:
+def clamp_fault(signed: int, low: int, high: int) -> list[str]:
+    """What is wrong with a clamp of codes; empty if nothing."""
     code_low, code_high = (-128, 127) if signed else (0, 255)
     if code_low <= low <= high <= code_high:
         return []
     return [f"clamp {low}..{high} does not lie in {code_low}..{code_high}"]
 
 
-def _passes(elements: int, v: Vector) -> int:
+def passes(elements: int, v: Vector) -> int:
     """Cycles for one pass of a one-cycle function over `elements`."""
     return -(-elements // v.lanes)
 
@@ -112,11 +111,13 @@ class Binary(Instruction):
         found = [
             f"{name} is 0; it may be 1 or more" for name in ("rows", "columns") if not getattr(self, name)
         ]
-        return found + _clamp_fault(self.signed, self.low, self.high)
+        return found + clamp_fault(self.signed, self.low, self.high)
 
     def _view(self, memory: Memory, address: int, row_stride: int, column_stride: int) -> Codes:
         shape = (self.rows, self.columns)
-        return memory.view(Space.SCRATCHPAD, address, shape, (row_stride, column_stride), _dtype(self.signed))
+        return memory.view(
+            Space.SCRATCHPAD, address, shape, (row_stride, column_stride), code_type(self.signed)
+        )
 
     def execute(self, memory: Memory) -> list[Write]:
         """Apply the function's arithmetic to the two operands."""
@@ -130,7 +131,7 @@ class Binary(Instruction):
         function = FUNCTIONS[self.function]
         elements = self.rows * self.columns
         v = context.hardware.vector
-        cycles = v.startup_cycles + _passes(elements, v) * function.cycles(v)
+        cycles = v.startup_cycles + passes(elements, v) * function.cycles(v)
         actions = {
             function.action: elements,
             "scratchpad_read_byte": 2 * elements,
@@ -158,7 +159,7 @@ def _rescaled_codes(
     zero: int, left_shift: int, multiplier: int, shift: int, signed: int
 ) -> NDArray[np.int32]:
     """(code - zero) << left_shift, rescaled, for each of the 256 codes in the order of their bytes."""
-    codes = np.arange(256, dtype=np.uint8).view(_dtype(signed)).astype(np.int32)
+    codes = np.arange(256, dtype=np.uint8).view(code_type(signed)).astype(np.int32)
     return multiply_by_quantized_multiplier((codes - zero) << left_shift, multiplier, shift, "double")
 
 
@@ -185,7 +186,14 @@ def _min(i: Binary, a: Codes, b: Codes) -> Codes:
 
 def _output(i: Binary, values: NDArray[np.int32]) -> Codes:
     return requantise(
-        values, i.output_multiplier, i.output_shift, i.output_zero, i.low, i.high, _dtype(i.signed), "double"
+        values,
+        i.output_multiplier,
+        i.output_shift,
+        i.output_zero,
+        i.low,
+        i.high,
+        code_type(i.signed),
+        "double",
     )
 
 
@@ -199,240 +207,6 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("min", "the smaller code", _min, lambda v: v.max_cycles, "vector_max"),
 )
 """The elementwise functions, in the order of the field `function`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool(Instruction):
-    """Average or maximum over windows; only window elements inside the feature map count.
-
-    The average is the sum of codes over the number of elements, rounded half away from zero.
-    """
-
-    mnemonic: ClassVar[str] = "vec.pool"
-    opcode: ClassVar[int] = 0x31
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
-    specs: ClassVar[tuple[FieldSpec, ...]]
-
-    maximum: int = bits(1, "what is computed", choices=("average", "maximum"))
-    ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
-    ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
-    ifm_height: int = bits(16, "feature-map rows present")
-    ifm_width: int = bits(16, "feature-map columns")
-    depth: int = bits(20, "channels")
-    ofm: int = bits(ADDRESS_BITS, "scratchpad address of the first output row")
-    ofm_row_stride: int = bits(24, "bytes from one output row to the next")
-    ofm_height: int = bits(16, "output rows")
-    ofm_width: int = bits(16, "output columns")
-    kernel_height: int = bits(16, "window rows")
-    kernel_width: int = bits(16, "window columns")
-    stride_height: int = bits(16, "rows between windows")
-    stride_width: int = bits(16, "columns between windows")
-    pad_top: int = bits(16, "padding rows above the first feature-map row")
-    pad_left: int = bits(16, "padding columns left of the first")
-    low: int = bits(9, "smallest output code", signed=True)
-    high: int = bits(9, "largest output code", signed=True)
-    signed: int = bits(1, "type of feature map and output", choices=SIGNS)
-
-    @property
-    def tile(self) -> tuple[int, ...]:
-        """Rows, columns and channels of the output."""
-        return self.ofm_height, self.ofm_width, self.depth
-
-    def regions(self, context: Context) -> Regions:
-        """The feature map is read, the output is written; pixels are dense."""
-        ifm_sizes = (self.ifm_height, self.ifm_width, self.depth)
-        ofm_sizes = (self.ofm_height, self.ofm_width, self.depth)
-        ifm = map_region(self.ifm, ifm_sizes, (self.ifm_row_stride, self.depth))
-        return (ifm,), (map_region(self.ofm, ofm_sizes, (self.ofm_row_stride, self.depth)),)
-
-    def faults(self) -> list[str]:
-        """Sizes and strides are at least 1, every window touches the feature map and can be summed, the clamp is
-        not empty.
-        """
-        sizes = (
-            "ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width",
-            "kernel_height", "kernel_width", "stride_height", "stride_width",
-        )  # fmt: skip
-        found = [f"{name} is 0; it may be 1 or more" for name in sizes if getattr(self, name) == 0]
-        for axis in ("height", "width"):
-            pad = self.pad_top if axis == "height" else self.pad_left
-            last = (getattr(self, f"ofm_{axis}") - 1) * getattr(self, f"stride_{axis}") - pad
-            if pad >= getattr(self, f"kernel_{axis}") or last >= getattr(self, f"ifm_{axis}"):
-                found.append(f"a window lies outside the feature map in {axis}")
-        window = self.kernel_height * self.kernel_width
-        if window >= LARGEST_SUM:
-            found.append(
-                f"a window of {window} may overflow the accumulator; it may be less than {LARGEST_SUM}"
-            )
-        return found + _clamp_fault(self.signed, self.low, self.high)
-
-    def execute(self, memory: Memory) -> list[Write]:
-        """Reduce each window."""
-        dtype = _dtype(self.signed)
-        shape = (self.ifm_height, self.ifm_width, self.depth)
-        ifm = memory.view(Space.SCRATCHPAD, self.ifm, shape, (self.ifm_row_stride, self.depth, 1), dtype)
-        values = self._maximum(ifm) if self.maximum else self._average(ifm)
-        shape = (self.ofm_height, self.ofm_width, self.depth)
-        ofm = memory.view(Space.SCRATCHPAD, self.ofm, shape, (self.ofm_row_stride, self.depth, 1), dtype)
-        return [(ofm, np.clip(values, self.low, self.high))]
-
-    def _taps(self, ifm: Codes) -> list[tuple[slice, slice, Codes]]:
-        """For each window element: the outputs whose element lies inside, and the values there."""
-        found = []
-        taps_of_a_row = _reaching(
-            self.kernel_width, self.pad_left, self.stride_width, self.ofm_width, self.ifm_width
-        )
-        for ky in _reaching(
-            self.kernel_height, self.pad_top, self.stride_height, self.ofm_height, self.ifm_height
-        ):
-            rows = _inside(ky - self.pad_top, self.stride_height, self.ofm_height, self.ifm_height)
-            for kx in taps_of_a_row:
-                columns = _inside(kx - self.pad_left, self.stride_width, self.ofm_width, self.ifm_width)
-                if rows is None or columns is None:
-                    continue
-                found.append((rows[0], columns[0], ifm[rows[1], columns[1]]))
-        return found
-
-    def _maximum(self, ifm: Codes) -> Codes:
-        lowest = -128 if self.signed else 0
-        result = np.full((self.ofm_height, self.ofm_width, self.depth), lowest, ifm.dtype)
-        for rows, columns, values in self._taps(ifm):
-            np.maximum(result[rows, columns], values, out=result[rows, columns])
-        return result
-
-    def _average(self, ifm: Codes) -> NDArray[np.int32]:
-        sums = np.zeros((self.ofm_height, self.ofm_width, self.depth), np.int32)
-        counts = np.zeros((self.ofm_height, self.ofm_width, 1), np.int32)
-        whole = self.ofm_height == self.ofm_width == 1 and (self.pad_top, self.pad_left) == (0, 0)
-        if whole:
-            window = ifm[: self.kernel_height, : self.kernel_width]
-            sums[0, 0] = window.sum((0, 1), dtype=np.int32)
-            counts[...] = window.shape[0] * window.shape[1]
-        else:
-            for rows, columns, values in self._taps(ifm):
-                sums[rows, columns] += values
-                counts[rows, columns] += 1
-        half = counts // 2
-        quotient = (np.abs(sums) + half) // counts
-        return np.where(sums > 0, quotient, -quotient)
-
-    def cost(self, context: Context) -> Cost:
-        """Start-up; per output pixel and `lanes` channels one pool step per window element, a division for averages.
-
-        Windows are counted whole: the unit skips no element that lies in the padding.
-        """
-        v = context.hardware.vector
-        outputs = self.ofm_height * self.ofm_width * self.depth
-        taps = self.kernel_height * self.kernel_width
-        per_group = taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles)
-        groups = self.ofm_height * self.ofm_width * _passes(self.depth, v)
-        actions = {
-            "vector_pool_step": outputs * taps,
-            "scratchpad_read_byte": outputs * taps,
-            "scratchpad_write_byte": outputs,
-        }
-        if not self.maximum:
-            actions["vector_divide"] = outputs
-        return Cost(v.startup_cycles + groups * per_group, actions)
-
-    def demand(self, context: Context) -> int:
-        """A step for every window element of every output, and for averages a division of each."""
-        v = context.hardware.vector
-        taps = self.kernel_height * self.kernel_width
-        outputs = self.ofm_height * self.ofm_width * self.depth
-        return outputs * (taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles))
-
-
-def _reaching(kernel: int, pad: int, stride: int, outputs: int, inputs: int) -> range:
-    """The taps of a window along one axis that can reach the feature map from any output."""
-    return range(max(0, pad - (outputs - 1) * stride), min(kernel, inputs + pad))
-
-
-def _inside(offset: int, stride: int, outputs: int, inputs: int) -> tuple[slice, slice] | None:
-    """Outputs o with 0 <= o * stride + offset < inputs, and those inputs; None if there are none."""
-    first = max(0, -(offset // stride)) if offset < 0 else 0
-    last = min(outputs, (inputs - 1 - offset) // stride + 1)
-    if last <= first:
-        return None
-    start = first * stride + offset
-    return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mean(Instruction):
-    """Sum over the middle of [outer, count, inner], less count * zero, rescaled (the multiplier holds 1/count)."""
-
-    mnemonic: ClassVar[str] = "vec.mean"
-    opcode: ClassVar[int] = 0x32
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
-    specs: ClassVar[tuple[FieldSpec, ...]]
-
-    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    outer: int = bits(24, "independent sums")
-    count: int = bits(24, "elements of one sum")
-    inner: int = bits(24, "contiguous elements that are summed separately")
-    input_zero: int = bits(9, "zero point of the input", signed=True)
-    output_zero: int = bits(9, "of the output", signed=True)
-    multiplier: int = bits(31, "rescale")
-    shift: int = bits(7, "shift of the rescale", signed=True)
-    low: int = bits(9, "smallest output code", signed=True)
-    high: int = bits(9, "largest output code", signed=True)
-    signed: int = bits(1, "type of input and output", choices=SIGNS)
-
-    @property
-    def tile(self) -> tuple[int, ...]:
-        """The sums, and the elements that are summed separately."""
-        return self.outer, self.inner
-
-    def regions(self, context: Context) -> Regions:
-        """Dense input and output."""
-        source = dense(Space.SCRATCHPAD, self.input, self.outer * self.count * self.inner)
-        return (source,), (dense(Space.SCRATCHPAD, self.output, self.outer * self.inner),)
-
-    def faults(self) -> list[str]:
-        """Sizes are at least 1, the sum stays below 2^31, the clamp is not empty."""
-        found = [
-            f"{n} is 0; it may be 1 or more" for n in ("outer", "count", "inner") if not getattr(self, n)
-        ]
-        if self.count >= LARGEST_SUM:
-            found.append(
-                f"count {self.count} may overflow the accumulator; it may be less than {LARGEST_SUM}"
-            )
-        return found + _clamp_fault(self.signed, self.low, self.high)
-
-    def execute(self, memory: Memory) -> list[Write]:
-        """Sum and rescale."""
-        dtype = _dtype(self.signed)
-        raw = memory.bytes_at(Space.SCRATCHPAD, self.input, self.outer * self.count * self.inner)
-        sums = raw.view(dtype).reshape(self.outer, self.count, self.inner).sum(1, dtype=np.int32)
-        values = requantise(
-            sums - np.int32(self.count * self.input_zero),
-            self.multiplier, self.shift, self.output_zero, self.low, self.high, dtype, "double",
-        )  # fmt: skip
-        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.outer * self.inner)
-        return [(target.view(dtype).reshape(self.outer, self.inner), values)]
-
-    def cost(self, context: Context) -> Cost:
-        """Start-up, one add per element, one rescale per sum."""
-        v = context.hardware.vector
-        elements, sums = self.outer * self.count * self.inner, self.outer * self.inner
-        passes = self.outer * _passes(self.inner, v)
-        cycles = v.startup_cycles + passes * (self.count * v.reduce_cycles + v.requantise_cycles)
-        actions = {
-            "vector_add_i32": elements,
-            "requantise": sums,
-            "scratchpad_read_byte": elements,
-            "scratchpad_write_byte": sums,
-        }
-        return Cost(cycles, actions)
-
-    def demand(self, context: Context) -> int:
-        """An add of every element, a rescale of every sum."""
-        v = context.hardware.vector
-        return self.outer * self.inner * (self.count * v.reduce_cycles + v.requantise_cycles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,13 +254,13 @@ class Rescale(_Unary):
 
     def faults(self) -> list[str]:
         """At least one element and a clamp inside the type."""
-        return _Unary.faults(self) + _clamp_fault(self.signed, self.low, self.high)
+        return _Unary.faults(self) + clamp_fault(self.signed, self.low, self.high)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Rescale the 256 possible codes, then look each element up."""
         table = requantise(
-            np.arange(256, dtype=np.uint8).view(_dtype(self.input_signed)).astype(np.int32) - self.input_zero,
-            self.multiplier, self.shift, self.output_zero, self.low, self.high, _dtype(self.signed), "double",
+            np.arange(256, dtype=np.uint8).view(code_type(self.input_signed)).astype(np.int32) - self.input_zero,
+            self.multiplier, self.shift, self.output_zero, self.low, self.high, code_type(self.signed), "double",
         )  # fmt: skip
         source = memory.bytes_at(Space.SCRATCHPAD, self.input, self.size)
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.size)
@@ -495,7 +269,7 @@ class Rescale(_Unary):
     def cost(self, context: Context) -> Cost:
         """Start-up, then the rescale of every `lanes` elements."""
         v = context.hardware.vector
-        cycles = v.startup_cycles + _passes(self.size, v) * v.requantise_cycles
+        cycles = v.startup_cycles + passes(self.size, v) * v.requantise_cycles
         actions = {
             "requantise": self.size, "scratchpad_read_byte": self.size, "scratchpad_write_byte": self.size,
         }  # fmt: skip
@@ -530,7 +304,7 @@ class Lookup(_Unary):
     def cost(self, context: Context) -> Cost:
         """Start-up, loading the table at `lanes` bytes per cycle, then the look-ups."""
         v = context.hardware.vector
-        cycles = v.startup_cycles + _passes(256, v) + _passes(self.size, v) * v.lut_cycles
+        cycles = v.startup_cycles + passes(256, v) + passes(self.size, v) * v.lut_cycles
         actions = {
             "vector_lut": self.size,
             "scratchpad_read_byte": self.size + 256,
@@ -581,7 +355,7 @@ class Softmax(Instruction):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Maximum, exponentials and sum, then the quotients, row by row."""
-        dtype = _dtype(self.signed)
+        dtype = code_type(self.signed)
         size = self.rows * self.depth
         codes = memory.bytes_at(Space.SCRATCHPAD, self.input, size).view(dtype).reshape(self.rows, self.depth)
         values = softmax_fixed_point(codes, self.multiplier, self.left_shift, self.difference_min)
@@ -592,7 +366,7 @@ class Softmax(Instruction):
         """Start-up; per row three passes (maximum; exponential and add; exponential and rescale), one reciprocal."""
         v = context.hardware.vector
         per_pass = v.max_cycles + (v.exp_cycles + v.reduce_cycles) + (v.exp_cycles + v.requantise_cycles)
-        cycles = v.startup_cycles + self.rows * (_passes(self.depth, v) * per_pass + v.exp_cycles)
+        cycles = v.startup_cycles + self.rows * (passes(self.depth, v) * per_pass + v.exp_cycles)
         size = self.rows * self.depth
         actions = {
             "vector_max": size,

@@ -233,13 +233,14 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     common = {**common_fields(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         return Convolve(
             ifm=at.inputs[0],
             parameters=at.constants,
             weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
-            ofm=at.output,
-            ofm_row_stride=at.output_row_stride,
-            ofm_pixel_stride=at.output_pixel_stride,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
             **fastest_layout(hardware, window.problem(tile)),
             **common,
             **window.fields(tile),
@@ -295,6 +296,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
     sliced = window.ifm_depth == window.ofm_depth
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         depth = tile.channels if at.sliced else window.ifm_depth
         fields = replace(window, ifm_depth=depth).fields(tile)
         layout = fastest_layout(hardware, window.problem(tile, by_channel=True))
@@ -303,9 +305,9 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
             ifm=at.inputs[0],
             parameters=at.constants,
             weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
-            ofm=at.output,
-            ofm_row_stride=at.output_row_stride,
-            ofm_pixel_stride=at.output_pixel_stride,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
             ifm_depth=depth,
             **layout,
             **common,
@@ -354,14 +356,15 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     }
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         return Convolve(
             ifm=at.inputs[0],
             ifm_height=tile.rows,
             parameters=at.constants,
             weights=at.constants + stage.parameter_bytes(tile.first_channel, tile.last_channel),
-            ofm=at.output,
-            ofm_row_stride=at.output_row_stride,
-            ofm_pixel_stride=at.output_pixel_stride,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
             **fastest_layout(hardware, product(tile.rows, inner, tile.channels)),

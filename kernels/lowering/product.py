@@ -110,6 +110,7 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
     }
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         row_bytes = at.row_bytes[0]
         return Convolve(
             ifm=at.inputs[0],
@@ -119,9 +120,9 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
             parameters=at.constants,
             weights=at.weights,
             weight_stride=0 if transposed[1] else at.weight_row_bytes,
-            ofm=at.output,
-            ofm_row_stride=at.output_row_stride,
-            ofm_pixel_stride=at.output_pixel_stride,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
             ofm_height=tile.rows,
             ofm_depth=tile.channels,
             **fastest_layout(hardware, product(tile.rows, inner, tile.channels)),

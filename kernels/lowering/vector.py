@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale, Softmax
+from npusim.isa.instructions.reduction import Mean, Pool
+from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Rescale, Softmax
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,

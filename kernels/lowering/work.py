@@ -102,16 +102,6 @@ class TileAddresses:
         """Address of the first pixel of an only output."""
         return self.outputs[0].address
 
-    @property
-    def output_row_stride(self) -> int:
-        """Bytes from one of its rows to the next."""
-        return self.outputs[0].row_stride
-
-    @property
-    def output_pixel_stride(self) -> int:
-        """Bytes from one of its pixels to the next."""
-        return self.outputs[0].pixel_stride
-
 
 @dataclass(frozen=True, slots=True)
 class Constants:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from npusim.isa.base.elements import element
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
@@ -72,8 +73,8 @@ def weight_zero(call: Call) -> int:
 
 
 def code_range(dtype: str) -> tuple[int, int]:
-    """The smallest and largest code of an 8-bit element type."""
-    return (0, 255) if dtype == "uint8" else (-128, 127)
+    """The smallest and largest code of an element type."""
+    return element(dtype).limits
 
 
 def elementwise(call: Call, elements: int | None = None) -> Workload:

@@ -27,7 +27,7 @@ def _count(number: int, noun: str) -> str:
 def per_tensor(call: Call) -> bool:
     """every 8-bit operand has one scale and zero point"""
     tensors = [tensor for tensor in (*call.inputs, *call.outputs) if tensor is not None]
-    eight_bit = [tensor for tensor in tensors if tensor.dtype in ("int8", "uint8")]
+    eight_bit = [tensor for tensor in tensors if tensor.element.codes and tensor.element.bits == 8]
     return all(tensor.quantization is not None and tensor.quantization.axis is None for tensor in eight_bit)
 
 

@@ -63,7 +63,7 @@ def _opened_stream(path: Path) -> Iterator[BinaryIO]:
     os.set_blocking(handle, True)
     with os.fdopen(handle, "wb") as file:
         if file.isatty():
-            from npusim.base.terminal import Cleaned
+            from npusim.base.console import Cleaned
 
             yield cast(BinaryIO, Cleaned(file))
         else:

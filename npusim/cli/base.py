@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from npusim.base.terminal import cleaned_streams, say, uncleaned
+from npusim.base.console import cleaned_streams, say, uncleaned
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import printable
 

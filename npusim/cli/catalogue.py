@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.base.terminal import console, say
+from npusim.base.console import console, say
 from npusim.cli.base import HardwareOption, Progress, hardware_inputs
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.kernels.operator.operator import Operator
     from npusim.numbers.performance import ReferenceRun
-    from npusim.reports.run.operators import Coverage, Way
+    from npusim.reports.run.coverage import Coverage, Way
 
 hw_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Hardware: presets and files.")
 
@@ -68,7 +68,7 @@ def list_hardware() -> None:
     from npusim.isa.hardware import file as hardware_file
     from npusim.numbers.area import area
     from npusim.reports.words import quantities as show
-    from npusim.reports.words.columns import columns
+    from npusim.reports.words.text_table import columns
 
     presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
     rows = [
@@ -114,7 +114,7 @@ def models() -> None:
     """The built-in models."""
     from npusim import models as built_in
     from npusim.reports.words import quantities as show
-    from npusim.reports.words.columns import columns
+    from npusim.reports.words.text_table import columns
 
     rows = [
         (each.name, show.count(each.macs), show.count(each.parameters), each.description)
@@ -125,7 +125,7 @@ def models() -> None:
 
 def operators() -> None:
     """The operators: what each model format calls them, and where they run."""
-    from npusim.reports.run.operators import table
+    from npusim.reports.run.coverage import table
 
     say(table(operator_coverage()))
 
@@ -135,7 +135,7 @@ def operator_coverage() -> list[Coverage]:
     from npusim.frontends.tflite.operators import OPERATORS as TFLITE_OPERATORS
     from npusim.kernels.operator.element_types import ANY_ALIKE, first_operand
     from npusim.kernels.table import OPERATORS
-    from npusim.reports.run.operators import Coverage
+    from npusim.reports.run.coverage import Coverage
 
     tflite = {kind: row.op for kind, row in TFLITE_OPERATORS.items()}
     formats = {"TensorFlow Lite": tflite}
@@ -159,7 +159,7 @@ _ANY = ("any",)
 def _ways(entry: Operator) -> list[Way]:
     """Each unit that computes an operator, and on which conditions; the host, and why, where none does."""
     from npusim.kernels.operator.operator import text
-    from npusim.reports.run.operators import HOST, Way
+    from npusim.reports.run.coverage import HOST, Way
     from npusim.reports.words.names import UNIT_WORDS
 
     if not entry.lowerings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.base.terminal import console, say
+from npusim.base.console import console, say
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.base.terminal import console
+from npusim.base.console import console
 from npusim.cli.base import Progress
 from npusim.isa.base.errors import NpusimError
 

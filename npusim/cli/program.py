@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from npusim.base.terminal import say
+from npusim.base.console import say
 from npusim.cli.base import EffortOption, HardwareOption, Progress, SetOption, UnknownOption, hardware_inputs
 from npusim.isa.base.errors import NpusimError
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.base.terminal import say
+from npusim.base.console import say
 from npusim.cli.base import SetOption, hardware_inputs
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import printable
 
 if TYPE_CHECKING:
     from npusim.study.evaluate import Workload
-    from npusim.study.search import MakeExecutor
+    from npusim.study.explore import MakeExecutor
     from npusim.study.space_file import SpaceFile
     from npusim.study.study import Study
 
@@ -195,13 +195,13 @@ def _beside(folder: Path, name: str) -> str | Path:
 
 def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executor: MakeExecutor) -> Study:
     from npusim.cli.watch import Watch
-    from npusim.study import search
+    from npusim.study import explore as searching
     from npusim.study.folder import Folder
 
     known = sum(1 for _ in Folder(path).records())
     try:
         with Watch(file.space, sys.stderr, known) as watch:
-            return search.explore(
+            return searching.explore(
                 workloads, file.space, file.sampling, path, make_executor=make_executor, watch=watch
             )
     except KeyboardInterrupt:
@@ -263,7 +263,7 @@ def _finish(study: Study) -> None:
 
 
 def _files(study: Study, written: list[Path]) -> str:
-    from npusim.reports.study.folder import write_page
+    from npusim.reports.study.page_files import write_page
 
     names = [path.name for path in written if path.parent == study.path]
     page = write_page(study)

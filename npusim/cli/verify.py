@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.base.terminal import say
+from npusim.base.console import say
 from npusim.cli.base import EXIT_OUR_FAULT, HardwareOption, Progress, hardware_inputs
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from npusim.base.terminal import console
+from npusim.base.console import console
 from npusim.reports.words.quantities import digits
 from npusim.study import pareto
 from npusim.study.evaluate import Record

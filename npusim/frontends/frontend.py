@@ -39,7 +39,9 @@ class Door:
     layout: Layout = NHWC
 
 
-DOORS: tuple[Door, ...] = (Door("TensorFlow Lite", (".tflite", ".lite"), tflite.recognises, tflite.read),)
+DOORS: tuple[Door, ...] = (
+    Door("TensorFlow Lite", (".tflite", ".lite"), tflite.recognises, tflite.read),
+)  # fmt: skip
 
 
 def read(path: str | Path, sizes: Sizes | None = None) -> Graph:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from npusim.isa.base import user_file
-from npusim.isa.base.errors import CompileError, FormatError, NpusimError
+from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.hardware.hardware import Hardware
 from npusim.session.host import host_functions, kind_of_inputs, no_outputs, one_blas_thread
+from npusim.session.same_hardware import require_same_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -383,7 +384,7 @@ def prepare_any(
     with _timed(wall, "load"):
         model = open_model(path)
     if isinstance(model, Program):
-        _require_same_hardware(path, model, chosen)
+        require_same_hardware(path, model, chosen)
         if schedules:
             raise NpusimError(
                 f"{path}: compiled already, effort {effort} has nothing to search; give the model"
@@ -431,22 +432,6 @@ def _is_program(file: Path) -> bool:
             return stream.read(len(MAGIC)) == MAGIC
     except NpusimError:
         return False  # the reader of models says what is wrong with it
-
-
-def _require_same_hardware(path: str | Path, program: Program, chosen: Hardware | None) -> None:
-    """A program is compiled for its hardware: tiles and addresses of another would be wrong."""
-    if chosen is None or chosen == program.hardware:
-        return
-    from npusim.isa.hardware.file import to_flat
-
-    mine, other = to_flat(program.hardware), to_flat(chosen)
-    differing = [key for key in dict.fromkeys([*mine, *other]) if mine.get(key) != other.get(key)]
-    numbers = [key for key in differing if key not in ("name", "description")]
-    shown = ", ".join((numbers or differing)[:3]) + (", ..." if len(numbers) > 3 else "")
-    raise CompileError(
-        f'{path}: compiled for "{program.hardware.name}", and "{chosen.name}" differs in {shown}; '
-        "run it without --hw, or compile the model again for the other hardware"
-    )
 
 
 @contextmanager

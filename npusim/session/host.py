@@ -50,12 +50,12 @@ def _check_host_call(program: Program, call: HostCall) -> None:
     inputs = tuple(None if place is None else place.type for place in call.inputs)
     where = f'{program.name}: host call "{call.name}" ({call.op})'
     try:
-        parameters = entry.parameters.of(call.attributes)
+        parameters = entry.parameters.of(call.parameters)
         broken = entry.broken_rule(Call(parameters, inputs, tuple(place.type for place in call.outputs), {}))
     except NpusimError as error:
-        raise ProgramError(f"{where}: attributes: {error}") from None
+        raise ProgramError(f"{where}: parameters: {error}") from None
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-        raise ProgramError(f"{where}: attributes or operands that it cannot have: {error}") from None
+        raise ProgramError(f"{where}: parameters or operands that it cannot have: {error}") from None
     if broken:
         raise ProgramError(f"{where}: breaks a rule: {broken}")
 
@@ -64,13 +64,13 @@ def _host_function(entry: Any) -> HostFunction:
     from npusim.kernels.operator.operator import Call
 
     def call(
-        attributes: Mapping[str, Any],
+        parameters: Mapping[str, Any],
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType],
         values: Sequence[Array | None],
     ) -> Sequence[Array]:
         known = {i: value for i, value in enumerate(values) if value is not None}
-        use = Call(entry.parameters.of(attributes), tuple(inputs), tuple(outputs), known)
+        use = Call(entry.parameters.of(parameters), tuple(inputs), tuple(outputs), known)
         results: Sequence[Array] = entry.reference(use, values)
         return results
 

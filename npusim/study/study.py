@@ -17,7 +17,7 @@ from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.provenance import digest_of_hardware
 from npusim.study import pareto
-from npusim.study.base import read_base
+from npusim.study.base_hardware import read_base
 from npusim.study.evaluate import Record
 from npusim.study.folder import Folder
 from npusim.study.sensitivity import Sensitivity, sensitivities

@@ -10,7 +10,7 @@ from npusim.base import files
 from npusim.base.csv_text import csv_text
 from npusim.base.extras import has_parquet
 from npusim.isa.hardware import file as hardware_file
-from npusim.study.base import BASE
+from npusim.study.base_hardware import BASE
 from npusim.study.folder import DESCRIPTION, POINTS
 from npusim.study.study import Study
 

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npusim.base.terminal import console
+from npusim.base.console import console
 from npusim.reports.comparison import cells
 from npusim.reports.run.terminal import WIDEST
 from npusim.reports.words import quantities as show

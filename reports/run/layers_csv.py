@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.reports.run import tables
+from npusim.reports.run import run_table, tables
 
 if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
+    from npusim.numbers.runs import RunTable
 
 
 def render(result: RunResult) -> str:
     """The CSV text with a line of column names; what a layer does not have is left empty."""
     return tables.to_csv(tables.layers(result))
+
+
+def render_runs(table: RunTable) -> str:
+    """The CSV text of a table of runs, a row per run."""
+    return run_table.to_csv(table)

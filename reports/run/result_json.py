@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npusim.numbers.job import JobResult
     from npusim.numbers.run import RunResult
+    from npusim.numbers.runs import RunTable
 
 
 def render(result: RunResult | JobResult) -> str:
     """The JSON text; equal for equal runs but for `wall_s`."""
-    return json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n"
+    return _text(result.to_dict())
+
+
+def render_runs(table: RunTable) -> str:
+    """The JSON text of a table of runs."""
+    return _text(table.to_dict())
+
+
+def _text(plain: dict[str, Any]) -> str:
+    return json.dumps(plain, indent=2, allow_nan=False) + "\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.base.csv_text import csv_text
 from npusim.reports.words import quantities as show
-from npusim.reports.words.columns import columns
+from npusim.reports.words.text_table import columns
 
 if TYPE_CHECKING:
     from npusim.numbers.runs import Run, RunTable

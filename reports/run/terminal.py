@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npusim.base.terminal import console
+from npusim.base.console import console
 from npusim.isa.hardware.memories import FurtherMemory
 from npusim.isa.hardware.units import WORKERS
 from npusim.numbers.area import area

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from npusim.base.terminal import console
+from npusim.base.console import console
 from npusim.reports.run.terminal import WIDEST
 from npusim.reports.words import quantities as show
 

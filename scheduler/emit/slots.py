@@ -15,8 +15,8 @@ from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 from npusim.kernels.lowering.work import Move, Rows, Tile, TileAddresses, Work, Written
+from npusim.scheduler.emit.buffers import Held, Operands, Place, Plan
 from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
-from npusim.scheduler.emit.operands import Held, Operands, Place, Plan
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strided_copy
 from npusim.scheduler.fit.allocate import Allocator
 from npusim.scheduler.fit.cuts import output_bytes

@@ -5,19 +5,16 @@ The search uses the machine's own `cost` of the instructions that each cut would
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 from math import gcd, inf
-from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
+from npusim.kernels.lowering.work import Work
 from npusim.scheduler.fit.allocate import aligned
+from npusim.scheduler.fit.costs import TileCosts, sizes
 from npusim.scheduler.fit.cuts import (
     DOUBLE,
     MIDDLE,
@@ -26,14 +23,10 @@ from npusim.scheduler.fit.cuts import (
     End,
     Residency,
     band_bytes,
-    cuts,
     finest_channels,
     output_bytes,
     slices,
-    streams_rows,
 )
-from npusim.scheduler.fit.packed import share
-from npusim.scheduler.fit.transfers import Transfers
 
 PRICE = 1 / 4
 """Share that counts of the transfers or computation of a tile that another layer may hide."""
@@ -48,123 +41,6 @@ _TAPERS = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 
 _PATIENCE = 3
 """Channels get fewer along the cuts of one row step; after this many without gain only overhead grows."""
-
-
-def _spans(total: int, step: int) -> list[tuple[int, int]]:
-    """The distinct sizes into which a step cuts a total: (size, repetitions)."""
-    whole, rest = divmod(total, step)
-    return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
-
-
-class _Channels(NamedTuple):
-    """How a cut divides the channels.
-
-    spans: the distinct numbers of channels that its tiles have, and their repetitions; tiles: all repetitions.
-    kept_bytes, tile_bytes: scratchpad bytes of the constants of all tiles, and of one as wide as the step.
-    """
-
-    spans: list[tuple[int, int]]
-    tiles: int
-    kept_bytes: int
-    tile_bytes: int
-
-
-class TileCosts:
-    """What the tiles of one work need and cost wherever its operands lie; all searches of the work share them.
-
-    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
-    """
-
-    def __init__(self, work: Work, hardware: Hardware) -> None:
-        self.work = work
-        self.hardware = hardware
-        self.transfers = Transfers(hardware)
-        self._cycles: dict[tuple[int, int], int] = {}
-        self._bands: dict[tuple[int, int], tuple[int, int]] = {}
-        self._channels: dict[tuple[int, int], _Channels] = {}
-        self._traffic: dict[bool, float] = {}
-        self._cuts: dict[tuple[bool, int], list[list[Cut]]] = {}
-
-    @cached_property
-    def unit(self) -> Unit:
-        """The unit that executes the tiles."""
-        return self._instructions(self.work.rows, self.work.channels)[0].unit
-
-    def cycles(self, rows: int, channels: int) -> int:
-        """The machine's cost of a tile of this size."""
-        key = (rows, channels)
-        found = self._cycles.get(key)
-        if found is None:
-            context = Context(self.hardware)
-            made = self._instructions(rows, channels)
-            found = self._cycles[key] = sum([each.cost(context).cycles for each in made])
-        return found
-
-    def _instructions(self, rows: int, channels: int) -> tuple[Instruction, ...]:
-        """A tile of this size, at no address in particular."""
-        work = self.work
-        outputs = tuple([Written(0, rows.row_bytes, work.channels) for rows in work.outputs])
-        sliced = work.sliced and channels < work.channels
-        row_bytes = tuple([each.row_bytes for each, _ in work.inputs])
-        weight_row_bytes = 0 if work.weights is None else work.weights.row_bytes
-        address = TileAddresses((0,) * len(work.inputs), row_bytes, 0, outputs, sliced, 0, weight_row_bytes)
-        return work.instructions(Tile(0, rows, 0, channels), address)
-
-    def constant_traffic(self, pack: bool) -> float:
-        """Bytes that all constants take where they lie: weights packed if the hardware can and it is wanted."""
-        if pack not in self._traffic:
-            self._traffic[pack] = self._find_constant_traffic(pack)
-        return self._traffic[pack]
-
-    def _find_constant_traffic(self, pack: bool) -> float:
-        size = self.work.constant_bytes(0, self.work.channels)
-        if not size or not pack or not self.hardware.dma.decoder_bytes_per_cycle:
-            return size
-        constants = self.work.constants(0, self.work.channels)
-        if constants.weights is None:
-            return size
-        return len(constants.plain) + constants.weights.size * share(constants)
-
-    def bands(self, position: int, row_step: int) -> tuple[int, int]:
-        """Bytes of an input that row tiles need: the one that needs most, and all of an entry together.
-
-        Those between the first and the last need equally much.
-        """
-        key = (position, row_step)
-        found = self._bands.get(key)
-        if found is None:
-            rows, count = self.work.rows, -(-self.work.rows // row_step)
-            first, middle, last = (
-                band_bytes(self.work, position, number * row_step, min((number + 1) * row_step, rows))
-                for number in (0, count // 2, count - 1)
-            )
-            together = first if count == 1 else first + last + (count - 2) * middle
-            found = self._bands[key] = max(first, middle, last), together
-        return found
-
-    def channels(self, cut: Cut) -> _Channels:
-        """How a cut divides the channels."""
-        key = (cut.channel_step, cut.last_channels)
-        found = self._channels.get(key)
-        if found is None:
-            work = self.work
-            spans = _spans(work.channels, cut.channel_step)
-            if cut.last_channels:
-                spans = list(Counter(last - first for first, last in cut.channels(work)).items())
-            found = self._channels[key] = _Channels(
-                spans,
-                sum([count for _, count in spans]),
-                sum([count * aligned(work.constant_bytes(0, each)) for each, count in spans]),
-                aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))),
-            )
-        return found
-
-    def cuts(self, residency: Residency, last_resort: bool) -> list[list[Cut]]:
-        """`cuts` of the work."""
-        key = streams_rows(residency), finest_channels(self.work, residency) if last_resort else 0
-        if key not in self._cuts:
-            self._cuts[key] = list(cuts(self.work, residency, last_resort))
-        return self._cuts[key]
 
 
 class TileSearch:
@@ -221,8 +97,8 @@ class TileSearch:
         size += self._slice_bytes(cut) if slices(work, cut) else self._input_bytes(cut.row_step)
         row_tiles = -(-work.rows // cut.row_step)
         for position in self._streamed_outputs:
-            sizes = min(cut.row_step, work.rows), min(cut.channel_step, work.channels)
-            tile = aligned(output_bytes(work, *sizes, position))
+            rows, width = min(cut.row_step, work.rows), min(cut.channel_step, work.channels)
+            tile = aligned(output_bytes(work, rows, width, position))
             size += tile * min(depth.results, row_tiles * channels.tiles * work.entries)
         return size
 
@@ -285,7 +161,7 @@ class TileSearch:
 
     def computing_cycles(self, cut: Cut) -> int:
         """The machine's cost of all tiles."""
-        rows, spans = _spans(self.work.rows, cut.row_step), self._costs.channels(cut).spans
+        rows, spans = sizes(self.work.rows, cut.row_step), self._costs.channels(cut).spans
         return self.work.entries * sum(
             [rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in spans]
         )

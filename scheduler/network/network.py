@@ -65,7 +65,7 @@ def _require_straight_line(graph: Graph) -> None:
         if node.bodies:
             where = f"{graph.name}: {layer_name(node)}"
             raise GraphError(
-                f"{where} decides, and a program does not: it has bodies, each of which can be compiled"
+                f"{where} decides, so the model is several programs; npusim run takes it, this takes one program"
             )
 
 

@@ -191,7 +191,9 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
     """Tensors that an item reads and writes."""
     body = item.body
     if isinstance(body, Work):
-        reads = [operand_tensor(graph, item.node, rows.operand) for rows in body.reads]
+        reads = [operand_tensor(graph, item.node, rows.operand) for rows, _ in body.inputs]
+        if body.weights is not None:
+            reads.append(operand_tensor(graph, item.node, body.weights.operand))
         return reads, [operand_tensor(graph, item.node, rows.operand) for rows in body.outputs]
     if isinstance(body, Move):
         reads = [] if body.source is None else [operand_tensor(graph, item.node, body.source)]

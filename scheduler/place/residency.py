@@ -9,9 +9,10 @@ from npusim.isa.hardware.memories import Space
 from npusim.kernels.lowering.work import Work
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.choices import Choices
+from npusim.scheduler.fit.costs import TileCosts
 from npusim.scheduler.fit.cuts import SINGLE, Cut, Depth, End, Residency, slices
 from npusim.scheduler.fit.spans import Spans, Sums
-from npusim.scheduler.fit.tiling import TileCosts, TileSearch
+from npusim.scheduler.fit.tiling import TileSearch
 from npusim.scheduler.network.network import Network
 from npusim.scheduler.network.storage import Aliases, Storage, find_storages, operands, share_in_place
 

@@ -75,8 +75,8 @@ CALLS = (
 )
 
 HOST_FUNCTIONS: Mapping[str, HostFunction] = {
-    "reverse": lambda attributes, inputs, outputs, values: [values[0][::-1]],  # type: ignore[index,call-overload]
-    "concatenate": lambda attributes, inputs, outputs, values: [
+    "reverse": lambda parameters, inputs, outputs, values: [values[0][::-1]],  # type: ignore[index,call-overload]
+    "concatenate": lambda parameters, inputs, outputs, values: [
         np.concatenate([each for each in values if each is not None])
     ],
 }

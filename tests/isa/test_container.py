@@ -102,10 +102,10 @@ def require_equal(a: Program, b: Program) -> None:
 
 
 def test_values_of_64_bit_tensors_may_be_attributes() -> None:
-    calls = tuple(replace(CALLS[0], attributes={"pad_value": value}) for value in (-(1 << 63), (1 << 63) - 1))
+    calls = tuple(replace(CALLS[0], parameters={"pad_value": value}) for value in (-(1 << 63), (1 << 63) - 1))
     program = replace(PROGRAM, host_calls=(*calls, *PROGRAM.host_calls[2:]))
     loaded = container.loads(container.dumps(program))
-    assert [call.attributes["pad_value"] for call in loaded.host_calls[:2]] == [-(1 << 63), (1 << 63) - 1]
+    assert [call.parameters["pad_value"] for call in loaded.host_calls[:2]] == [-(1 << 63), (1 << 63) - 1]
 
 
 def test_a_file_is_as_documented() -> None:
@@ -152,10 +152,10 @@ def test_a_program_comes_back_equal_and_gives_the_same_bytes() -> None:
 
 
 def test_numbers_and_sequences_of_other_types_give_the_same_bytes() -> None:
-    call = replace(CALLS[1], attributes={"axis": np.int64(0), "names": ("x", None), "scale": np.float64(0.1)})
+    call = replace(CALLS[1], parameters={"axis": np.int64(0), "names": ("x", None), "scale": np.float64(0.1)})
     assert container.dumps(replace(PROGRAM, host_calls=(CALLS[0], call))) == DATA
-    order = dict(reversed(CALLS[1].attributes.items()))
-    call = replace(CALLS[1], attributes=order)
+    order = dict(reversed(CALLS[1].parameters.items()))
+    call = replace(CALLS[1], parameters=order)
     assert container.dumps(replace(PROGRAM, host_calls=(CALLS[0], call))) == DATA
 
 
@@ -223,20 +223,20 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         ({"dram_size_bytes": -1}, "dram_size_bytes: -1 is not a whole number from 0 to 2^48 - 1"),
         ({"name": 3}, "name: 3 is not text"),
         (
-            {"host_calls": (replace(CALLS[0], attributes={"scale": float("nan")}),)},
-            "host_calls[0].attributes.scale: nan is not a finite number",
+            {"host_calls": (replace(CALLS[0], parameters={"scale": float("nan")}),)},
+            "host_calls[0].parameters.scale: nan is not a finite number",
         ),
         (
-            {"host_calls": (replace(CALLS[0], attributes={"value": 1 << 63}),)},
-            "host_calls[0].attributes.value: 9223372036854775808 is not a whole number of 64 bits",
+            {"host_calls": (replace(CALLS[0], parameters={"value": 1 << 63}),)},
+            "host_calls[0].parameters.value: 9223372036854775808 is not a whole number of 64 bits",
         ),
         (
-            {"host_calls": (replace(CALLS[0], attributes={"data": b"x"}),)},
-            "host_calls[0].attributes.data: a bytes is not a JSON value",
+            {"host_calls": (replace(CALLS[0], parameters={"data": b"x"}),)},
+            "host_calls[0].parameters.data: a bytes is not a JSON value",
         ),
         (
-            {"host_calls": (replace(CALLS[0], attributes={1: 2}),)},
-            "host_calls[0].attributes: 1 is not text",
+            {"host_calls": (replace(CALLS[0], parameters={1: 2}),)},
+            "host_calls[0].parameters: 1 is not text",
         ),
         ({"inputs": (CALLS[0],)}, "inputs[0]: HostCall is not a Placement"),
         ({"layers": (replace(PROGRAM.layers[0], name="\ud800"),)}, "layers[0].name: "),
@@ -409,7 +409,7 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
         (
             setting("inputs", 0, "type", "dtype", value="O"),
             'inputs[0].type.dtype: "O" is not one of int8, uint8, int16, uint16, int32, uint32, int64, uint64, '
-            "float16, float32, float64, bool",
+            "float16, float32, float64, bool, complex64, complex128",
         ),
         (
             setting("inputs", 0, "type", "shape", value=[1 << 40, 1 << 40]),
@@ -441,15 +441,15 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
             "inputs[0].type.quantization: axis 2 of a tensor of 2 dimensions",
         ),
         (
-            setting("host_calls", 0, "attributes", value=DEEP),
-            "host_calls[0].attributes: a list of 1 is not a table",
+            setting("host_calls", 0, "parameters", value=DEEP),
+            "host_calls[0].parameters: a list of 1 is not a table",
         ),
         (
-            setting("host_calls", 0, "attributes", "deep", value=DEEP),
-            f"host_calls[0].attributes.deep{'[0]' * 15}: lists and tables lie in each other more than 16 levels deep",
+            setting("host_calls", 0, "parameters", "deep", value=DEEP),
+            f"host_calls[0].parameters.deep{'[0]' * 15}: lists and tables lie in each other more than 16 levels deep",
         ),
         (
-            setting("host_calls", 0, "attributes", "x", value=1e999),
+            setting("host_calls", 0, "parameters", "x", value=1e999),
             "section metadata: Infinity is not a number that a program may hold",
         ),
         (

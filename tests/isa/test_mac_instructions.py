@@ -136,6 +136,34 @@ def test_both_dataflows_give_the_same_bytes() -> None:
     assert first != result(Convolve(**fields), ifm, weights[::-1], block)
 
 
+def test_factors_of_a_product_as_they_lie() -> None:
+    """[[1, 2], [3, 4], [5, 6]] by [[1, 2], [10, 20]] is [[21, 42], [43, 86], [65, 130]], the last one clamped."""
+    wanted = [[[21, 42]], [[43, 86]], [[65, 127]]]
+    size = window((3, 1, 2), (3, 1, 2), (1, 1))
+    block = parameters([0, 0], ONE)
+    second_transposed, second = codes(1, 10, 2, 20), codes(1, 2, 99, 10, 20)
+    first, first_transposed = codes(1, 2, 3, 4, 5, 6), codes(1, 3, 5, 99, 2, 4, 6)
+    turned = {"ifm_transposed": 1, "ifm_row_stride": 1, "ifm_pixel_stride": 4}
+    assert result(Convolve(**size), first, second_transposed, block) == wanted
+    assert result(Convolve(**size, weight_stride=3), first, second, block) == wanted
+    assert result(Convolve(**size | turned), first_transposed, second_transposed, block) == wanted
+    both = Convolve(**size | turned, weight_stride=3)
+    assert result(both, first_transposed, second, block) == wanted
+    # What lies between the rows of a factor is not read, and the cycles are those of any product of this size.
+    (ifm, weights, _), _ = both.regions(Context(tiny_hardware()))
+    assert (ifm.counts, ifm.strides, weights.counts, weights.strides) == ((2, 3), (4,), (2, 2), (3,))
+    context = Context(tiny_hardware())
+    assert both.cost(context) == Convolve(**size).cost(context)
+
+
+def test_factors_that_cannot_be() -> None:
+    size = window((3, 1, 2), (3, 1, 2), (1, 1))
+    assert Convolve(**size, weight_stride=1).faults() == ["weight_stride is 1; it may be 0, or 2 or more"]
+    assert Convolve(**size, ifm_transposed=1).faults() == [
+        "a transposed feature map of 1 columns with rows 2 bytes apart; it may have 1 column, and rows 1 byte apart"
+    ]
+
+
 def test_depthwise_with_a_multiplier() -> None:
     """Channels 0, 0, 1, 1 read map channels 3, 3, 5, 5: 3 * 1, 3 * 2, 5 * 3, 5 * 4."""
     fields = window((1, 1, 2), (1, 1, 4), (1, 1))

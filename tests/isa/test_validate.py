@@ -17,8 +17,9 @@ from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy, Unpack
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
+from npusim.isa.instructions.reduction import Mean, Pool
 from npusim.isa.instructions.table import decode_all
-from npusim.isa.instructions.vector import Binary, Lookup, Mean, Pool, Rescale, Softmax
+from npusim.isa.instructions.vector import Binary, Lookup, Rescale, Softmax
 from npusim.isa.instructions.word import Waits
 from npusim.isa.program.program import Buffer, MemoryImage
 from npusim.isa.program.validate import Violation, find_violation, validate

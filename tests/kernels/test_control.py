@@ -127,5 +127,6 @@ def test_a_program_is_straight_line() -> None:
     with pytest.raises(GraphError) as fault:
         compile_graph(loop(), npusim.hardware("edge-128"))
     assert str(fault.value) == (
-        'net: layer "loop" (while) decides, and a program does not: it has bodies, each of which can be compiled'
+        'net: layer "loop" (while) decides, so the model is several programs; npusim run takes it, '
+        "this takes one program"
     )

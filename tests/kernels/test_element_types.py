@@ -152,7 +152,7 @@ def test_elementwise_operators_run_on_the_host(op: str, dtype: str, tmp_path: Pa
         [found] = npusim.simulate(made, inputs).outputs
         assert (found.dtype, found.tobytes()) == (np.dtype(dtype), wanted.tobytes())
     [call] = program.host_calls
-    assert call.attributes == ({"activation": "relu6"} if op == "add" else {})
+    assert call.parameters == ({"activation": "relu6"} if op == "add" else {})
     assert call.reason == "the NPU computes on int8 and uint8 tensors with one scale and zero point"
 
 

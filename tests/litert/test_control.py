@@ -152,3 +152,36 @@ def test_bodies_that_cannot_be(test: int, turn: int, fault: type[Exception], mes
     data = looping(options=table("WhileOptions", CondSubgraphIndex=test, BodySubgraphIndex=turn))
     with pytest.raises(fault, match=f'^layer "y" \\(.*{message}'):
         check(reader.parse(data, "looping"))
+
+
+def nested(levels: int, twice: bool = False) -> bytes:
+    """IFs inside one another, each branch of each the next subgraph."""
+    main = Part(name="level 0")
+    part = main
+    for level in range(levels + 1):
+        flag, x, y = part.flags("flag", 1), part.codes_of("x"), part.codes_of("y")
+        if level == levels:
+            part.operator("RELU", [x], [y], version=2)
+        else:
+            options = table("IfOptions", ThenSubgraphIndex=level + 1, ElseSubgraphIndex=level + 1)
+            part.operator("IF", [flag, flag, x], [y], options)
+            if twice:
+                again = part.codes_of("again")
+                part.operator("IF", [flag, flag, y], [again], options)
+                y = again
+        part.done([flag, x], [y])
+        part = part.part(f"level {level + 1}")
+    return main.whole()
+
+
+def test_bodies_inside_bodies() -> None:
+    made = npusim.compile(check(reader.parse(nested(3), "nested")))
+    result = npusim.simulate(made, [np.array([True]), X])
+    assert result.decisions == (("nested/y", 1), ("nested/y/then/y", 1), ("nested/y/then/y/then/y", 1))
+    np.testing.assert_array_equal(result.outputs[0], np.maximum(X, 0))
+
+
+@pytest.mark.parametrize(("levels", "twice"), [(17, False), (14, True), (300, False)])
+def test_a_file_whose_bodies_have_no_end(levels: int, twice: bool) -> None:
+    with pytest.raises(FormatError, match=r"nested too deep or too often, may be 16 deep and 4096 bodies$"):
+        reader.parse(nested(levels, twice), "nested")

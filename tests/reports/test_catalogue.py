@@ -11,8 +11,8 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.performance import ReferenceRun, capabilities
 from npusim.reports.run import capabilities as report
-from npusim.reports.run.operators import Coverage, table
-from npusim.reports.words.columns import columns
+from npusim.reports.run.coverage import Coverage, table
+from npusim.reports.words.text_table import columns
 
 
 def test_columns_are_aligned() -> None:

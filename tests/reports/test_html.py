@@ -15,6 +15,7 @@ from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.page import page
 from npusim.reports.run import html, html_data, series
+from npusim.reports.run.methods import METHODS
 from npusim.reports.words import names
 
 from ..npusim.numbers.fake_run import BENCH, BUFFERS, LAYERS, execution, program
@@ -142,7 +143,7 @@ def test_every_parameter_of_the_hardware_is_shown(result: RunResult) -> None:
     assert sorted(shown) == sorted([*nested, "clock_mhz"])
 
 
-@pytest.mark.parametrize("method", html.METHODS, ids=lambda method: method.number)
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.number)
 def test_methods_name_documents_by_their_titles(method: html.Method) -> None:
     first = (ROOT / "docs" / method.document).read_text("utf-8").splitlines()[0]
     assert first == f"# {method.title}"

@@ -19,13 +19,13 @@ from npusim.isa.hardware import file as hardware_file
 from npusim.reports.notebook import notebook
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study import data as study_data
-from npusim.reports.study.folder import write_page
+from npusim.reports.study.page_files import write_page
 from npusim.study.evaluate import Record
 from npusim.study.executors import executor
+from npusim.study.explore import describe, explore
 from npusim.study.folder import Folder
 from npusim.study.progress import progress
 from npusim.study.samplers import random_points
-from npusim.study.search import describe, explore
 from npusim.study.study import Study
 
 from ..npusim.study.spaces import digits, sampling, space_file

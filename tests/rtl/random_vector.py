@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Mean, Pool, Rescale
+from npusim.isa.instructions.reduction import Mean, Pool
+from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Rescale
 
 from .unit_bench import SCRATCHPAD_BYTES
 from .vector_referee import STAGES

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.isa.base.errors import GraphError, NpusimError, SimulationError
+from npusim.isa.base.errors import GraphError, NpusimError, ProgramError, SimulationError
 from npusim.isa.base.tensor import TensorType
+from npusim.isa.hardware.file import from_dict, to_dict
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable, If, Launch, Transfer, While, walk
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.builder import GraphBuilder
@@ -75,11 +77,11 @@ class Sketch:
         return self.builder.graph(outputs)
 
 
-def run(graph: Graph, inputs: list[np.ndarray], **how: object) -> JobResult:
+def run(graph: Graph, inputs: list[np.ndarray], hw: Hardware | str = "edge-128") -> JobResult:
     """Compiled and simulated; the bytes are those of the reference, the sums those of the launches."""
-    made = npusim.compile(graph)
+    made = npusim.compile(graph, hw)
     assert isinstance(made, Executable)
-    result = npusim.simulate(made, inputs, **how)  # type: ignore[call-overload]
+    result = npusim.simulate(made, inputs)  # type: ignore[call-overload]
     values = evaluate(graph, inputs)
     for found, number in zip(result.outputs, graph.outputs, strict=True):
         np.testing.assert_array_equal(found, values[number])
@@ -109,7 +111,7 @@ def test_a_graph_that_decides_nothing_is_one_program() -> None:
     graph = branch("relu")
     made = npusim.compile(graph)
     assert isinstance(made, Program)
-    with pytest.raises(GraphError, match="decides, and a program does not"):
+    with pytest.raises(GraphError, match="decides, so the model is several programs"):
         compile_program(loop())
 
 
@@ -127,6 +129,43 @@ def test_a_while_of_seven_turns() -> None:
         + TURNS
         * (cycles["net/loop/turn/0/operands"] + cycles["net/loop/turn/0"] + cycles["net/loop/turn/results"])
     )
+
+
+def with_memory(*holds: str) -> Hardware:
+    """edge-128 with one more memory, on the chip."""
+    further = {
+        "name": "sram",
+        "kind": "sram",
+        "size_kib": 512,
+        "bandwidth_gb_per_s": 8.0,
+        "holds": list(holds),
+    }
+    return from_dict(to_dict(npusim.hardware("edge-128")) | {"memory": [further]})
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [("constants",), ("io",), ("activations",), ("code",), ("constants", "code", "activations", "io")],
+    ids=lambda holds: holds[0] if len(holds) == 1 else "all",
+)
+def test_windows_lie_in_every_memory(holds: tuple[str, ...]) -> None:
+    result = run(loop(), [X, HELD], with_memory(*holds))
+    plain = run(loop(), [X, HELD])
+    assert result.outputs[0].tolist() == plain.outputs[0].tolist()
+    if len(holds) > 1:  # nothing is left for the DRAM
+        assert (result.dram_bytes.read, result.dram_bytes.write, result.dram_bytes.instructions) == (0, 0, 0)
+        assert result.cycles < plain.cycles
+
+
+def test_what_programs_hand_on_cannot_lie_in_the_scratchpad() -> None:
+    hardware = to_dict(npusim.hardware("edge-128"))
+    hardware["scratchpad"]["holds"] = ["io"]
+    with pytest.raises(
+        ProgramError,
+        match=r'^net: outputs: tensor "x" lies in the scratchpad, which 2 programs share; '
+        r"let another memory hold io$",
+    ):
+        run(loop(), [X, HELD], from_dict(hardware))
 
 
 def test_carried_values_are_copied_no_more_than_needed() -> None:

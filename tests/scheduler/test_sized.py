@@ -26,7 +26,8 @@ from npusim.kernels.operators.convolution.fully_connected import Parameters
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.compile import schedule
-from npusim.scheduler.fit.tiling import TileCosts, TileSearch
+from npusim.scheduler.fit.costs import TileCosts
+from npusim.scheduler.fit.tiling import TileSearch
 from npusim.scheduler.network.network import prepare
 from npusim.scheduler.place.policies import estimated
 

@@ -7,7 +7,8 @@ file; constants are read-only views of the file's bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,11 @@ from npusim.kernels.graph.graph import UNRANKED, Graph
 from npusim.kernels.graph.names import quoted
 from npusim.kernels.operator.parameters import Parameters, Unchecked
 from npusim.kernels.table import known, operator
+
+DEEPEST = 16
+"""Most bodies inside one another."""
+MOST_BODIES = 4096
+"""Most bodies of a file; one subgraph may be that of several operators."""
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -47,13 +53,20 @@ class _Reading:
     """The reading of a subgraph. `now` is what each variable that is updated is after the operators so far.
 
     Variables are updated in place; in a graph every value is a tensor of its own. `within` numbers the subgraph and
-    those that it is a body of.
+    those that it is a body of, `count` counts the bodies of the file.
     """
 
-    def __init__(self, model: ModelRecord, builder: GraphBuilder, within: tuple[int, ...] = (0,)) -> None:
+    def __init__(
+        self,
+        model: ModelRecord,
+        builder: GraphBuilder,
+        within: tuple[int, ...] = (0,),
+        count: Iterator[int] | None = None,
+    ) -> None:
         self._model = model
         self._builder = builder
         self._within = within
+        self._count = count or itertools.count()
         self._now: dict[int, int] = {}
         self._options_class = _options_classes()
 
@@ -121,11 +134,15 @@ class _Reading:
                 number = int(getattr(options, option)())
             if number in self._within:
                 raise FormatError(f"{where}, {word}: subgraph {number} is a body of itself")
+            if len(self._within) > DEEPEST or next(self._count) >= MOST_BODIES:
+                raise FormatError(
+                    f"{where}, {word}: is nested too deep or too often, may be {DEEPEST} deep and {MOST_BODIES} bodies"
+                )
             try:
                 model = self._model.other(number)
                 names = [tensor_name(model, tensor) for tensor in model.inputs]
                 builder = GraphBuilder(word, dict(zip(names, shapes, strict=False)))
-                bodies.append(_Reading(model, builder, (*self._within, number)).graph())
+                bodies.append(_Reading(model, builder, (*self._within, number), self._count).graph())
             except (FormatError, GraphError) as fault:
                 raise type(fault)(f"{where}, {word}: {fault}") from None
         return bodies

@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from mmap import mmap
 from typing import Any
 
@@ -166,6 +167,7 @@ class _Decoder:
             raise FormatError("the model has no subgraph, needs one")
         views = tuple(self._buffer(buffer, f"buffer {i}") for i, buffer in enumerate(buffers))
 
+        @cache
         def subgraph(number: int) -> ModelRecord:
             if not 0 <= number < len(subgraphs):
                 raise FormatError(f"subgraph {number}, the model has {len(subgraphs)}")

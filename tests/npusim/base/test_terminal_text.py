@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from npusim.base import files, terminal
+from npusim.base import console, files
 from npusim.cli.base import Progress
 
 EVIL = "a\x1b]0;title\x07\u202eb"
@@ -25,10 +25,10 @@ class Terminal(io.StringIO):
 
 def test_streams_are_cleaned_and_put_back(capsys: pytest.CaptureFixture[str]) -> None:
     before = sys.stdout, sys.stderr
-    with terminal.cleaned_streams():
+    with console.cleaned_streams():
         sys.stdout.write(f"{EVIL}\n")
         sys.stderr.writelines([EVIL, "\n"])
-        assert terminal.uncleaned(sys.stdout) is before[0]
+        assert console.uncleaned(sys.stdout) is before[0]
         assert not hasattr(sys.stdout, "buffer")
     assert (sys.stdout, sys.stderr) == before
     assert tuple(capsys.readouterr()) == (f"{SHOWN}\n", f"{SHOWN}\n")
@@ -36,8 +36,9 @@ def test_streams_are_cleaned_and_put_back(capsys: pytest.CaptureFixture[str]) ->
 
 def test_tables_are_cleaned_and_keep_their_colours() -> None:
     file = Terminal()
-    console = terminal.console(file, width=80, force_terminal=True, color_system="standard")
-    console.print(Text(f"name {EVIL}", style="bold red"))
+    console.console(file, width=80, force_terminal=True, color_system="standard").print(
+        Text(f"name {EVIL}", style="bold red")
+    )
     text = file.getvalue()
     assert SHOWN.replace("\\x07", "") in text  # rich leaves bells out itself
     assert text.startswith("\x1b[1;31m")

@@ -281,7 +281,7 @@ def test_outputs_that_cannot_be_written_are_known_before_the_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work began")
 
-    for name in ("prepare", "compile", "simulate", "load_program"):
+    for name in ("prepare", "prepare_any", "compile", "simulate", "load_program"):
         monkeypatch.setattr(api, name, work)
     if slot.command == "verify":
         pytest.importorskip("ai_edge_litert")
@@ -335,7 +335,7 @@ def _names(command: str) -> list[str]:
         return [each.name for each in files()]
     if command in ("compare", "run#table"):
         from npusim.cli import compare as cli_compare
-        from npusim.cli import table as cli_table
+        from npusim.cli import run_table as cli_table
 
         return list((cli_compare if command == "compare" else cli_table).IN_FOLDER.values())
     from npusim.study.tables import ALWAYS

@@ -32,7 +32,7 @@ from .handmade import barrier, bench, bytes_at, host_call, load, lookup, program
 BYTES = np.arange(256, dtype=np.uint8)
 
 
-def inverted(attributes: Mapping[str, Any], *operands: Any) -> Sequence[Array]:
+def inverted(parameters: Mapping[str, Any], *operands: Any) -> Sequence[Array]:
     """A host function: all bits the other way round."""
     return [~operands[-1][0]]
 

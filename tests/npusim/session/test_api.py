@@ -86,10 +86,10 @@ def test_host_calls_of_a_program_keep_the_rules_of_their_operators(shared: Path)
             {"num_classes": 5},
             r"breaks a rule: scores have num_classes columns, or one more for the background",
         ),
-        ({"num_classes": -1}, r"attributes: num_classes: -1 is not a whole number from 1 to 2147483647"),
-        ({"num_clases": 1}, r"attributes: num_clases: unknown parameter, did you mean num_classes\?"),
-        ({"y_scale": [1]}, r"attributes: y_scale: a list of 1 is not a number"),
+        ({"num_classes": -1}, r"parameters: num_classes: -1 is not a whole number from 1 to 2147483647"),
+        ({"num_clases": 1}, r"parameters: num_clases: unknown parameter, did you mean num_classes\?"),
+        ({"y_scale": [1]}, r"parameters: y_scale: a list of 1 is not a number"),
     ):
-        changed = replace(call, attributes={**call.attributes, **change})
+        changed = replace(call, parameters={**call.parameters, **change})
         with pytest.raises(npusim.NpusimError, match=where + text):
             npusim.simulate(replace(program, host_calls=(changed,)), timing_only=True)

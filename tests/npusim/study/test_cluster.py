@@ -17,7 +17,7 @@ import pytest
 from npusim.isa.base.errors import NpusimError
 from npusim.study.cluster import DaskCluster, Tls, _connect, tls
 from npusim.study.evaluate import Job, Record
-from npusim.study.search import explore
+from npusim.study.explore import explore
 from npusim.study.space_file import SpaceFile
 from npusim.study.study import Study
 from npusim.study.tables import write_tables

@@ -13,9 +13,9 @@ import pytest
 
 from npusim.isa.base.errors import NpusimError
 from npusim.study.executors import InProcess
+from npusim.study.explore import explore
 from npusim.study.folder import Folder, StudyError
 from npusim.study.lines import Lines
-from npusim.study.search import explore
 from npusim.study.study import Study
 
 from .spaces import digits, sampling, space_file

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import npusim
+from npusim.comparison import result_file
 from npusim.isa.base.errors import NpusimError
 from npusim.numbers.run import RunResult
 from npusim.study.metrics import METRICS, SHORT, combine, full_key, number
-from npusim.study.space import flat
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_every_number_of_the_json(run: RunResult) -> None:
     )
     numbers = {
         key: value
-        for key, value in flat(plain).items()
+        for key, value in result_file.flat(plain)
         if not key.startswith(words) and isinstance(value, int | float) and not isinstance(value, bool)
     }
     assert len(numbers) > 60

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from npusim.study.evaluate import Record
+from npusim.study.explore import explore
 from npusim.study.pareto import front, hypervolume
 from npusim.study.proposals import sampler
 from npusim.study.samplers import random_points
-from npusim.study.search import explore
 from npusim.study.space import Space
 from npusim.study.study import Study
 

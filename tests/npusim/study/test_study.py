@@ -22,8 +22,8 @@ from npusim.session.api import host_functions
 from npusim.session.inputs import draw
 from npusim.study.evaluate import Record, Workload
 from npusim.study.executors import InProcess, LocalProcesses, executor
+from npusim.study.explore import explore
 from npusim.study.folder import Folder, StudyError
-from npusim.study.search import explore
 from npusim.study.space_file import SpaceFile
 from npusim.study.study import Study
 from npusim.study.tables import to_parquet, write_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from npusim.reports.words.columns import columns
+from npusim.reports.words.text_table import columns
 
 HOST = "host"
 

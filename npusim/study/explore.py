@@ -9,7 +9,7 @@ from typing import Any
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.version import npusim_version
-from npusim.study.base import keep_base, read_base
+from npusim.study.base_hardware import keep_base, read_base
 from npusim.study.evaluate import Job, Record, Workload
 from npusim.study.executors import Executor, executor
 from npusim.study.folder import Folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from npusim.base.terminal import console, say
+from npusim.base.console import console, say
 from npusim.cli.base import EXIT_USER_FAULT, Progress, hardware_inputs
 from npusim.isa.base.errors import NpusimError
 
@@ -20,16 +19,15 @@ if TYPE_CHECKING:
 
 PAGE = "table.html"
 IN_FOLDER = {"page": PAGE, "--json": "runs.json", "--csv": "runs.csv"}
-"""Files of --report; the last two as the options write them."""
+"""Files of --report; those of options as the options write them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Where the table goes, beside the terminal."""
+    """Where the table goes, beside the terminal: files by option, and a folder."""
 
-    json: Path | None
-    csv: Path | None
-    report: Path | None
+    files: Mapping[str, Path]
+    folder: Path | None
 
 
 def run(
@@ -45,9 +43,11 @@ def run(
     No data is executed: nothing of it would be shown, and cycles and energy are the same.
     """
     from npusim.base import files
+    from npusim.reports import report
     from npusim.session import api, run_table
 
-    given = next((option for option, value in one.items() if value is not None), None)
+    alone = {option: path for option, path in targets.files.items() if report(option).render_runs is None}
+    given = next((option for option, value in {**one, **alone}.items() if value is not None), None)
     if given:
         raise NpusimError(
             f"{given}: goes with one model on one machine; this is a table of {_count(models, machines)}"
@@ -55,8 +55,7 @@ def run(
     sources: dict[str, Path | None] = {f"MODEL {model}": Path(model) for model in models}
     for name in machines:
         sources |= hardware_inputs(name, f"--hw {name}")
-    asked = {"--json": targets.json, "--csv": targets.csv}
-    files.check_outputs(asked, sources, {"--report": (targets.report, IN_FOLDER.values())})
+    files.check_outputs(targets.files, sources, {"--report": (targets.folder, IN_FOLDER.values())})
     api.schedules_of_effort(effort)
     hardware = [api.hardware(name, settings) for name in machines]
     with Progress("running") as progress:
@@ -72,11 +71,11 @@ def run(
     try:
         _print(table)
     finally:  # what was computed is kept, even if nobody reads the table to its end
-        if targets.report:
-            files.make_folder(targets.report)
-            inside = {targets.report / name: _writer(kind, table) for kind, name in IN_FOLDER.items()}
+        if targets.folder:
+            files.make_folder(targets.folder)
+            inside = {targets.folder / name: _writer(kind, table) for kind, name in IN_FOLDER.items()}
             files.write_all(inside, follow=False)
-        files.write_all({path: _writer(kind, table) for kind, path in asked.items() if path})
+        files.write_all({path: _writer(kind, table) for kind, path in targets.files.items()})
     if table.faults:
         say(f"npusim: {len(table.faults)} of {len(table.runs)} runs have no result", err=True)
         raise typer.Exit(EXIT_USER_FAULT)
@@ -96,16 +95,12 @@ def _print(table: RunTable) -> None:
 
 def _writer(kind: str, table: RunTable) -> Writer:
     from npusim.base import files
+    from npusim.reports import report
+    from npusim.reports.run import run_table_page
 
     def content() -> str:
-        if kind == "--csv":
-            from npusim.reports.run import run_table
-
-            return run_table.to_csv(table)
-        if kind == "page":
-            from npusim.reports.run import run_table_page
-
-            return run_table_page.render(table)
-        return json.dumps(table.to_dict(), indent=2, allow_nan=False) + "\n"
+        render = run_table_page.render if kind == "page" else report(kind).render_runs
+        assert render is not None
+        return render(table)
 
     return lambda file: files.text(content())(file)

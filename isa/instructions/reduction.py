@@ -1,0 +1,257 @@
+"""The vector-unit instructions that reduce: pools over windows, sums along an axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import requantise
+from npusim.isa.base.cause import Cause
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS, map_region
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Regions, Space, dense
+from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, clamp_fault, code_type, passes
+from npusim.isa.instructions.word import FieldSpec, bits
+
+LARGEST_SUM = 1 << 22
+"""Terms of a sum of codes less their zero point, 9 bits, that surely stays inside 32 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool(Instruction):
+    """Average or maximum over windows; only window elements inside the feature map count.
+
+    The average is the sum of codes over the number of elements, rounded half away from zero.
+    """
+
+    mnemonic: ClassVar[str] = "vec.pool"
+    opcode: ClassVar[int] = 0x31
+    home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    maximum: int = bits(1, "what is computed", choices=("average", "maximum"))
+    ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
+    ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
+    ifm_height: int = bits(16, "feature-map rows present")
+    ifm_width: int = bits(16, "feature-map columns")
+    depth: int = bits(20, "channels")
+    ofm: int = bits(ADDRESS_BITS, "scratchpad address of the first output row")
+    ofm_row_stride: int = bits(24, "bytes from one output row to the next")
+    ofm_height: int = bits(16, "output rows")
+    ofm_width: int = bits(16, "output columns")
+    kernel_height: int = bits(16, "window rows")
+    kernel_width: int = bits(16, "window columns")
+    stride_height: int = bits(16, "rows between windows")
+    stride_width: int = bits(16, "columns between windows")
+    pad_top: int = bits(16, "padding rows above the first feature-map row")
+    pad_left: int = bits(16, "padding columns left of the first")
+    low: int = bits(9, "smallest output code", signed=True)
+    high: int = bits(9, "largest output code", signed=True)
+    signed: int = bits(1, "type of feature map and output", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.depth
+
+    def regions(self, context: Context) -> Regions:
+        """The feature map is read, the output is written; pixels are dense."""
+        ifm_sizes = (self.ifm_height, self.ifm_width, self.depth)
+        ofm_sizes = (self.ofm_height, self.ofm_width, self.depth)
+        ifm = map_region(self.ifm, ifm_sizes, (self.ifm_row_stride, self.depth))
+        return (ifm,), (map_region(self.ofm, ofm_sizes, (self.ofm_row_stride, self.depth)),)
+
+    def faults(self) -> list[str]:
+        """Sizes and strides are at least 1, every window touches the feature map and can be summed, the clamp is
+        not empty.
+        """
+        sizes = (
+            "ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width",
+            "kernel_height", "kernel_width", "stride_height", "stride_width",
+        )  # fmt: skip
+        found = [f"{name} is 0; it may be 1 or more" for name in sizes if getattr(self, name) == 0]
+        for axis in ("height", "width"):
+            pad = self.pad_top if axis == "height" else self.pad_left
+            last = (getattr(self, f"ofm_{axis}") - 1) * getattr(self, f"stride_{axis}") - pad
+            if pad >= getattr(self, f"kernel_{axis}") or last >= getattr(self, f"ifm_{axis}"):
+                found.append(f"a window lies outside the feature map in {axis}")
+        window = self.kernel_height * self.kernel_width
+        if window >= LARGEST_SUM:
+            found.append(
+                f"a window of {window} may overflow the accumulator; it may be less than {LARGEST_SUM}"
+            )
+        return found + clamp_fault(self.signed, self.low, self.high)
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Reduce each window."""
+        dtype = code_type(self.signed)
+        shape = (self.ifm_height, self.ifm_width, self.depth)
+        ifm = memory.view(Space.SCRATCHPAD, self.ifm, shape, (self.ifm_row_stride, self.depth, 1), dtype)
+        values = self._maximum(ifm) if self.maximum else self._average(ifm)
+        shape = (self.ofm_height, self.ofm_width, self.depth)
+        ofm = memory.view(Space.SCRATCHPAD, self.ofm, shape, (self.ofm_row_stride, self.depth, 1), dtype)
+        return [(ofm, np.clip(values, self.low, self.high))]
+
+    def _taps(self, ifm: Codes) -> list[tuple[slice, slice, Codes]]:
+        """For each window element: the outputs whose element lies inside, and the values there."""
+        found = []
+        taps_of_a_row = _reaching(
+            self.kernel_width, self.pad_left, self.stride_width, self.ofm_width, self.ifm_width
+        )
+        for ky in _reaching(
+            self.kernel_height, self.pad_top, self.stride_height, self.ofm_height, self.ifm_height
+        ):
+            rows = _inside(ky - self.pad_top, self.stride_height, self.ofm_height, self.ifm_height)
+            for kx in taps_of_a_row:
+                columns = _inside(kx - self.pad_left, self.stride_width, self.ofm_width, self.ifm_width)
+                if rows is None or columns is None:
+                    continue
+                found.append((rows[0], columns[0], ifm[rows[1], columns[1]]))
+        return found
+
+    def _maximum(self, ifm: Codes) -> Codes:
+        lowest = -128 if self.signed else 0
+        result = np.full((self.ofm_height, self.ofm_width, self.depth), lowest, ifm.dtype)
+        for rows, columns, values in self._taps(ifm):
+            np.maximum(result[rows, columns], values, out=result[rows, columns])
+        return result
+
+    def _average(self, ifm: Codes) -> NDArray[np.int32]:
+        sums = np.zeros((self.ofm_height, self.ofm_width, self.depth), np.int32)
+        counts = np.zeros((self.ofm_height, self.ofm_width, 1), np.int32)
+        whole = self.ofm_height == self.ofm_width == 1 and (self.pad_top, self.pad_left) == (0, 0)
+        if whole:
+            window = ifm[: self.kernel_height, : self.kernel_width]
+            sums[0, 0] = window.sum((0, 1), dtype=np.int32)
+            counts[...] = window.shape[0] * window.shape[1]
+        else:
+            for rows, columns, values in self._taps(ifm):
+                sums[rows, columns] += values
+                counts[rows, columns] += 1
+        half = counts // 2
+        quotient = (np.abs(sums) + half) // counts
+        return np.where(sums > 0, quotient, -quotient)
+
+    def cost(self, context: Context) -> Cost:
+        """Start-up; per output pixel and `lanes` channels one pool step per window element, a division for averages.
+
+        Windows are counted whole: the unit skips no element that lies in the padding.
+        """
+        v = context.hardware.vector
+        outputs = self.ofm_height * self.ofm_width * self.depth
+        taps = self.kernel_height * self.kernel_width
+        per_group = taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles)
+        groups = self.ofm_height * self.ofm_width * passes(self.depth, v)
+        actions = {
+            "vector_pool_step": outputs * taps,
+            "scratchpad_read_byte": outputs * taps,
+            "scratchpad_write_byte": outputs,
+        }
+        if not self.maximum:
+            actions["vector_divide"] = outputs
+        return Cost(v.startup_cycles + groups * per_group, actions)
+
+    def demand(self, context: Context) -> int:
+        """A step for every window element of every output, and for averages a division of each."""
+        v = context.hardware.vector
+        taps = self.kernel_height * self.kernel_width
+        outputs = self.ofm_height * self.ofm_width * self.depth
+        return outputs * (taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles))
+
+
+def _reaching(kernel: int, pad: int, stride: int, outputs: int, inputs: int) -> range:
+    """The taps of a window along one axis that can reach the feature map from any output."""
+    return range(max(0, pad - (outputs - 1) * stride), min(kernel, inputs + pad))
+
+
+def _inside(offset: int, stride: int, outputs: int, inputs: int) -> tuple[slice, slice] | None:
+    """Outputs o with 0 <= o * stride + offset < inputs, and those inputs; None if there are none."""
+    first = max(0, -(offset // stride)) if offset < 0 else 0
+    last = min(outputs, (inputs - 1 - offset) // stride + 1)
+    if last <= first:
+        return None
+    start = first * stride + offset
+    return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean(Instruction):
+    """Sum over the middle of [outer, count, inner], less count * zero, rescaled (the multiplier holds 1/count)."""
+
+    mnemonic: ClassVar[str] = "vec.mean"
+    opcode: ClassVar[int] = 0x32
+    home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
+    output: int = bits(ADDRESS_BITS, "of the output")
+    outer: int = bits(24, "independent sums")
+    count: int = bits(24, "elements of one sum")
+    inner: int = bits(24, "contiguous elements that are summed separately")
+    input_zero: int = bits(9, "zero point of the input", signed=True)
+    output_zero: int = bits(9, "of the output", signed=True)
+    multiplier: int = bits(31, "rescale")
+    shift: int = bits(7, "shift of the rescale", signed=True)
+    low: int = bits(9, "smallest output code", signed=True)
+    high: int = bits(9, "largest output code", signed=True)
+    signed: int = bits(1, "type of input and output", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The sums, and the elements that are summed separately."""
+        return self.outer, self.inner
+
+    def regions(self, context: Context) -> Regions:
+        """Dense input and output."""
+        source = dense(Space.SCRATCHPAD, self.input, self.outer * self.count * self.inner)
+        return (source,), (dense(Space.SCRATCHPAD, self.output, self.outer * self.inner),)
+
+    def faults(self) -> list[str]:
+        """Sizes are at least 1, the sum stays below 2^31, the clamp is not empty."""
+        found = [
+            f"{n} is 0; it may be 1 or more" for n in ("outer", "count", "inner") if not getattr(self, n)
+        ]
+        if self.count >= LARGEST_SUM:
+            found.append(
+                f"count {self.count} may overflow the accumulator; it may be less than {LARGEST_SUM}"
+            )
+        return found + clamp_fault(self.signed, self.low, self.high)
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Sum and rescale."""
+        dtype = code_type(self.signed)
+        raw = memory.bytes_at(Space.SCRATCHPAD, self.input, self.outer * self.count * self.inner)
+        sums = raw.view(dtype).reshape(self.outer, self.count, self.inner).sum(1, dtype=np.int32)
+        values = requantise(
+            sums - np.int32(self.count * self.input_zero),
+            self.multiplier, self.shift, self.output_zero, self.low, self.high, dtype, "double",
+        )  # fmt: skip
+        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.outer * self.inner)
+        return [(target.view(dtype).reshape(self.outer, self.inner), values)]
+
+    def cost(self, context: Context) -> Cost:
+        """Start-up, one add per element, one rescale per sum."""
+        v = context.hardware.vector
+        elements, sums = self.outer * self.count * self.inner, self.outer * self.inner
+        per_lane = self.outer * passes(self.inner, v)
+        cycles = v.startup_cycles + per_lane * (self.count * v.reduce_cycles + v.requantise_cycles)
+        actions = {
+            "vector_add_i32": elements,
+            "requantise": sums,
+            "scratchpad_read_byte": elements,
+            "scratchpad_write_byte": sums,
+        }
+        return Cost(cycles, actions)
+
+    def demand(self, context: Context) -> int:
+        """An add of every element, a rescale of every sum."""
+        v = context.hardware.vector
+        return self.outer * self.inner * (self.count * v.reduce_cycles + v.requantise_cycles)

@@ -1,0 +1,309 @@
+"""The commands that run models: run, demo."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.base.console import console, say
+from npusim.cli import job
+from npusim.cli.base import (
+    EffortOption,
+    HardwareList,
+    HardwareOption,
+    Progress,
+    SetOption,
+    UnknownOption,
+    ascii_only,
+    hardware_inputs,
+)
+from npusim.isa.base.errors import NpusimError
+from npusim.reports import REPORTS
+
+if TYPE_CHECKING:
+    from npusim.base.files import Writer
+    from npusim.isa.program.executable import Executable
+    from npusim.isa.program.program import Program
+    from npusim.numbers.run import RunResult
+    from npusim.reports.folder import ReportFile
+
+OUTPUT, JSON = "--output", "--json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("run")(_with_reports(run))
+    app.command("demo")(demo)
+
+
+def _with_reports(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with an option for each report; it is called with the files that were asked for, by option."""
+
+    def shown(**given: Any) -> None:
+        files = {report.option: given.pop(report.name) for report in REPORTS}
+        command(reports={option: path for option, path in files.items() if path}, **given)
+
+    options = [
+        inspect.Parameter(
+            report.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                Path | None, typer.Option(report.option, metavar="F", help=f"Write {report.purpose}.")
+            ],
+        )
+        for report in REPORTS
+    ]
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        parameters += options if parameter.name == "reports" else [parameter]
+    by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    shown.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    shown.__doc__ = command.__doc__
+    return shown
+
+
+def run(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="A model file, a .npu program, or a built-in model (npusim models); several give a table.",
+        ),
+    ],
+    *,
+    hw: HardwareList = None,
+    set_: SetOption = None,
+    input: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", metavar="F.npz", help="Inputs, by tensor name or as in0, in1, ... [default: random]"
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(OUTPUT, metavar="F.npz", help="Write the outputs, as out0, out1, ...")
+    ] = None,
+    reports: Mapping[str, Path],
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", help="Write a page, report.html, its data, and its figures."),
+    ] = None,
+    timing_only: Annotated[
+        bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random inputs.")] = 0,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Also try each hardware parameter doubled, by simulation.")
+    ] = False,
+    effort: EffortOption = "fast",
+    unknown: UnknownOption = None,
+    decide: job.DecideOption = None,
+) -> None:
+    """Compile and execute a model, and print the summary; of several models or machines, a table."""
+    from npusim.isa.program.program import Program
+    from npusim.session import api
+
+    machines = hw or [api.DEFAULT_HARDWARE]
+    if len(models) > 1 or len(machines) > 1:
+        from npusim.cli import run_table
+
+        one = {"--input": input, OUTPUT: output, "--what-if": what_if or None, "--unknown": unknown}
+        where = run_table.Targets(reports, report)
+        run_table.run(models, machines, set_ or (), effort, where, one)
+        return
+    without_data = "--timing-only" if timing_only else "--unknown host" if api.check_unknown(unknown) else ""
+    if without_data and (input or output):
+        option = "--input" if input else OUTPUT
+        raise NpusimError(f"{option}: {without_data} executes no data; give one or the other")
+    asked = _Asked(models[0], hw[0] if hw else None, set_ or (), effort, unknown, seed, input)
+    targets = ({OUTPUT: output} if output else {}) | dict(reports)
+    pages = _report_files(report) if report else {}
+    _check_outputs(asked, machines[0], targets, report, pages)
+    program, wall = _compiled(asked)
+    if not isinstance(program, Program):
+        others: dict[str, object] = {"--report": report, "--what-if": what_if}
+        others |= {option: path for option, path in reports.items() if option != JSON}
+        job.run(
+            program,
+            job.Asked(input, output, reports.get(JSON), timing_only, seed, decide or (), others),
+            wall,
+        )
+        return
+    if decide:
+        raise NpusimError(f"{job.OPTION} {decide[0]}: {asked.model} decides nothing")
+    result = _result(asked, program, wall, output, bool(without_data), report)
+    if reports or report:  # who looks at the summary alone does not wait for digests
+        result = asked.with_provenance(result)
+    if what_if:
+        result = asked.with_variants(result)
+    try:
+        print_summary(result)
+    finally:  # what was computed is kept, even if nobody reads the summary to its end
+        _write(result, targets, pages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What one run was asked for, as it was written."""
+
+    model: str
+    hw: str | None
+    settings: Sequence[str]
+    effort: str
+    unknown: str | None
+    seed: int
+    input: Path | None
+
+    def with_provenance(self, result: RunResult) -> RunResult:
+        """The result with the command that gives it again."""
+        from npusim.session import api
+        from npusim.session.provenance import of_run
+
+        made = of_run(
+            self.model,
+            self.hw,
+            effort=self.effort,
+            seed=self.seed,
+            inputs=result.provenance.inputs,
+            settings=self.settings,
+            compiled=api.is_program(self.model),
+        )
+        return replace(result, provenance=made)
+
+    def with_variants(self, result: RunResult) -> RunResult:
+        """The result with what changes of the hardware would bring."""
+        from npusim.study.what_if import what_if
+
+        with Progress("what if") as progress:
+            variants = what_if(
+                self.model, result.hardware, effort=self.effort, unknown=self.unknown, progress=progress
+            )
+        return replace(result, variants=variants)
+
+
+def _check_outputs(
+    asked: _Asked,
+    machine: str,
+    targets: Mapping[str, Path],
+    folder: Path | None,
+    pages: Mapping[Path, ReportFile],
+) -> None:
+    from npusim.base import files
+
+    sources = {"MODEL": Path(asked.model), "--input": asked.input, **hardware_inputs(machine)}
+    files.check_outputs(targets, sources, {"--report": (folder, [path.name for path in pages])})
+
+
+def _compiled(asked: _Asked) -> tuple[Program | Executable, dict[str, float]]:
+    """The program, or the programs of a model that decides, and the seconds that it took."""
+    from npusim.session import api
+
+    machine = None
+    if asked.hw or asked.settings:
+        machine = api.hardware(asked.hw or api.DEFAULT_HARDWARE, asked.settings)
+    with Progress(f"scheduling {asked.model}") as progress:
+        return api.prepare_any(
+            asked.model, machine, effort=asked.effort, unknown=asked.unknown, progress=progress
+        )
+
+
+def _result(
+    asked: _Asked,
+    program: Program,
+    wall: Mapping[str, float],
+    output: Path | None,
+    timing_only: bool,
+    report: Path | None,
+) -> RunResult:
+    """Simulate. What cannot be read or written is found before the work."""
+    from npusim.base import files
+    from npusim.session import api
+
+    api.require_outputs(program, output)
+    if output:
+        from npusim.base import npz
+
+        npz.check_repeated(output, program.outputs)
+    values = None
+    if asked.input:
+        from npusim.session.inputs import read_npz
+
+        values = read_npz(asked.input, program.inputs)
+    if report:
+        files.make_folder(report)
+    timing_only = timing_only or bool(program.unknown_operators)
+    with Progress(f"simulating {program.name}") as progress:
+        result = api.simulate(program, values, timing_only=timing_only, seed=asked.seed, progress=progress)
+    return replace(result, wall_s=replace(result.wall_s, **wall))
+
+
+def _write(result: RunResult, targets: Mapping[str, Path], pages: Mapping[Path, ReportFile]) -> None:
+    from npusim.base import files
+
+    asked = {path: _writer(option, result) for option, path in targets.items()}
+    try:
+        files.write_all(asked)
+    finally:
+        files.write_all({path: partial(each.write, result) for path, each in pages.items()}, follow=False)
+
+
+def _report_files(folder: Path) -> dict[Path, ReportFile]:
+    """The files of a report."""
+    from npusim.reports.folder import files
+
+    return {folder / each.name: each for each in files()}
+
+
+def _writer(option: str, result: RunResult) -> Writer:
+    from npusim.base import files
+
+    if option == OUTPUT:
+        from npusim.base import npz
+
+        return lambda file: npz.write(file, result.outputs)
+    from npusim.reports import report
+
+    return lambda file: files.text(report(option).render(result))(file)
+
+
+def print_summary(result: RunResult) -> None:
+    """The summary of a run on stdout."""
+    from npusim.reports.run.terminal import summary
+
+    target = console()
+    target.print(summary(result, target.width, ascii_only(sys.stdout)))
+    if result.variants:
+        from npusim.reports.run.what_if import table
+
+        target.print()
+        target.print(table(result.variants, target.width))
+    sys.stdout.flush()
+
+
+def demo(hw: HardwareOption = None) -> None:
+    """Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images."""
+    from npusim import models
+    from npusim.session import api
+
+    program, wall = api.prepare("digits_cnn", hw)
+    images, labels = models.digits_test()
+    right, cycles = 0, set()
+    with Progress("classifying") as progress:
+        for i, (image, label) in enumerate(zip(images, labels, strict=True)):
+            result = api.simulate(program, [image[None]])
+            right += int(result.outputs[0].argmax()) == int(label)
+            cycles.add(int(result.cycles))
+            if progress:
+                progress(i + 1, len(labels))
+    print_summary(replace(result, wall_s=replace(result.wall_s, **wall)))
+    lines = [f"Accuracy {right / len(labels):.1%}: {right} of {len(labels)} test images."]
+    if len(cycles) == 1:
+        lines.append(f"Every inference took {cycles.pop()} cycles.")
+    say("\n" + " ".join(lines))

@@ -1,0 +1,105 @@
+"""Runs, as they show themselves. What shows them is imported when it is asked for: most runs are not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, overload
+
+from npusim.isa.program.executable import Executable
+from npusim.isa.program.program import Program
+from npusim.numbers import job as job_data
+from npusim.numbers import run as run_data
+from npusim.session import api
+from npusim.session.inputs import Inputs
+from npusim.views.shown import Given, viewed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from npusim.views.what_if import WhatIf
+
+
+class RunResult(run_data.RunResult):
+    __doc__ = run_data.RunResult.__doc__
+
+    def what_if(self, *, jobs: int | None = None) -> WhatIf:
+        """What doubling each hardware parameter would bring: `npusim.what_if` of the model on its hardware.
+
+        A result of `npusim.simulate` has only its program: that is run as it is, on what keeps it valid. Raises
+        NpusimError for a model file that is gone or another one by now.
+        """
+        from npusim.views.what_if import what_if_result
+
+        return what_if_result(self, jobs)
+
+    def plot_roofline(self) -> Figure:
+        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure."""
+        return _figure("roofline", self)
+
+    def plot_timeline(self) -> Figure:
+        """What each unit does when; likewise."""
+        return _figure("timeline", self)
+
+    def plot_energy(self) -> Figure:
+        """Energy by component and layer; likewise."""
+        return _figure("energy", self)
+
+    def plot_power(self) -> Figure:
+        """Power over time; likewise."""
+        return _figure("power", self)
+
+    def plot_occupancy(self) -> Figure:
+        """What the scratchpad holds over time; likewise."""
+        return _figure("occupancy", self)
+
+    def _repr_html_(self) -> str:
+        """The summary and the layers in a notebook."""
+        from npusim.reports.notebook import notebook
+
+        return notebook.result(self)
+
+
+def _figure(name: str, result: RunResult) -> Figure:
+    from npusim.reports.notebook import notebook
+
+    return notebook.figure(name, result)
+
+
+class JobResult(job_data.JobResult):
+    __doc__ = job_data.JobResult.__doc__
+
+    def launch(self, number: int) -> RunResult:
+        """A launch, by its number from 0, as the result of a run of its program."""
+        return viewed(RunResult, super().launch(number))
+
+
+def _run_or_job_of(
+    make: Callable[Given, run_data.RunResult | job_data.JobResult],
+) -> Callable[Given, RunResult | JobResult]:
+    """A function that gives a run or a job, either of which is shown."""
+
+    @wraps(make)
+    def shown(*given: Given.args, **named: Given.kwargs) -> RunResult | JobResult:
+        data = make(*given, **named)
+        if isinstance(data, job_data.JobResult):
+            return viewed(JobResult, data)
+        return viewed(RunResult, data)
+
+    return shown
+
+
+@overload
+def simulate(program: Program, inputs: Inputs | None = None, **how: Any) -> RunResult: ...
+
+
+@overload
+def simulate(program: Executable, inputs: Inputs | None = None, **how: Any) -> JobResult: ...
+
+
+@wraps(api.simulate)
+def simulate(*given: Any, **named: Any) -> RunResult | JobResult:
+    return _run_or_job_of(api.simulate)(*given, **named)
+
+
+run = _run_or_job_of(api.run)

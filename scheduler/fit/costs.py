@@ -1,0 +1,145 @@
+"""What tiles of a work need and cost, wherever its operands lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Instruction
+from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
+from npusim.scheduler.fit.allocate import aligned
+from npusim.scheduler.fit.cuts import Cut, Residency, band_bytes, cuts, finest_channels, streams_rows
+from npusim.scheduler.fit.packed import share
+from npusim.scheduler.fit.transfers import Transfers
+
+
+def sizes(total: int, step: int) -> list[tuple[int, int]]:
+    """The distinct sizes into which a step cuts a total: (size, repetitions)."""
+    whole, rest = divmod(total, step)
+    return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
+
+
+class _Channels(NamedTuple):
+    """How a cut divides the channels.
+
+    spans: the distinct numbers of channels that its tiles have, and their repetitions; tiles: all repetitions.
+    kept_bytes, tile_bytes: scratchpad bytes of the constants of all tiles, and of one as wide as the step.
+    """
+
+    spans: list[tuple[int, int]]
+    tiles: int
+    kept_bytes: int
+    tile_bytes: int
+
+
+class TileCosts:
+    """What the tiles of one work need and cost wherever its operands lie; all searches of the work share them.
+
+    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
+    """
+
+    def __init__(self, work: Work, hardware: Hardware) -> None:
+        self.work = work
+        self.hardware = hardware
+        self.transfers = Transfers(hardware)
+        self._cycles: dict[tuple[int, int], int] = {}
+        self._bands: dict[tuple[int, int], tuple[int, int]] = {}
+        self._channels: dict[tuple[int, int], _Channels] = {}
+        self._traffic: dict[bool, float] = {}
+        self._cuts: dict[tuple[bool, int], list[list[Cut]]] = {}
+
+    @cached_property
+    def unit(self) -> Unit:
+        """The unit that executes the tiles."""
+        return self._instructions(self.work.rows, self.work.channels)[0].unit
+
+    def cycles(self, rows: int, channels: int) -> int:
+        """The machine's cost of a tile of this size."""
+        key = (rows, channels)
+        found = self._cycles.get(key)
+        if found is None:
+            context = Context(self.hardware)
+            made = self._instructions(rows, channels)
+            found = self._cycles[key] = sum([each.cost(context).cycles for each in made])
+        return found
+
+    def _instructions(self, rows: int, channels: int) -> tuple[Instruction, ...]:
+        """A tile of this size, at no address in particular."""
+        nowhere = self._slices_nowhere if channels < self.work.channels else self._nowhere
+        return self.work.instructions(Tile(0, rows, 0, channels), nowhere)
+
+    @cached_property
+    def _nowhere(self) -> TileAddresses:
+        """No address in particular, with the strides of operands that lie whole."""
+        work = self.work
+        row_bytes = tuple([each.row_bytes for each, _ in work.inputs])
+        outputs = tuple([Written(0, rows.row_bytes, work.channels) for rows in work.outputs])
+        weight_row_bytes = 0 if work.weights is None else work.weights.row_bytes
+        inputs = (0,) * len(row_bytes)
+        return TileAddresses(inputs, row_bytes, 0, outputs, weight_row_bytes=weight_row_bytes)
+
+    @cached_property
+    def _slices_nowhere(self) -> TileAddresses:
+        """The same where inputs hold some channels only."""
+        return replace(self._nowhere, sliced=self.work.sliced)
+
+    def constant_traffic(self, pack: bool) -> float:
+        """Bytes that all constants take where they lie: weights packed if the hardware can and it is wanted."""
+        if pack not in self._traffic:
+            self._traffic[pack] = self._find_constant_traffic(pack)
+        return self._traffic[pack]
+
+    def _find_constant_traffic(self, pack: bool) -> float:
+        size = self.work.constant_bytes(0, self.work.channels)
+        if not size or not pack or not self.hardware.dma.decoder_bytes_per_cycle:
+            return size
+        constants = self.work.constants(0, self.work.channels)
+        if constants.weights is None:
+            return size
+        return len(constants.plain) + constants.weights.size * share(constants)
+
+    def bands(self, position: int, row_step: int) -> tuple[int, int]:
+        """Bytes of an input that row tiles need: the one that needs most, and all of an entry together.
+
+        Those between the first and the last need equally much.
+        """
+        key = (position, row_step)
+        found = self._bands.get(key)
+        if found is None:
+            rows, count = self.work.rows, -(-self.work.rows // row_step)
+            first, middle, last = (
+                band_bytes(self.work, position, number * row_step, min((number + 1) * row_step, rows))
+                for number in (0, count // 2, count - 1)
+            )
+            together = first if count == 1 else first + last + (count - 2) * middle
+            found = self._bands[key] = max(first, middle, last), together
+        return found
+
+    def channels(self, cut: Cut) -> _Channels:
+        """How a cut divides the channels."""
+        key = (cut.channel_step, cut.last_channels)
+        found = self._channels.get(key)
+        if found is None:
+            work = self.work
+            spans = sizes(work.channels, cut.channel_step)
+            if cut.last_channels:
+                spans = list(Counter(last - first for first, last in cut.channels(work)).items())
+            found = self._channels[key] = _Channels(
+                spans,
+                sum([count for _, count in spans]),
+                sum([count * aligned(work.constant_bytes(0, each)) for each, count in spans]),
+                aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))),
+            )
+        return found
+
+    def cuts(self, residency: Residency, last_resort: bool) -> list[list[Cut]]:
+        """`cuts` of the work."""
+        key = streams_rows(residency), finest_channels(self.work, residency) if last_resort else 0
+        if key not in self._cuts:
+            self._cuts[key] = list(cuts(self.work, residency, last_resort))
+        return self._cuts[key]
