@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.isa.base.fields import Section
-from npusim.isa.hardware.file import MEMORY
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.area import area
@@ -384,14 +383,15 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
     """Every parameter of a hardware description: by section, its name, value and meaning."""
     values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
     sections = {name: value for name, value in values.items() if isinstance(value, Section)}
-    sections |= {memory.name: memory for memory in hardware.memory}
+    several = {name: value for name, value in values.items() if isinstance(value, tuple)}  # [[memory]]
+    sections |= {f"{name} {each.name}": each for name, value in several.items() for each in value}
     return [
         (
             _title(title),
             [
                 (name, _plain(getattr(section, name)), field.description or "")
                 for name, field in type(section).model_fields.items()
-                if name not in ("name", "description", MEMORY) and (title or name not in sections)
+                if name not in ("name", "description") and (title or name not in {*sections, *several})
             ],
         )
         for title, section in {"": hardware, **sections}.items()
