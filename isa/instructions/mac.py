@@ -91,12 +91,7 @@ class _Window(Instruction):
     @property
     def _layout(self) -> Layout:
         """How it is laid over the array."""
-        return Layout(
-            getattr(self, "output_stationary", 0),
-            self.row_halvings,  # type: ignore[attr-defined]
-            self.column_halvings,  # type: ignore[attr-defined]
-            self.accumulator_halvings,  # type: ignore[attr-defined]
-        )
+        raise NotImplementedError
 
     @property
     def _problem(self) -> Problem:
@@ -201,7 +196,8 @@ class _Window(Instruction):
         array, problem = context.hardware.mac_array, self._problem
         engine = engine_of(array)
         use = engine.use(array, problem, self._layout)
-        outputs, macs = problem.pixels * problem.ofm_depth, problem.macs
+        outputs = self.ofm_height * self.ofm_width * self.ofm_depth
+        macs = outputs * problem.inner
         actions = {
             "mac_int8": macs,
             "pe_register": macs,
@@ -285,6 +281,11 @@ class Convolve(_Window):
     )
 
     @property
+    def _layout(self) -> Layout:
+        halvings = self.row_halvings, self.column_halvings, self.accumulator_halvings
+        return Layout(self.output_stationary, *halvings)
+
+    @property
     def dataflow(self) -> str:
         """One of `DATAFLOWS`."""
         return DATAFLOWS[self.output_stationary]
@@ -364,6 +365,10 @@ class Depthwise(_Window):
     row_halvings: int = _halvings("rows")
     column_halvings: int = _halvings("columns")
     accumulator_halvings: int = _halvings("accumulators")
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout(0, self.row_halvings, self.column_halvings, self.accumulator_halvings)
 
     @property
     def dataflow(self) -> str:

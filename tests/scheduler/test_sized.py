@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,12 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import NpusimError, SimulationError
-from npusim.isa.base.tensor import SIZE_ONLY, Quantization, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.program import container
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Blank, Program
-from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.operators.convolution.fully_connected import Parameters
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.scheduler.compile import schedule
@@ -31,6 +28,7 @@ from npusim.scheduler.fit.tiling import TileSearch
 from npusim.scheduler.network.network import prepare
 from npusim.scheduler.place.policies import estimated
 
+from ..decode_step import WEIGHTS, decode_step
 from ..graphs import Sketch
 
 ROOT = Path(__file__).parents[2]
@@ -104,63 +102,9 @@ def test_its_file_says_so() -> None:
 # The matrix products of one token of Llama 3.2 1B
 
 
-def decode_step() -> Graph:
-    """16 layers: q, o 2048 x 2048, k, v 2048 x 512, gate, up 2048 x 8192, down 8192 x 2048; head 2048 x 128256.
-
-    int8 with a scale per channel, one token. What lies between the products is left out; each reads a vector of its
-    length.
-    """
-    codes = Quantization((0.05,), (0,))
-    builder = GraphBuilder("llama_3.2_1b_decode")
-
-    @cache
-    def matrix(units: int, inner: int) -> TensorType:
-        scales = tuple(0.001 + 1e-8 * unit for unit in range(units))
-        return TensorType("int8", (units, inner), Quantization(scales, (0,) * units, 0))
-
-    def product(name: str, vector: int, units: int) -> int:
-        weights = builder.sized(f"{name} weights", matrix(units, builder.shape(vector)[1]))
-        (result,) = builder.node(
-            "fully_connected", (vector, weights), [unshaped("int8", codes)], Parameters(), name=name
-        )
-        return result
-
-    token = builder.input("token", TensorType("int8", (1, 2048), codes))
-    results = []
-    for layer in range(16):
-        query = product(f"{layer}/q", token, 2048)
-        results += [product(f"{layer}/{name}", token, 512) for name in "kv"]
-        attended = product(f"{layer}/o", query, 2048)
-        gate = product(f"{layer}/gate", attended, 8192)
-        results.append(product(f"{layer}/up", attended, 8192))
-        token = product(f"{layer}/down", gate, 2048)
-    results.append(product("head", token, 128256))
-    return builder.graph(results)
-
-
-WEIGHTS = 16 * (2 * 2048 * 2048 + 2 * 2048 * 512 + 3 * 2048 * 8192) + 2048 * 128256
-
-
-def measured() -> None:
-    """What the test reads from a process of its own."""
-    import resource
-
-    program = compile_graph(decode_step(), hardware("mobile-4096"))
-    execution = execute(program, data=False)
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    found = {
-        "constants": len(program.constants),
-        "cycles": execution.cycles,
-        "dram_read_bytes": execution.dram_read_bytes,
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "peak_mb": usage.ru_maxrss / 1024,
-    }
-    print(json.dumps(found))
-
-
 def test_one_token_of_a_language_model_in_3_s_and_300_mb() -> None:
     """The weights pass the DRAM once; 30 GB/s at 1 GHz are 30 bytes a cycle, and nothing else takes as long."""
-    words = [sys.executable, "-c", "from tests.scheduler.test_sized import measured; measured()"]
+    words = [sys.executable, "-m", "tests.decode_step"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     tries = []
     for _ in range(2):

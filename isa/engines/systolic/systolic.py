@@ -5,6 +5,7 @@ A layout is a dataflow and a corner of the array (`npusim.isa.engines.systolic.t
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil
 from typing import ClassVar
 
@@ -86,12 +87,7 @@ class Systolic(Engine):
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """The closed forms of `timing` on the corner."""
-        shape = _corner(array_shape(array), layout)
-        work = _occupancy(shape, problem, layout)
-        updates = problem.pixels * problem.ofm_depth
-        if not layout.output_stationary:
-            updates *= -(-problem.inner // shape.rows)
-        return Use(work.total, work.array, work.fetched, problem.weights * work.pixel_blocks, updates)
+        return _use(array_shape(array), problem, layout)
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""
@@ -124,6 +120,16 @@ def _window(problem: Problem) -> Window:
         problem.stride_width,
         problem.dilation_width,
     )
+
+
+@lru_cache(maxsize=65536)
+def _use(whole: ArrayShape, problem: Problem, layout: Layout) -> Use:
+    shape = _corner(whole, layout)
+    work = _occupancy(shape, problem, layout)
+    updates = problem.pixels * problem.ofm_depth
+    if not layout.output_stationary:
+        updates *= -(-problem.inner // shape.rows)
+    return Use(work.total, work.array, work.fetched, problem.weights * work.pixel_blocks, updates)
 
 
 def _occupancy(shape: ArrayShape, problem: Problem, layout: Layout) -> Occupancy:

@@ -123,16 +123,25 @@ Step = Callable[[_State], _State]
 
 def array_shape(array: MacArray) -> ArrayShape:
     """The timing parameters of a MAC array; accumulators are split evenly over columns and halves."""
-    half = array.accumulator_kib * 1024 // 4 // array.columns // 2
-    return ArrayShape(
-        array.rows,
-        array.columns,
-        array.shadow_weights,
-        half,
-        array.ifm_bytes_per_cycle,
-        array.weight_bytes_per_cycle,
-        array.output_lanes,
-    )
+    global _latest
+    known, shape = _latest
+    if known is not array:
+        half = array.accumulator_kib * 1024 // 4 // array.columns // 2
+        shape = ArrayShape(
+            array.rows,
+            array.columns,
+            array.shadow_weights,
+            half,
+            array.ifm_bytes_per_cycle,
+            array.weight_bytes_per_cycle,
+            array.output_lanes,
+        )
+        _latest = array, shape
+    return shape
+
+
+_latest: tuple[MacArray | None, ArrayShape] = (None, ArrayShape(0, 0, False, 0, 0, 0, 0))
+"""The array that was asked for last, which nearly always is the next one, and its shape."""
 
 
 def corner(shape: ArrayShape, rows: int, columns: int, accumulators: int) -> ArrayShape:
