@@ -30,6 +30,7 @@ from npusim.isa.hardware.units import (
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.program.program import Program
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace
+from npusim.numbers.bounds import busiest_port
 from npusim.numbers.causes import ENDS, STALLS
 from npusim.numbers.timeline import Owners, Times, distinct, owners
 from npusim.numbers.waiting import NOBODY, Flags, Waiting, needs
@@ -70,7 +71,7 @@ CAUSE_OF = (*_WORKS, *(cause.name for cause in (*STALLS, *ENDS)))
 
 @dataclass(frozen=True, slots=True)
 class PortUse:
-    """The transfers at the DRAM port, in order: when, for which instruction (-1: fetch, -2: one of another core), by
+    """The transfers at a port, in order: when, for which instruction (-1: fetch, -2: one of another core), by
     whom, how much.
     """
 
@@ -89,8 +90,8 @@ class Activity:
     layer:   the layer that owns it, int64 [n].
     doing:   `Doing`, int8 [n].
     serves:  int64 [resources, n], per resource (`RESOURCES`) the layer it works for, -1 while it rests.
-    delayed: int64 [n], the layer whose transfer waits while instruction fetch has the DRAM port; -1 for none.
-    port:    the transfers.
+    delayed: int64 [n], the layer whose transfer waits while instruction fetch has the port; -1 for none.
+    port:    the transfers at the port of the memory `space`, the busiest one (`npusim.numbers.bounds`).
     """
 
     cycles: Times
@@ -99,6 +100,7 @@ class Activity:
     serves: Times
     delayed: Times
     port: PortUse
+    space: Space = Space.DRAM
 
 
 def activity(
@@ -107,7 +109,8 @@ def activity(
     """The stretches of a run; instructions and costs are those of the program."""
     trace = execution.trace
     owned = owners(program, trace, execution.cycles)
-    port = port_use(trace)
+    space = busiest_port(program, costs)
+    port = port_use(trace, space)
     setup_end = trace.started + np.array([cost.setup_cycles for cost in costs], np.int64)
     bounds = _bounds(owned, trace, port, setup_end)
     begins = bounds[:-1]
@@ -128,7 +131,8 @@ def activity(
     stalled = np.flatnonzero((doing == _STALL) | (doing == Doing.START_UP) & (owner != NOBODY))
     culprit, queued = waiting.at(stalled).chase(trace.unit[owner[stalled]])
     asks = _Asking(trace.started, setup_end, _last_byte(port, len(costs)))
-    why = _why(culprit, serving[stalled], begins[stalled], asks, transfer_kinds(program, costs))
+    kinds, elsewhere = transfer_kinds(program, costs), _at_other_ports(costs, space)
+    why = _why(culprit, serving[stalled], begins[stalled], asks, kinds, elsewhere)
     why[doing[stalled] == Doing.START_UP] = Doing.START_UP
     doing[stalled] = np.where(queued, Doing.STALL_QUEUE, why)
     fetching = np.flatnonzero((np.append(port.unit, NOBODY)[transfer] == Unit.FRONT_END) & (transfer >= 0))
@@ -137,7 +141,7 @@ def activity(
         current = waiting.current[channel, fetching]
         waits = waiting.works[channel, fetching] & asks.at(current, begins[fetching])
         delayed[fetching[waits]] = layer_of[current[waits]]
-    return Activity(np.diff(bounds), layer_of[owner], doing, np.array(serves), delayed, port)
+    return Activity(np.diff(bounds), layer_of[owner], doing, np.array(serves), delayed, port, space)
 
 
 def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) -> Times:
@@ -149,12 +153,12 @@ def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) 
     return found
 
 
-def port_use(trace: Trace) -> PortUse:
-    """The transfers at the DRAM's port as columns; each belongs to the instruction that its requester works on."""
+def port_use(trace: Trace, space: Space) -> PortUse:
+    """The transfers at the port of a memory as columns; each belongs to the instruction that its requester works on."""
     columns = [
         (t.start_cycle, t.end_cycle, _BY_NAME[t.requester], t.size_bytes)
         for t in trace.transfers
-        if t.space == Space.DRAM
+        if t.space == space
     ]
     started, ended, unit, size = np.array(columns, np.int64).reshape(-1, 4).T
     instruction = np.where(unit == _ELSEWHERE, _ELSEWHERE, NOBODY)
@@ -229,13 +233,23 @@ class _Asking(NamedTuple):
         return (cycles >= self.setup_end[instruction]) & (cycles < self.last_byte[instruction])
 
 
+def _at_other_ports(costs: Sequence[Cost], space: Space) -> Flags:
+    """Per instruction whether all that it streams passes ports of other memories."""
+    return np.array([bool(cost.dram) and all(r.space != space for r, _ in cost.dram) for cost in costs], bool)
+
+
 def _why(
-    culprit: Times, serving: Times, begins: Times, asks: _Asking, kinds: NDArray[np.int8]
+    culprit: Times,
+    serving: Times,
+    begins: Times,
+    asks: _Asking,
+    kinds: NDArray[np.int8],
+    elsewhere: Flags,
 ) -> NDArray[np.int8]:
     """Why stalls last whose chains of waiting end at instructions `culprit` (-1: at the front end)."""
     behind_another = asks.at(culprit, begins) & (serving != NOBODY)
     on_the_way = np.where(behind_another, Doing.STALL_CONTENTION, Doing.STALL_DMA)
-    known = (culprit == serving) | (kinds[culprit] == Doing.MOVES)
+    known = (culprit == serving) | (kinds[culprit] == Doing.MOVES) | elsewhere[culprit]
     why = np.where(known, kinds[culprit], on_the_way)
     why = np.where(begins < asks.started[culprit], Doing.STALL_BANK_PORTS, why)
     return np.where(culprit == NOBODY, Doing.STALL_FRONT_END, why).astype(np.int8)

@@ -5,7 +5,8 @@ It is the largest of four times, each as if its resource were alone and never wa
     mac     multiply-accumulates / multipliers of the array
     vector  work of the vector unit / its lanes; work is elements times the cycles of the function per element
     dram    compulsory bytes / peak bandwidth: constants and network inputs read once, network outputs written
-            once, as they lie in DRAM (packed weights packed); a byte that two layers read belongs to the first
+            once, as they lie in DRAM (packed weights packed); a byte that two layers read belongs to the first.
+            Where there are several memories behind ports, those of the one whose port needs longest for the network
     host    cycles of the operators that the host runs
 
 The bound of a network takes the sums over its layers, so it is at most the sum of theirs. Operators that move
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
-from npusim.isa.hardware.units import RESOURCES, cycles_of
+from npusim.isa.hardware.units import PORT, RESOURCES, cycles_of
 from npusim.isa.instructions.instruction import Cost
 from npusim.isa.instructions.region import Region
 from npusim.isa.program.program import Program
@@ -39,9 +40,11 @@ class LowerBound:
     """Cycles that the work needs on each resource alone, as the module defines them; each is also an attribute.
 
     by_resource: mac, vector, dram, host.
+    port:        the memory whose port `dram` stands for.
     """
 
     by_resource: Mapping[str, int]
+    port: str = "dram"
 
     def __getattr__(self, name: str) -> int:
         """The cycles on a resource."""
@@ -62,17 +65,26 @@ class LowerBound:
         return max(self.by_resource, key=lambda name: self.by_resource[name])
 
 
-def compulsory_bytes(program: Program, costs: Sequence[Cost]) -> Amounts:
-    """Per layer, int64 [layers], the bytes that the bound counts; see the module."""
+def busiest_port(program: Program, costs: Sequence[Cost]) -> Space:
+    """The memory whose port needs longest for the compulsory bytes of a whole program; of several, the first."""
+    spaces = program.hardware.outer_spaces
+    if len(spaces) == 1:
+        return spaces[0]
+    rates = {space: program.hardware.peak_bytes_per_cycle(space) for space in spaces}
+    return max(spaces, key=lambda space: compulsory_bytes(program, costs, space).sum() / rates[space])
+
+
+def compulsory_bytes(program: Program, costs: Sequence[Cost], space: Space = Space.DRAM) -> Amounts:
+    """Per layer, int64 [layers], the bytes that the bound counts at the port of a memory; see the module."""
     constants, inputs, outputs = (
-        [(place.address, place.end) for place in places if place.space == Space.DRAM]
+        [(place.address, place.end) for place in places if place.space == space]
         for places in (program.images, program.inputs, program.outputs)
     )
     found: dict[bool, list[tuple[Region, int]]] = {False: [], True: []}
     for layer, cost in zip(program.layer_of.tolist(), costs, strict=True):
         for region, write in cost.dram:
             ranges = outputs if write else [*constants, *inputs]
-            if region.space == Space.DRAM and any(low <= region.address < high for low, high in ranges):
+            if region.space == space and any(low <= region.address < high for low, high in ranges):
                 found[write].append((region, layer))
     count = max(len(program.layers), 1)
     return _touched_first(found[False], count) + _touched_first(found[True], count)
@@ -105,7 +117,9 @@ def _runs(region: Region) -> Amounts:
     return starts
 
 
-def needed_cycles(work: Amounts, resource: str, hardware: Hardware) -> Amounts:
-    """Cycles that amounts of work need on a resource, rounded up."""
+def needed_cycles(work: Amounts, resource: str, hardware: Hardware, space: Space = Space.DRAM) -> Amounts:
+    """Cycles that amounts of work need on a resource, rounded up; the port is that of a memory."""
     per_cycle = RESOURCES[resource].per_cycle(hardware)
+    if resource == PORT:
+        per_cycle = hardware.peak_bytes_per_cycle(space)
     return np.array([cycles_of(amount, per_cycle) for amount in work.tolist()], np.int64)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from npusim.isa.hardware.units import UNIT_NAMES
+from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
@@ -95,6 +96,8 @@ def layer_results(program: Program, execution: Execution, accounts: Accounts) ->
     energy_uj = np.sum([*layer_energy_uj(program, execution).values()], axis=0).tolist()
     reasons = dict(zip(program.layer_of[host.positions].tolist(), host.reasons, strict=True))
     tiles = _tiles(program)
+    ports = [port_actions(hardware, space) for space in hardware.outer_spaces if hardware.off_chip(space)]
+    off_chip = [name for port in ports for name in (port.read, port.write)]
     results = []
     for i, (layer, account) in enumerate(zip(program.layers, accounts.layers, strict=True)):
         actions = execution.layer_actions[i]
@@ -115,7 +118,7 @@ def layer_results(program: Program, execution: Execution, accounts: Accounts) ->
                 time_us=hardware.us_of_cycles(cycles[i]),
                 macs=layer.workload.macs,
                 utilization=share(on_array, cycles[i] * hardware.macs_per_cycle),
-                bytes=actions.get("dram_read_byte", 0) + actions.get("dram_write_byte", 0),
+                bytes=sum(actions.get(name, 0) for name in off_chip),
                 energy_uj=energy_uj[i],
                 start_cycle=span[0] if span else None,
                 end_cycle=span[1] if span else None,

@@ -35,6 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import COMPUTING, PORT, PRODUCERS, RESOURCES
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.table import decode_all
@@ -88,7 +89,7 @@ class _Totals(NamedTuple):
 
     work:  int64 [resources, layers], what the bound is made of.
     busy:  int64 [resources, layers], cycles in which the resource works for the layer.
-    moved: int64 [1, layers], all bytes through the DRAM port.
+    moved: int64 [1, layers], all bytes through the port.
     lost:  int64 [causes, layers], what the instructions of the layer lose, by the causes in `_SPLIT`.
     """
 
@@ -122,7 +123,7 @@ def _totals(
     work, busy = [], []
     for name, resource in RESOURCES.items():
         if name == PORT:
-            work.append(compulsory_bytes(program, costs))
+            work.append(compulsory_bytes(program, costs, seen.space))
             busy.append(per_layer((use.ended - use.started)[transfers], requester))
             continue
         mine = np.isin(unit, [int(each) for each in PRODUCERS if each.kind.resource is resource])
@@ -163,7 +164,10 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
         return []
     sums = _Totals(*(_by_scope(amounts, scope_of, count) for amounts in totals))
     bounds = np.array(
-        [needed_cycles(work, name, hardware) for name, work in zip(_RESOURCES, sums.work, strict=True)]
+        [
+            needed_cycles(work, name, hardware, seen.space)
+            for name, work in zip(_RESOURCES, sums.work, strict=True)
+        ]
     )
     # The row after the last: nothing sets the bound.
     limit = np.where(bounds.max(0) > 0, bounds.argmax(0), len(_RESOURCES))
@@ -179,10 +183,11 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
     table = table.astype(np.int64).reshape(count, len(_LOST_IN))
     here = np.bincount(mine[progress], seen.cycles[progress], count).astype(np.int64)
     cycles = np.bincount(mine, seen.cycles, count).astype(np.int64)
-    inside = _inside(bounds, sums, hardware)
+    inside = _inside(bounds, sums, hardware, seen.space)
     found = []
     for scope in range(count):
-        bound = LowerBound(dict(zip(_RESOURCES, bounds[:, scope].tolist(), strict=True)))
+        by_resource = dict(zip(_RESOURCES, bounds[:, scope].tolist(), strict=True))
+        bound = LowerBound(by_resource, hardware.memory_name(seen.space))
         lost = dict(zip(_LOST_IN, table[scope].tolist(), strict=True))
         for name, works in _HINDERED.items():
             if bound.bound_by != name:
@@ -210,13 +215,15 @@ def _by_scope(amounts: Times, scope_of: Times, count: int) -> Times:
     return np.array(rows, np.int64).reshape(-1, count)
 
 
-def _inside(bounds: Times, sums: _Totals, hardware: Hardware) -> Mapping[str, Mapping[str, Times]]:
+def _inside(
+    bounds: Times, sums: _Totals, hardware: Hardware, space: Space
+) -> Mapping[str, Mapping[str, Times]]:
     """Busy cycles beyond the bound, by resource and cause, int64 [scopes] each."""
     found = {}
     for row, name in enumerate(_RESOURCES):
         causes = [cause.name for cause in INSIDE[name]]
         if name == PORT:
-            told = [sums.busy[row] - needed_cycles(sums.moved[0], name, hardware)]
+            told = [sums.busy[row] - needed_cycles(sums.moved[0], name, hardware, space)]
         else:
             told = [sums.lost[_SPLIT.index(cause)] for cause in causes[1:]]
         first = sums.busy[row] - bounds[row] - sum(told)

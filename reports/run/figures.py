@@ -28,9 +28,10 @@ from npusim.reports.words.names import (
     CAUSE_COLOURS,
     CAUSE_NAMES,
     COMPONENT_COLOURS,
-    COMPONENT_NAMES,
     RESOURCE_COLOURS,
     TRACK_NAMES,
+    component_names,
+    component_style,
 )
 
 if TYPE_CHECKING:
@@ -183,10 +184,13 @@ def energy(result: RunResult) -> Figure:
     height = 1.6 + 0.22 * len(by_component) + 0.2 * len(listed)
     ratios = [len(by_component) + 1, len(listed) + 1]
     figure, (parts, layers) = _figure(result, "Energy", height, rows=2, ratios=ratios)
-    names = [name for name in COMPONENT_NAMES if name in by_component]
+    named = component_names(result.hardware)
+    names = [name for name in named if name in by_component]
     values = [by_component[name] for name in names]
     bars = parts.barh(
-        [COMPONENT_NAMES[name] for name in names], values, color=[COMPONENT_COLOURS[name] for name in names]
+        [named[name] for name in names],
+        values,
+        color=[COMPONENT_COLOURS[component_style(name)] for name in names],
     )
     total = float(result.energy_uj) or 1.0
     amounts = [f" {show.energy(value)}, {show.percent(value / total)}" for value in values]
@@ -195,7 +199,9 @@ def energy(result: RunResult) -> Figure:
     left = np.zeros(len(listed))
     for name in names:
         shares = by_layer.get(name, np.zeros(len(totals)))[listed]
-        layers.barh(range(len(listed)), shares, left=left, color=COMPONENT_COLOURS[name], height=0.8)
+        layers.barh(
+            range(len(listed)), shares, left=left, color=COMPONENT_COLOURS[component_style(name)], height=0.8
+        )
         left += shares
     layers.set_yticks(range(len(listed)), [labels[i] for i in listed.tolist()], fontsize=7.5)
     if len(listed) < len(totals):
@@ -217,12 +223,13 @@ def power(result: RunResult) -> Figure:
     ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
     base: Amounts = np.zeros(len(ms) - 1)
     shown = {}
-    for name in reversed(list(COMPONENT_NAMES)):
+    named = component_names(result.hardware)
+    for name in reversed(list(named)):
         part = found.by_component_mw.get(name)
         if part is not None and part.any():
-            _stairs(axes, ms, base, base + part, COMPONENT_COLOURS[name])
+            _stairs(axes, ms, base, base + part, COMPONENT_COLOURS[component_style(name)])
             base = base + part
-            shown[COMPONENT_NAMES[name]] = COMPONENT_COLOURS[name]
+            shown[named[name]] = COMPONENT_COLOURS[component_style(name)]
     _stairs(axes, ms, base, found.highest_mw, SHADE)
     shown[f"highest {CHART_WINDOW}"] = SHADE
     _line(axes, result.power_mw.average, f"average {show.power(result.power_mw.average)}")

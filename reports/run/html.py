@@ -27,6 +27,8 @@ from npusim.reports.words.names import (
     LIMITS,
     UNIT_NAMES,
     UNIT_WORDS,
+    component_names,
+    component_style,
     dataflow_name,
     main_name,
 )
@@ -103,7 +105,7 @@ def machine(result: RunResult) -> str:
     return (
         f"{show.plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
         f"scratchpad {show.size(hardware.scratchpad_bytes)}, "
-        f"DRAM {hardware.dram.bandwidth_gb_per_s:g} GB/s, {hardware.technology.node_nm} nm"
+        f"{show.ports(hardware)}, {hardware.technology.node_nm} nm"
     )
 
 
@@ -274,8 +276,9 @@ def _layer(result: RunResult, index: int, name: str) -> LayerRow:
 
 def _components(result: RunResult) -> list[Row]:
     parts, total = result.energy_uj.by_component, float(result.energy_uj)
+    labels = component_names(result.hardware)
     return [
-        Row(COMPONENT_NAMES[name], f"e-{name}", parts[name], _share(parts[name], total))
+        Row(labels[name], f"e-{component_style(name)}", parts[name], _share(parts[name], total))
         for name in sorted(parts, key=lambda name: -parts[name])
         if parts[name] > 0
     ]
@@ -292,8 +295,8 @@ def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, st
             names[i],
             layer.energy_uj,
             [
-                Row(COMPONENT_NAMES[name], f"e-{name}", float(parts[name][i]), _share(float(parts[name][i]), largest))
-                for name in COMPONENT_NAMES
+                Row(label, f"e-{component_style(name)}", float(parts[name][i]), _share(float(parts[name][i]), largest))
+                for name, label in component_names(result.hardware).items()
                 if name in parts and parts[name][i] > largest * 5e-4
             ],
         )
@@ -407,4 +410,6 @@ def _plain(value: object) -> str:
         return "default"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "nothing"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -13,7 +13,7 @@ from npusim.numbers.timeline import Times, scratchpad_use
 from npusim.reports.run import series
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
-from npusim.reports.words.names import CAUSE_NAMES, COMPONENT_NAMES, TRACK_NAMES, main_name
+from npusim.reports.words.names import CAUSE_NAMES, TRACK_NAMES, component_names, component_style, main_name
 
 if TYPE_CHECKING:
     from npusim.numbers.power import Amounts
@@ -31,6 +31,7 @@ def data(result: RunResult) -> dict[str, Any]:
     trace = result.execution.trace
     power = moving_power(result.program, result.execution)
     use = scratchpad_use(result.program, trace)
+    labels = component_names(result.hardware)
     return {
         "cycles": int(result.cycles),
         "us": result.hardware.us_of_cycles(1),
@@ -45,8 +46,12 @@ def data(result: RunResult) -> dict[str, Any]:
         "power": {
             "edges": _differences(power.edges),
             "parts": [
-                {"name": name, "label": COMPONENT_NAMES[name], "mw": _short(power.by_component_mw[name])}
-                for name in reversed(list(COMPONENT_NAMES))
+                {
+                    "name": component_style(name),
+                    "label": labels[name],
+                    "mw": _short(power.by_component_mw[name]),
+                }
+                for name in reversed(list(labels))
                 if name in power.by_component_mw and power.by_component_mw[name].any()
             ],
             "highest": _short(power.highest_mw),

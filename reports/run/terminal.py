@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from npusim.base.console import console
+from npusim.isa.hardware.memories import FurtherMemory
 from npusim.isa.hardware.units import WORKERS
 from npusim.numbers.area import area
 from npusim.numbers.layers import sizes_text
@@ -22,9 +23,9 @@ from npusim.reports.words.names import (
     BOUND_NAMES,
     CAUSE_NAMES,
     COMPONENT_NAMES,
-    LIMIT_NAMES,
     UNIT_NAMES,
     dataflow_name,
+    limit_of,
     main_name,
 )
 from npusim.reports.words.reason import ending, idlest
@@ -104,7 +105,7 @@ def _heading(result: RunResult) -> Text:
     machine = (
         f"{show.plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
         f"scratchpad {show.size(hardware.scratchpad_bytes)}, "
-        f"DRAM {hardware.dram.bandwidth_gb_per_s:g} GB/s, {technology.node_nm} nm"
+        f"{show.ports(hardware)}, {technology.node_nm} nm"
     )
     return Text.assemble(
         (show.printable(result.model), "bold"),
@@ -145,7 +146,7 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
             (
                 "Lower bound",
                 show.time(bound_ms),
-                f"{show.percent(reached)} of the latency, set by {LIMIT_NAMES[bound.bound_by]}",
+                f"{show.percent(reached)} of the latency, set by {limit_of(bound)}",
             ),
             (
                 "Area",
@@ -188,6 +189,21 @@ def _bar_grid(numbers: int = 1) -> Table:
     return grid
 
 
+def _further(result: RunResult, memory: FurtherMemory) -> tuple[str, str, str]:
+    """The traffic of a further memory."""
+    moved = [0, 0]
+    for actions in result.execution.layer_actions:
+        moved[0] += actions.get(f"{memory.name}_read_byte", 0)
+        moved[1] += actions.get(f"{memory.name}_write_byte", 0)
+    peak = memory.bandwidth_gb_per_s * 1e3 / result.hardware.clock_mhz * result.cycles
+    used = show.percent(sum(moved) / peak if peak else 0.0)
+    return (
+        f"{memory.name} traffic",
+        show.size(sum(moved)),
+        f"{show.size(moved[0])} read, {show.size(moved[1])} written; {used} of {memory.bandwidth_gb_per_s:g} GB/s",
+    )
+
+
 def _memory(result: RunResult) -> RenderableType:
     hardware, moved = result.hardware, result.dram_bytes
     total = moved.read + moved.write + moved.instructions
@@ -202,6 +218,7 @@ def _memory(result: RunResult) -> RenderableType:
                 f"{show.size(moved.instructions)} code",
             ),
             ("DRAM bandwidth", show.percent(used), f"used of {hardware.dram.bandwidth_gb_per_s:g} GB/s"),
+            *(_further(result, memory) for memory in hardware.memory),
             (
                 "Scratchpad peak",
                 show.size(result.scratchpad_peak_bytes),

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import (
     COMPONENTS,
     COMPUTING,
     KINDS,
+    PORT,
     RESOURCES,
     WORKERS,
     Unit,
     label_of,
     units_of,
 )
+from npusim.numbers.bounds import LowerBound
 from npusim.numbers.causes import CAUSES
 
 UNIT_NAMES: Mapping[str, str] = {kind.name: kind.short for kind in WORKERS} | {"none": "-"}
@@ -49,6 +52,22 @@ DATAFLOW_NAMES: Mapping[str, str] = {
     "weight_stationary": "WS", "output_stationary": "OS", "depthwise": "DW",
 }  # fmt: skip
 """Dataflows of the MAC array in few letters."""
+
+
+def component_names(hardware: Hardware) -> dict[str, str]:
+    """Components of a machine: those of all, and its further memories by their names."""
+    return {**COMPONENT_NAMES, **{memory.name: memory.name for memory in hardware.memory}}
+
+
+def component_style(name: str) -> str:
+    """The component whose colour a component has: a further memory that of the DRAM."""
+    return name if name in COMPONENT_COLOURS else "dram"
+
+
+def limit_of(bound: LowerBound, resource: str = "") -> str:
+    """What sets a bound, or another resource, in few words; a port other than the DRAM's by its memory."""
+    name = resource or bound.bound_by
+    return f"{bound.port} bandwidth" if name == PORT != bound.port else LIMIT_NAMES[name]
 
 
 def dataflow_name(dataflow: str) -> str:

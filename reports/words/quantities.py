@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from npusim.isa.base.printable import printable as printable
 
 if TYPE_CHECKING:
+    from npusim.isa.hardware.hardware import Hardware
     from npusim.numbers.run import Power
 
 _TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
@@ -96,3 +97,10 @@ def peaks(power_mw: Power) -> str:
 def plural(number: int, noun: str) -> str:
     """A number with its noun: "1 layer", "2 layers"."""
     return f"{whole(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def ports(hardware: Hardware) -> str:
+    """The memories behind ports with their bandwidths: "DRAM 0.5 GB/s"."""
+    dram = [("DRAM", hardware.dram.bandwidth_gb_per_s)] if hardware.has_dram else []
+    further = [(memory.name, memory.bandwidth_gb_per_s) for memory in hardware.memory]
+    return ", ".join(f"{name} {rate:g} GB/s" for name, rate in (*dram, *further))

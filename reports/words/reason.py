@@ -14,7 +14,7 @@ from npusim.isa.hardware.units import RESOURCES
 from npusim.numbers.causes import CAUSES
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
-from npusim.reports.words.names import CAUSE_NAMES, LIMIT_NAMES
+from npusim.reports.words.names import CAUSE_NAMES, LIMIT_NAMES, limit_of
 
 if TYPE_CHECKING:
     from npusim.numbers.layers import LayerResult
@@ -100,24 +100,36 @@ def _host(result: RunResult, cycles: int) -> Ending:
 def _bound(result: RunResult) -> Ending:
     bound = result.lower_bound
     resource = bound.bound_by
-    moved, hardware = result.dram_bytes, result.hardware
+    hardware, moved = result.hardware, _moved_bytes(result, bound.port)
+    (rate,) = (
+        hardware.port(space).bandwidth_gb_per_s
+        for space in hardware.outer_spaces
+        if hardware.memory_name(space) == bound.port
+    )
     what = {
         "mac": f"multiplying: {show.count(result.macs)} MACs at {hardware.macs_per_cycle} a cycle",
-        "dram": f"DRAM bandwidth: {show.size(moved.read + moved.write + moved.instructions)} "
-        f"at {hardware.dram.bandwidth_gb_per_s:g} GB/s",
+        "dram": f"{limit_of(bound, 'dram')}: {show.size(sum(moved))} at {rate:g} GB/s",
     }.get(resource, f"the work of {LIMIT_NAMES[resource]}")
     amounts = [
-        {"mac": layer.macs, "dram": layer.bytes}.get(resource, layer.cycles * (layer.unit == resource))
-        for layer in result.layers
+        {"mac": layer.macs, "dram": moved[number]}.get(resource, layer.cycles * (layer.unit == resource))
+        for number, layer in enumerate(result.layers)
     ]
     others = {name: getattr(bound, name) for name in BOUND_LEVERS if name != resource}
     following = max(others, key=lambda name: others[name])
-    then = f"; then the limit is {LIMIT_NAMES[following]}" if others[following] else ""
+    then = f"; then the limit is {limit_of(bound, following)}" if others[following] else ""
     keys = _either(BOUND_LEVERS[resource])
+    if resource == "dram" != bound.port:
+        keys = f"memory.{bound.port}.bandwidth_gb_per_s"
     return Ending(
         Reason(bound.cycles / result.cycles, f"of the time is {what}{_mostly(result, amounts)}"),
         Lever(_ms(result, others[following]), f"at best with more {keys}{then}"),
     )
+
+
+def _moved_bytes(result: RunResult, port: str) -> list[int]:
+    """Bytes through the port of a memory, of each layer and last those of the instructions."""
+    names = f"{port}_read_byte", f"{port}_write_byte"
+    return [sum(actions.get(name, 0) for name in names) for actions in result.execution.layer_actions]
 
 
 def _loss(result: RunResult, cause: str) -> Ending:

@@ -261,3 +261,18 @@ def test_random_networks_on_random_memories(data: st.DataObject) -> None:
         np.testing.assert_array_equal(by_interpreter, values[tensor])
         np.testing.assert_array_equal(by_machine, values[tensor])
     assert execute(program, data=False).cycles == execution.cycles
+
+
+def test_the_bound_is_that_of_the_busiest_port() -> None:
+    """Constants in a slow MRAM set the bound: their bytes, once, at its peak; and the losses add up to the cycles."""
+    slow = MRAM | {"bandwidth_gb_per_s": 0.05}
+    result = npusim.run("ds_cnn", hw=chip(slow, SRAM), timing_only=True)
+    (image,) = result.program.images
+    rate = 0.05 * 1e9 / 500e6  # bytes a cycle
+    assert result.lower_bound.bound_by == "dram"  # the resource: ports of memories
+    # Bursts of 16 bytes round each block up; what rounds is not compulsory.
+    assert 0.95 * image.size_bytes / rate <= result.lower_bound.cycles <= ceil(image.size_bytes / rate)
+    assert result.cycles >= result.lower_bound.cycles
+    assert result.lower_bound.cycles + sum(result.lost_cycles.values()) == result.cycles
+    for layer in result.layers:
+        assert layer.lower_bound_cycles + sum(layer.lost_cycles.values()) == layer.cycles

@@ -177,7 +177,8 @@ def test_the_cache_compiles_once_and_executes_once(monkeypatch: pytest.MonkeyPat
 
         return call
 
-    monkeypatch.setattr(evaluate.api, "compile", counting("compile", evaluate.api.compile))
+    compile_program = counting("compile", evaluate.api.compile_program)
+    monkeypatch.setattr(evaluate.api, "compile_program", compile_program)
     monkeypatch.setattr(evaluate.machine, "execute", counting("execute", evaluate.machine.execute))
     space = space_file({"technology.node_nm": [28, 22, 7], "front_end.fetch_instructions": [1, 4]}).space
     evaluator = Evaluator(Job(space, (digits(),)))
