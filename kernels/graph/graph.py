@@ -103,6 +103,11 @@ class Graph:
     outputs: tuple[int, ...]
     states: tuple[State, ...] = ()
 
+    @property
+    def decides(self) -> bool:
+        """Whether it has nodes with bodies, so that no straight-line program computes it."""
+        return any(node.bodies for node in self.nodes)
+
     def origin(self, number: int) -> Origin:
         """Where the value of a tensor comes from."""
         data = self.tensors[number].data

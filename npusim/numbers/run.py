@@ -24,10 +24,11 @@ from npusim.numbers.losses import Accounts, accounts
 from npusim.numbers.performance import PerformanceInfo
 from npusim.numbers.provenance import Provenance
 from npusim.numbers.timeline import BusyCycles
-from npusim.numbers.variants import WhatIf
 
 if TYPE_CHECKING:
     import pandas
+
+    from npusim.numbers.variants import WhatIf
 
 SCHEMA_VERSION = 1
 """Version of the JSON; raised when a key changes its meaning or goes away, not when one is added."""

@@ -113,16 +113,15 @@ def compile(
 
     Raises NpusimError for an operator that npusim does not have, a model that does not fit or an unknown effort.
     """
-    from npusim.scheduler.partition.partition import partition
-    from npusim.scheduler.partition.stretches import decides
-
     machine = hw if isinstance(hw, Hardware) else hardware(hw)
 
     def compiled(part: Graph) -> Program:
         return compile_program(part, machine, effort=effort, unknown=unknown, progress=progress)
 
-    if not decides(graph):
+    if not graph.decides:
         return compiled(graph)
+    from npusim.scheduler.partition.partition import partition  # most graphs decide nothing
+
     if check_unknown(unknown):
         from npusim.kernels.graph.unknown import unknown_on_host
 

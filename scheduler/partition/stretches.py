@@ -9,11 +9,6 @@ from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Graph, Node
 
 
-def decides(graph: Graph) -> bool:
-    """Whether a graph has nodes with bodies, so that no straight-line program computes it."""
-    return any(node.bodies for node in graph.nodes)
-
-
 def stretches(graph: Graph) -> Iterator[Graph | Node]:
     """The nodes that decide, and between them graphs of the others, in order; tensors keep their numbers.
 
