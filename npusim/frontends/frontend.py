@@ -8,39 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
-from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
+from npusim.kernels.graph import layout as layouts
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.layout import NHWC, Layout, builder
 
 _HEAD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A model file format.
+    """A model file format: its name, suffixes, the module that reads it, how it stores images and filters.
 
-    recognises: (path, first bytes of the file, empty for a folder) -> True if it is surely of this format.
-    read:       (path, empty builder) -> its graph, which is checked as a whole afterwards; raises FormatError or
-                GraphError with a text that does not repeat the path.
-    layout:     how the format stores images and filters.
+    The module is imported when a file is opened; it has the two functions that are properties here.
     """
 
     name: str
     suffixes: tuple[str, ...]
-    recognises: Callable[[Path, bytes], bool]
-    read: Callable[[Path, GraphBuilder], Graph]
-    layout: Layout = NHWC
+    module: str
+    layout: layouts.Layout = layouts.NHWC
+
+    @property
+    def recognises(self) -> Callable[[Path, bytes], bool]:
+        """(path, first bytes of the file, empty for a folder) -> True if it is surely of this format."""
+        recognises: Callable[[Path, bytes], bool] = import_module(self.module).recognises
+        return recognises
+
+    @property
+    def read(self) -> Callable[[Path, GraphBuilder], Graph]:
+        """(path, empty builder) -> its graph, which is checked as a whole afterwards.
+
+        Raises FormatError or GraphError with a text that does not repeat the path.
+        """
+        read: Callable[[Path, GraphBuilder], Graph] = import_module(self.module).read
+        return read
 
 
 DOORS: tuple[Door, ...] = (
-    Door("TensorFlow Lite", (".tflite", ".lite"), tflite.recognises, tflite.read),
+    Door("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
 )  # fmt: skip
 
 
@@ -55,7 +66,7 @@ def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
     path = Path(path)
     try:
         door = _door_of(path)
-        return check(door.read(path, builder(path.stem, door.layout, sizes)))
+        return check(door.read(path, layouts.builder(path.stem, door.layout, sizes)))
     except OSError as fault:
         raise FormatError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:

@@ -46,7 +46,7 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
     return builder.graph([x])
 
 
-DOOR = frontend.Door("Tiny", (".tiny",), recognises, read, NCHW)
+DOOR = frontend.Door("Tiny", (".tiny",), __name__, NCHW)
 
 # What comes of it
 
