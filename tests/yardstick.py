@@ -25,6 +25,11 @@ def process_cost(*words: str) -> float:
     return min(_child_seconds(*words) / _child_seconds("-c", "pass") for _ in range(_ROUNDS))
 
 
+def yardstick_s() -> float:
+    """Processor time of the yardstick now, in seconds: the least of some rounds; about 10 ms on a quiet computer."""
+    return min(_seconds(_yardstick) for _ in range(_ROUNDS))
+
+
 def _yardstick() -> int:
     return sum(i * i % 7 for i in range(150_000))
 

@@ -11,7 +11,7 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.performance import ReferenceRun, capabilities
 from npusim.reports.run import capabilities as report
-from npusim.reports.run.coverage import Coverage, table
+from npusim.reports.run.coverage import Coverage, Way, table
 from npusim.reports.words.text_table import columns
 
 
@@ -23,17 +23,21 @@ def test_columns_are_aligned() -> None:
 def test_operator_table() -> None:
     rows = [
         Coverage(
-            "conv_2d", {"TFLite": ["CONV_2D"], "ONNX": []}, "MAC array", ["kernels are 1..255", "8 bits"]
+            "conv_2d",
+            {"TFLite": ["CONV_2D"], "ONNX": []},
+            ["int8", "float32"],
+            [Way("MAC array", ["kernels are 1..255", "8 bits"]), Way("vector unit", ["float lanes"])],
         ),
-        Coverage("arg_max", {"TFLite": ["ARG_MAX"]}, "host", ["finds no positions"]),
-        Coverage("reshape", {"TFLite": ["RESHAPE", "SQUEEZE"]}, "nothing moves", []),
+        Coverage("arg_max", {"TFLite": ["ARG_MAX"]}, ["int8"], [Way("host", ["finds no positions"])]),
+        Coverage("reshape", {"TFLite": ["RESHAPE", "SQUEEZE"]}, ["int8"], [Way("nothing moves", [])]),
     ]
     assert table(rows).splitlines() == [
-        "operator  TFLite            ONNX  runs on        if (else on the host), or why on the host",
-        "conv_2d   CONV_2D           -     MAC array      kernels are 1..255",
-        "                                                 8 bits",
-        "arg_max   ARG_MAX           -     host           finds no positions",
-        "reshape   RESHAPE, SQUEEZE  -     nothing moves",
+        "operator  TFLite            ONNX  of             runs on        if (else on the host), or why on the host",
+        "conv_2d   CONV_2D           -     int8, float32  MAC array      kernels are 1..255",
+        "                                                                8 bits",
+        "                                                 vector unit    float lanes",
+        "arg_max   ARG_MAX           -     int8           host           finds no positions",
+        "reshape   RESHAPE, SQUEEZE  -     int8           nothing moves",
         "",
         "3 operators, 2 on the NPU, 1 on the host only.",
     ]
