@@ -7,13 +7,17 @@ FOLDERS := $(shell find npusim isa kernels scheduler reports -type d -not -name 
 # Two workers: most machines that run this have at least two cores.
 JOBS ?= 2
 
-.PHONY: demo test lint docs bench rtl clean
+.PHONY: demo test quick lint docs bench rtl clean
 
 demo: $(VENV)/run
 	$(BIN)/npusim demo
 
 test: $(VENV)/dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# While you work: every room, in under a minute.
+quick: $(VENV)/dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m quick
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -16,6 +16,105 @@ settings.load_profile("npusim")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+FULL: dict[str, tuple[str, ...]] = {
+    "npusim/verification": ("verification",),
+    "fuzz": ("fuzz",),
+    "isa": (
+        "arithmetic",
+        "assembly",
+        "beats",
+        "codec",
+        "container",
+        "demand",
+        "instructions",
+    ),
+    "kernels": (
+        "extreme_windows",
+        "parameters",
+    ),
+    "litert": (
+        "graphs",
+        "operators",
+        "shapes",
+        "states",
+    ),
+    "npusim/base": ("csv_text",),
+    "npusim/cli": (
+        "cli",
+        "cli_table",
+        "defences",
+    ),
+    "npusim/frontends": (
+        "tflite_corruption",
+        "tflite_reader",
+        "unknown",
+    ),
+    "npusim/machine": (
+        "banks",
+        "dram",
+        "extreme_hardware",
+    ),
+    "npusim/models": ("builtin_models",),
+    "npusim/numbers": (
+        "losses",
+        "provenance",
+    ),
+    "npusim/session": (
+        "inputs",
+        "notebook",
+    ),
+    "npusim/study": (
+        "cli_explore",
+        "cluster",
+        "interrupted",
+        "samplers",
+        "stages",
+        "study",
+        "what_if",
+    ),
+    "reports": (
+        "browser",
+        "folder",
+        "study_page",
+    ),
+    "rtl": (
+        "banks",
+        "mac",
+        "system",
+        "vector",
+        "programs",
+    ),
+    "scheduler": (
+        "last_resort",
+        "memories",
+        "models_golden",
+        "moves",
+        "operators_golden",
+        "products",
+        "search",
+        "sized",
+        "tiling",
+        "synchronise",
+        "weaves",
+        "many_operators",
+        "extremes",
+    ),
+    "": ("docs",),
+}
+"""Files of tests by folder that take more than 5 s each on two busy cores; `make quick` leaves them out."""
+
+QUICK_ALL_THE_SAME = ("mlperf_kws", "mlperf_resnet8")
+"""Parts of names of tests that `make quick` runs although their file is long: two whole networks, every byte."""
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    folder = item.path.relative_to(Path(__file__).parent).parent.as_posix()
+    long = item.path.stem.removeprefix("test_") in FULL.get("" if folder == "." else folder, ())
+    return not long or (
+        item.path.stem == "test_models_golden" and any(name in item.name for name in QUICK_ALL_THE_SAME)
+    )
+
+
 def shared_folder() -> Path | None:
     """The read-only folder of reference material beside the project, or None."""
     folder = Path(__file__).resolve().parents[2] / "shared"
@@ -23,7 +122,9 @@ def shared_folder() -> Path | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without the reference material each test that needs it is one test that skips, however many cases it has."""
+    """Marks: quick or full. And without the reference material each test that needs it is one that skips."""
+    for item in items:
+        item.add_marker(pytest.mark.quick if _is_quick(item) else pytest.mark.full)
     if shared_folder() is not None:
         return
     cases: dict[str, list[pytest.Item]] = {}
