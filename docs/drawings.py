@@ -134,7 +134,7 @@ _MACHINE_BOXES = {
     "dma": ("DMA channels", "strided copies, weight decoder", "unit", 300, 186),
     "scratchpad": ("scratchpad", "feature maps and tiles, in banks", "memory", 584, 186),
     "mac_array": ("MAC array", "convolutions, products; output stage", "unit", 868, 56),
-    "vector": ("vector unit", "elementwise, pools, tables", "unit", 868, 256),
+    "vector": ("vector unit", "elementwise, pools, tables", "unit", 868, 272),
     "host": ("host CPU", "operators that the NPU does not have", "unit", 16, 300),
     "technology": ("technology", "prices of area and energy", "box", 584, 360),
 }
@@ -159,7 +159,7 @@ def machine() -> str:
     elements = [
         *_heading(
             f"The machine, with the parameters of {MACHINE_PRESET}",
-            f"clock_mhz {_value(values['clock_mhz'])}; every value can be changed and searched",
+            f"clock_mhz {_value(values['clock_mhz'])}; every value can be changed and searched; a file may have further memories",
         ),
         _arrow(f"M{dram.right + 2} {port} H{front.left - 3}"),
         _arrow(f"M{dram.right + 2} {dma.top + 30} H{dma.left - 3}", both=True),
@@ -198,7 +198,7 @@ PASSES = (
     ("npusim.scheduler.fit.tiling", "tiles"),
     ("npusim.scheduler.place.chains", "chains"),
     ("npusim.scheduler.place.weaves", "weaves"),
-    ("npusim.scheduler.place.layout", "addresses in DRAM"),
+    ("npusim.scheduler.place.layout", "addresses"),
     ("npusim.scheduler.emit.slots", "slots"),
     ("npusim.scheduler.emit.sequence", "order"),
     ("npusim.scheduler.emit.synchronise", "waits"),
@@ -301,7 +301,7 @@ def _room(room: str, left: int, top: int) -> Iterator[str]:
     kind = next((kind for above, kind in _KIND_OF_TOP.items() if room.startswith(above)), "box")
     yield f'<rect class="{kind}" x="{left}" y="{top}" width="{_ROOM_WIDTH}" height="{_ROOM_HEIGHT}" rx="6"/>'
     yield _text(left + 9, top + 18, room.removeprefix("npusim."), "title")
-    lines = textwrap.wrap(purpose(room).replace("`", ""), 29, max_lines=4, placeholder=" ...")
+    lines = textwrap.wrap(purpose(room).replace("`", ""), 27, max_lines=4, placeholder=" ...")
     for number, line in enumerate(lines):
         yield _text(left + 9, top + 33 + 14 * number, line, "tiny")
 
