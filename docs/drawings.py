@@ -159,7 +159,8 @@ def machine() -> str:
     elements = [
         *_heading(
             f"The machine, with the parameters of {MACHINE_PRESET}",
-            f"clock_mhz {_value(values['clock_mhz'])}; every value can be changed and searched; a file may have further memories",
+            f"clock_mhz {_value(values['clock_mhz'])}; every value can be changed and searched; "
+            "a file may have further memories",
         ),
         _arrow(f"M{dram.right + 2} {port} H{front.left - 3}"),
         _arrow(f"M{dram.right + 2} {dma.top + 30} H{dma.left - 3}", both=True),
