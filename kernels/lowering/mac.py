@@ -333,6 +333,16 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
     return (work,)
 
 
+ONE_COLUMN = dict.fromkeys(
+    (
+        *("ifm_width", "ofm_width", "kernel_height", "kernel_width"),
+        *("stride_height", "stride_width", "dilation_height", "dilation_width"),
+    ),
+    1,
+)
+"""Fields of a product of matrices: a 1 x 1 convolution over an image of one column, a row of it per row."""
+
+
 def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
@@ -344,15 +354,8 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
         **common_fields(call, stage),
         "ifm_row_stride": inner,
         "ifm_pixel_stride": inner,
-        "ifm_width": 1,
         "ifm_depth": inner,
-        "ofm_width": 1,
-        "kernel_height": 1,
-        "kernel_width": 1,
-        "stride_height": 1,
-        "stride_width": 1,
-        "dilation_height": 1,
-        "dilation_width": 1,
+        **ONE_COLUMN,
     }
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:

@@ -13,6 +13,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.mac import (
+    ONE_COLUMN,
     OutputStage,
     channel_step,
     common_fields,
@@ -102,11 +103,9 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
     output = Rows(("out", 0), rows, columns, done * factors.rows * columns, rows * columns)
     common: dict[str, Any] = {
         **common_fields(call, stage),
-        "ifm_width": 1,
         "ifm_depth": inner,
         "ifm_transposed": int(transposed[0]),
-        "ofm_width": 1,
-        **dict.fromkeys(_ONES, 1),
+        **ONE_COLUMN,
     }
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -142,11 +141,6 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
         entries=entries,
         weights=weights,
     )
-
-
-_ONES = (
-    "kernel_height", "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
-)  # fmt: skip
 
 
 def _matrix(position: int, parts: int, inner: int, by_columns: bool, offset: int, step: int) -> Rows:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import Mean, Pool
@@ -30,6 +30,7 @@ from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.operator.rescale import (
     ADD_LEFT_SHIFT,
+    Multiplier,
     add_multipliers,
     mean_multiplier,
     mul_multiplier,
@@ -191,7 +192,8 @@ def _zeros(call: Call) -> dict[str, int]:
     }
 
 
-def _lower_sum(call: Call, function: str) -> Parts:
+def lower_sum(call: Call, function: str) -> Parts:
+    """Quantised sum or difference (`function`: "add" or "sub")."""
     found = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
     fields = {
         **_zeros(call),
@@ -204,16 +206,6 @@ def _lower_sum(call: Call, function: str) -> Parts:
         "left_shift": ADD_LEFT_SHIFT,
     }
     return lower_binary(call, function, call.parameters.activation, fields)
-
-
-def lower_add(call: Call, hardware: Hardware) -> Parts:
-    """Quantised sum."""
-    return _lower_sum(call, "add")
-
-
-def lower_sub(call: Call, hardware: Hardware) -> Parts:
-    """Quantised difference."""
-    return _lower_sum(call, "sub")
 
 
 def lower_mul(call: Call, hardware: Hardware) -> Parts:
@@ -305,6 +297,20 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
     return prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :])
 
 
+def _rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
+    """Fields of an instruction that brings codes to another scale, over the whole range of the output's type."""
+    low, high = code_range(ofm.dtype)
+    return {
+        "input_zero": quantization(ifm).zero_point,
+        "output_zero": quantization(ofm).zero_point,
+        "multiplier": rescale[0],
+        "shift": rescale[1],
+        "low": low,
+        "high": high,
+        "signed": signed(ofm.dtype),
+    }
+
+
 def lower_mean(call: Call, hardware: Hardware) -> Parts:
     """A mean over adjacent dimensions: tiles of independent sums; of some of those side by side where not all fit."""
     sizes = _mean_sizes(call)
@@ -312,8 +318,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
         raise ValueError("averaged dimensions are not adjacent; the operator's rules should refuse")
     outer, count, inner = sizes
     ifm, ofm = input_type(call), call.outputs[0]
-    multiplier, shift = mean_multiplier(ifm, ofm, count)
-    low, high = code_range(ofm.dtype)
+    fields = _rescaled(ifm, ofm, mean_multiplier(ifm, ofm, count))
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Mean(
@@ -322,13 +327,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
             outer=tile.rows,
             count=count,
             inner=tile.channels,
-            input_zero=quantization(ifm).zero_point,
-            output_zero=quantization(ofm).zero_point,
-            multiplier=multiplier,
-            shift=shift,
-            low=low,
-            high=high,
-            signed=signed(ofm.dtype),
+            **fields,
         )
 
     source, target = Rows(("in", 0), outer, count * inner), Rows(("out", 0), outer, inner)
@@ -340,22 +339,15 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
 def lower_quantize(call: Call, hardware: Hardware) -> Parts:
     """Codes of one scale to codes of another."""
     ifm, ofm = input_type(call), call.outputs[0]
-    multiplier, shift = quantize_multiplier_of(ifm, ofm)
-    low, high = code_range(ofm.dtype)
+    fields = _rescaled(ifm, ofm, quantize_multiplier_of(ifm, ofm))
 
     def make(source: int, target: int, constants: int, elements: int) -> Instruction:
         return Rescale(
             input=source,
             output=target,
             size=elements,
-            input_zero=quantization(ifm).zero_point,
-            output_zero=quantization(ofm).zero_point,
-            multiplier=multiplier,
-            shift=shift,
-            low=low,
-            high=high,
             input_signed=signed(ifm.dtype),
-            signed=signed(ofm.dtype),
+            **fields,
         )
 
     return lower_dense(call, make)

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from npusim.isa.base.elements import element
-from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import SIZE_ONLY, Array, Quantization, TensorType
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.operator import Call, Reference, Shapes, Values
 
@@ -28,17 +27,6 @@ def input_value(values: Values, position: int = 0) -> Array:
     if found is None:
         raise ValueError(f"input {position} has no value; the operator's rules should have refused the call")
     return found
-
-
-def constant_array(call: Call, position: int) -> Array | None:
-    """The data of a constant input; None for one that is absent or computed.
-
-    Raises GraphError for a constant known by its size only.
-    """
-    data = call.constants.get(position)
-    if data is SIZE_ONLY:
-        raise GraphError(f"input {position} is {data.value}, but its data is needed")
-    return data
 
 
 def by_type(references: Mapping[str, Reference]) -> Reference:

@@ -13,7 +13,6 @@ from npusim.study.metrics import COMBINE, full_key
 from npusim.study.space import Space
 from npusim.study.space_file import Sampling
 
-MOST_AXES = 1000
 LARGEST_NUMBER = 1e30
 
 

@@ -74,17 +74,18 @@ class JobResult(job_data.JobResult):
         return viewed(RunResult, super().launch(number))
 
 
-def _run_or_job_of(
+def _shown(data: run_data.RunResult | job_data.JobResult) -> RunResult | JobResult:
+    return viewed(JobResult, data) if isinstance(data, job_data.JobResult) else viewed(RunResult, data)
+
+
+def _with_views(
     make: Callable[Given, run_data.RunResult | job_data.JobResult],
 ) -> Callable[Given, RunResult | JobResult]:
     """A function that gives a run or a job, either of which is shown."""
 
     @wraps(make)
     def shown(*given: Given.args, **named: Given.kwargs) -> RunResult | JobResult:
-        data = make(*given, **named)
-        if isinstance(data, job_data.JobResult):
-            return viewed(JobResult, data)
-        return viewed(RunResult, data)
+        return _shown(make(*given, **named))
 
     return shown
 
@@ -99,7 +100,7 @@ def simulate(program: Executable, inputs: Inputs | None = None, **how: Any) -> J
 
 @wraps(api.simulate)
 def simulate(*given: Any, **named: Any) -> RunResult | JobResult:
-    return _run_or_job_of(api.simulate)(*given, **named)
+    return _shown(api.simulate(*given, **named))
 
 
-run = _run_or_job_of(api.run)
+run = _with_views(api.run)

@@ -35,7 +35,6 @@ Parameters = lstm_cell.Parameters
 
 _WEIGHTS = (*range(Operand.INPUT_WEIGHTS, Operand.CELL_TO_INPUT), Operand.PROJECTION_WEIGHTS)
 _PEEPHOLES = tuple(PEEPHOLES.values())
-_BIASES = (*range(Operand.BIAS, Operand.PROJECTION_WEIGHTS), Operand.PROJECTION_BIAS)
 _STATES = (Operand.OUTPUT_STATE, Operand.CELL_STATE)
 _TYPES = (
     "int8*9, int16*3, int32*4, int8, int32, int8, int16 -> int8*2, int16",  # input and weights, peepholes, biases, ...
