@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,35 @@ def by_type(references: Mapping[str, Reference]) -> Reference:
         return references[input_type(call).dtype](call, values)
 
     return reference
+
+
+def with_halves(references: Mapping[str, Reference]) -> dict[str, Reference]:
+    """The references and one for float16: that of float32 on widened operands, its results rounded to float16."""
+    reference = references["float32"]
+
+    def of_halves(call: Call, values: Values) -> list[Array]:
+        wide = replace(
+            call,
+            inputs=tuple([None if tensor is None else _widened(tensor) for tensor in call.inputs]),
+            outputs=tuple([_widened(tensor) for tensor in call.outputs]),
+            constants={position: _wide(data) for position, data in call.constants.items()},
+        )
+        results = reference(wide, [None if value is None else _wide(value) for value in values])
+        with np.errstate(over="ignore"):  # reals beyond float16 become infinite
+            return [
+                result.astype(tensor.numpy_dtype)
+                for result, tensor in zip(results, call.outputs, strict=True)
+            ]
+
+    return {**references, "float16": of_halves}
+
+
+def _widened(tensor: TensorType) -> TensorType:
+    return replace(tensor, dtype="float32") if tensor.dtype == "float16" else tensor
+
+
+def _wide(data: Any) -> Any:
+    return data.astype(np.float32) if isinstance(data, np.ndarray) and data.dtype == np.float16 else data
 
 
 def like_input(call: Call) -> Shapes:
