@@ -53,7 +53,7 @@ def positive(*names: str) -> Rule:
 
     def rule(call: Call) -> str | None:
         values = ((name, call.number(name)) for name in names)
-        return next((name for name, value in values if value is not None and not 0 < value), None)
+        return next((name for name, value in values if value is not None and not value > 0), None)
 
     rule.__doc__ = f"{_listed(names)} {'is' if len(names) == 1 else 'are'} above 0"
     return rule
@@ -130,9 +130,13 @@ def rank_of(name: str, low: int, high: int | None = None) -> Rule:
 
     def rule(call: Call) -> str | None:
         ranks = ((argument.name, argument.shape) for argument in call.all(name) if not argument.omitted)
-        return next((which for which, sizes in ranks if sizes is not None and not low <= len(sizes) <= most), None)
+        return next(
+            (which for which, sizes in ranks if sizes is not None and not low <= len(sizes) <= most), None
+        )
 
-    rule.__doc__ = f"{name} has {low if most == low else f'{low} to {most}'} dimension{'s' if most != 1 else ''}"
+    rule.__doc__ = (
+        f"{name} has {low if most == low else f'{low} to {most}'} dimension{'s' if most != 1 else ''}"
+    )
     return rule
 
 
@@ -163,10 +167,10 @@ def broadcasts(first: str, second: str, output: str = "output") -> Rule:
     """The rule that two tensors have compatible dimensions, and what the output has then."""
 
     def rule(call: Call) -> str | None:
-        shapes = call.shape(first), call.shape(second)
-        if shapes[0] is None or shapes[1] is None:
+        one, other = call.shape(first), call.shape(second)
+        if one is None or other is None:
             return None
-        sizes = broadcast(*shapes)
+        sizes = broadcast(one, other)
         if sizes is None:
             return second
         return None if may_equal(sizes, call.shape(output)) else output

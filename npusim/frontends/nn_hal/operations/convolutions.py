@@ -19,9 +19,7 @@ _OPERANDS = "input:T filter:F bias:B"
 _EXPLICIT = " ".join(f"{side}:i" for side in SIDES)
 _STRIDES = "stride_width:i stride_height:i"
 _FURTHER = "| nchw:b=0 @1.2 | dilation_width:i=1 dilation_height:i=1 @1.2 > output:T"
-_STEPS = constraints.at_least(
-    1, "stride_width", "stride_height", "dilation_width", "dilation_height"
-)
+_STEPS = constraints.at_least(1, "stride_width", "stride_height", "dilation_width", "dilation_height")
 _PARAMETERS = (
     constraints.activation,
     constraints.padding_scheme,
@@ -206,7 +204,7 @@ def _fully_connected(c: Conversion) -> Sequence[int]:
 
 
 def _matrices(call: Call) -> str | None:
-    """the last two dimensions of the operands, transposed where their flags say so, are those of matrices to multiply"""
+    """the last two dimensions of the operands, exchanged where their flags say so, fit as those of matrices"""
     inner = call.size("first", -2 if call.whole("adj_first") else -1)
     other = call.size("second", -1 if call.whole("adj_second") else -2)
     known = call.whole("adj_first") is not None and call.whole("adj_second") is not None
@@ -247,7 +245,9 @@ ROWS: tuple[Row, ...] = (
             _filters,
             _one_filter_image,
             _multiplied_depth,
-            constraints.length_of("bias", "with an element per filter, dimension 3 of the filter", "filter", 3),
+            constraints.length_of(
+                "bias", "with an element per filter, dimension 3 of the filter", "filter", 3
+            ),
         ),
         (constraints.channel_dimension(3), constraints.bias_scale, _BELOW_1_2),
         _depthwise,
@@ -300,7 +300,9 @@ ROWS: tuple[Row, ...] = (
             constraints.rank_of("filter", 2),
             _filters,
             _weights,
-            constraints.length_of("bias", "with an element per unit, dimension 0 of the weights", "filter", 0),
+            constraints.length_of(
+                "bias", "with an element per unit, dimension 0 of the weights", "filter", 0
+            ),
             _units,
         ),
         (constraints.bias_scale, _BELOW_1_2),

@@ -208,7 +208,6 @@ def _same_type_conversions() -> str:
     return " ".join(between + alike)
 
 
-
 _CONVERSIONS = (
     Row(
         OperationType.CAST,

@@ -25,7 +25,7 @@ from npusim.frontends.nn_hal.operations.conversion import (
     quantization_of,
     tensor_type,
 )
-from npusim.frontends.nn_hal.operations.row import Convert
+from npusim.frontends.nn_hal.operations.row import Convert, Row
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import UNRANKED, Node
@@ -82,15 +82,9 @@ class GraphParts:
         raises leaves nothing in the graph.
         """
         call = checked_call(operation, self.known, self._version, self._referenced)
-        row = table.row(operation.type)
+        row = row_of(operation)
         if row.convert is None:
-            raise Refused(
-                Fault(
-                    operation.place,
-                    f"npusim does not compute {row.type.name}",
-                    status=ErrorStatus.GENERAL_FAILURE,
-                )
-            )
+            raise Refused(_not_computed(operation))
         before = len(self.builder.tensors), len(self.builder.nodes), len(self.inputs)
         try:
             outputs = self._converted(call, row.convert, before[1])
@@ -128,13 +122,26 @@ def checked_call(
     referenced: Sequence[CheckedGraph] = (),
 ) -> Call:
     """An operation with its arguments named. Raises Refused for a rule that it breaks by what is known now."""
-    row = table.row(operation.type)
+    row = row_of(operation)
     call = row.call(operation, known, version, referenced)
     fault = call if isinstance(call, Fault) else row.fault(call)
     if fault is not None:
         raise Refused(fault)
     assert isinstance(call, Call)
     return call
+
+
+def row_of(operation: CheckedOperation) -> Row:
+    """The row of an operation. Raises Refused for one that npusim does not have."""
+    row = table.row(operation.type)
+    if row is None:
+        raise Refused(_not_computed(operation))
+    return row
+
+
+def _not_computed(operation: CheckedOperation) -> Fault:
+    text = f"npusim does not compute {operation.type.name}"
+    return Fault(operation.place, text, status=ErrorStatus.GENERAL_FAILURE)
 
 
 def _require_sound(builder: GraphBuilder, node: Node, call: Call) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType, OperationType, since
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations.call import Argument, Call, Known
 from npusim.frontends.nn_hal.operations.conversion import Conversion
-from npusim.frontends.nn_hal.operations.signature import Binding, Mismatch, bind, tensor_types
+from npusim.frontends.nn_hal.operations.signature import Mismatch, bind, tensor_types
 from npusim.kernels.table import known as known_operator
 
 Rule = Callable[[Call], str | None]

@@ -196,7 +196,10 @@ def _first_misfit(
     """None if some assignment of the variables fits all operands; else the misfit of the one that fits longest."""
     nearest = Mismatch("", -1, "")
     for types in known or [{}]:
-        for side, slots, operands in (("inputs", binding.inputs, inputs), ("outputs", binding.outputs, outputs)):
+        for side, slots, operands in (
+            ("inputs", binding.inputs, inputs),
+            ("outputs", binding.outputs, outputs),
+        ):
             wrong = next((i for i, slot in enumerate(slots) if not _fits(slot, types, operands[i])), None)
             if wrong is not None:
                 fault = Mismatch(side, wrong, _wanted(slots[wrong], types))

@@ -25,6 +25,6 @@ OPERATIONS: tuple[Row, ...] = tuple(
 _BY_TYPE = {row.type: row for row in OPERATIONS}
 
 
-def row(type_: OperationType) -> Row:
-    """The row of an operation."""
-    return _BY_TYPE[type_]
+def row(type_: OperationType) -> Row | None:
+    """The row of an operation; None while npusim does not have it."""
+    return _BY_TYPE.get(type_)

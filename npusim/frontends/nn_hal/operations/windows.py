@@ -17,7 +17,9 @@ SIDES = ("padding_left", "padding_right", "padding_top", "padding_bottom")
 
 _SAME = 1
 _EXPLICIT = " ".join(f"{side}:i" for side in SIDES)
-_WINDOW = "stride_width:i stride_height:i filter_width:i filter_height:i activation:i | nchw:b=0 @1.2 > output:T"
+_WINDOW = (
+    "stride_width:i stride_height:i filter_width:i filter_height:i activation:i | nchw:b=0 @1.2 > output:T"
+)
 
 
 def padding_of(
