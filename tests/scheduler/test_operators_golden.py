@@ -62,6 +62,7 @@ ON_HOST = {
     "SUM": CASES,
     "TANH": 0,
     "TRANSPOSE": 0,
+    "TRANSPOSE_CONV": CASES,
 }
 """The operators that npusim has, and how many cases of each the host runs: all others run on the NPU."""
 
