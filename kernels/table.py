@@ -8,7 +8,13 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.program.program import UNKNOWN
 from npusim.kernels.operator.operator import Call, Operator, Shapes
 from npusim.kernels.operator.unknown import unknown_operator
-from npusim.kernels.operators.convolution import batch_matmul, conv_2d, depthwise_conv_2d, fully_connected
+from npusim.kernels.operators.convolution import (
+    batch_matmul,
+    conv_2d,
+    depthwise_conv_2d,
+    fully_connected,
+    transpose_conv,
+)
 from npusim.kernels.operators.detection import detection_post_process
 from npusim.kernels.operators.elementwise import add, maximum, minimum, mul, sub
 from npusim.kernels.operators.movement import (
@@ -33,6 +39,7 @@ OPERATORS: tuple[Operator, ...] = (
     # convolutions and matrix products
     conv_2d.OPERATOR,
     depthwise_conv_2d.OPERATOR,
+    transpose_conv.OPERATOR,
     fully_connected.OPERATOR,
     batch_matmul.OPERATOR,
     # elementwise

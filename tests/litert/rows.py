@@ -86,6 +86,7 @@ ROWS: dict[str, Row] = {
     "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int32")),
     "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), exact=False),
     "TRANSPOSE": Row("transpose", moves.transpose, MOVED),
+    "TRANSPOSE_CONV": Row("transpose_conv", weighted.transpose_conv, exact=False),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(
         "unidirectional_sequence_lstm", weighted.lstm, ("int8", "float32"), exact=False
     ),
