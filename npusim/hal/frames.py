@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel
-from npusim.isa.base.tensor import Array, TensorType
 from npusim.frontends.nn_hal.operations.conversion import tensor_type
+from npusim.isa.base.tensor import Array, TensorType
 
 Role = Literal["main", "branch", "test", "turn"]
 """What a graph is executed as: a branch of an IF, the condition or the body of a WHILE."""
@@ -28,6 +28,7 @@ class Value:
     fixed:   whether it is part of the model.
     learned: whether its elements say what comes next: a condition, a size.
     placed:  whether it lies in a memory of the machine, where a program left it or read it.
+    computed: whether a program left it there.
     """
 
     type: TensorType | None
@@ -35,6 +36,7 @@ class Value:
     fixed: bool = False
     learned: bool = False
     placed: bool = False
+    computed: bool = False
 
     @property
     def known(self) -> bool:

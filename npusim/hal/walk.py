@@ -9,7 +9,7 @@ computes, and behind an operation that counts its own rows. Elements that are at
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperand, CheckedOperation
@@ -21,7 +21,6 @@ from npusim.frontends.nn_hal.operations.conversion import GraphParts, Needs, Ref
 from npusim.hal.frames import Frame, Frames, Ground, Role, Value, replaced, values_of
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.inference import fits
 
 
 class Counted(NamedTuple):
@@ -42,7 +41,9 @@ class Step:
     inputs:  the values of `before` that it reads.
     outputs: the values that it computes.
     counted: which of these are to be cut.
-    learn:   the values whose elements must be known then; whether they are a condition.
+    learn:   the value whose elements must be known then.
+    place:   who asks for it.
+    decides: whether it is a condition.
     results: the outputs of the model, at its end.
     """
 
@@ -53,7 +54,8 @@ class Step:
     inputs: tuple[Value, ...] = ()
     outputs: tuple[Value, ...] = ()
     counted: tuple[Counted, ...] = ()
-    learn: tuple[Value, ...] = ()
+    learn: Value | None = None
+    place: str = ""
     decides: bool = False
     results: tuple[Value, ...] | None = None
 
@@ -61,9 +63,10 @@ class Step:
 class _Stop(Exception):
     """The walk ends: `learn` must be known before it can go on."""
 
-    def __init__(self, learn: Value, decides: bool = False) -> None:
+    def __init__(self, learn: Value, place: str, decides: bool = False) -> None:
         super().__init__()
         self.learn = learn
+        self.place = place
         self.decides = decides
 
 
@@ -131,7 +134,7 @@ class Walk:
             while results is None:
                 results = self._advance()
         except _Stop as stop:
-            return self._stopped(stop.learn, stop.decides)
+            return self._stopped(stop)
         return self._made(results=results)
 
     # Values and tensors of the graph.
@@ -203,7 +206,7 @@ class Walk:
         try:
             at.parts.add(operation)
         except Needs as needs:
-            raise _Stop(self._value(at, needs.operand)) from None
+            raise _Stop(self._value(at, needs.operand), operation.place) from None
         for operand in operation.outputs:
             self._write(at, operand, self._computed(at.parts.tensor(operand)))
         at.frame.position += 1
@@ -211,7 +214,7 @@ class Walk:
             count = self._computed(at.parts.counts[operation.outputs[0]])
             values = tuple(at.frame.values[operand] for operand in operation.outputs)
             self._counted = (Counted(count, values),)
-            raise _Stop(count)
+            raise _Stop(count, operation.place)
 
     def _write(self, at: _Open, operand: int, value: Value) -> None:
         at.frame.values[operand] = value
@@ -264,7 +267,7 @@ class Walk:
 
     def _holds(self, condition: Value, place: str) -> bool:
         if not condition.known:
-            raise _Stop(condition, decides=True)
+            raise _Stop(condition, place, decides=True)
         assert condition.data is not None
         if condition.data.size != 1:
             shape = list(condition.data.shape)
@@ -277,22 +280,20 @@ class Walk:
 
     # The step.
 
-    def _stopped(self, learn: Value, decides: bool) -> Step:
-        if learn in self._before:  # at hand: the walk begins anew with it
+    def _stopped(self, stop: _Stop) -> Step:
+        if stop.learn in self._before:  # at hand: the walk begins anew with it
             origins = tuple(range(len(self._origin)))
-            return Step(self._before, self._origin, origins, learn=(learn,), decides=decides)
-        return self._made((learn,), decides)
+            step = Step(self._before, self._origin, origins)
+        else:
+            step = self._made(learn=stop.learn)
+        return replace(step, learn=stop.learn, place=stop.place, decides=stop.decides)
 
-    def _made(
-        self, learn: tuple[Value, ...] = (), decides: bool = False, results: tuple[Value, ...] | None = None
-    ) -> Step:
+    def _made(self, results: tuple[Value, ...] | None = None, learn: Value | None = None) -> Step:
         frames = [opened.frame for opened in self._stack] if results is None else []
         self.ground.prune(frames)
-        wanted = [*values_of(frames), *learn, *(results or ())]
+        wanted = [*values_of(frames), *(results or ()), *([] if learn is None else [learn])]
         given = {id(value) for value in self._before}
-        outputs = {
-            id(value): value for value in wanted if not value.fixed and id(value) not in given
-        }
+        outputs = {id(value): value for value in wanted if not value.fixed and id(value) not in given}
         graph = None
         if outputs:
             graph = self.builder.graph([self._tensors[number] for number in outputs])
@@ -304,9 +305,7 @@ class Walk:
             tuple(self._inputs) if graph else (),
             tuple(outputs.values()),
             self._counted,
-            learn,
-            decides,
-            results,
+            results=results,
         )
 
 
