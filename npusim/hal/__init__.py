@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         OperandType,
         OperationType,
     )
+    from npusim.frontends.nn_hal.file import load, save
     from npusim.frontends.nn_hal.result import HalError, Result
     from npusim.frontends.nn_hal.structs import (
         Capabilities,
@@ -61,6 +62,8 @@ __all__ = [
     "Subgraph",
     "SymmPerChannelQuantParams",
     "Timing",
+    "load",
+    "save",
 ]
 
 _ROOM = "npusim.frontends.nn_hal"
@@ -69,6 +72,7 @@ _HOMES = {
         *("DeviceStatus", "ErrorStatus", "FusedActivationFunc", "HalVersion"),
         *("OperandLifeTime", "OperandType", "OperationType"),
     ),
+    f"{_ROOM}.file": ("load", "save"),
     f"{_ROOM}.result": ("HalError", "Result"),
     f"{_ROOM}.structs": (
         *("Capabilities", "DataLocation", "Model", "Operand", "Operation", "OutputShape", "PerformanceInfo"),
