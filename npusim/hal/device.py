@@ -11,6 +11,7 @@ from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedO
 from npusim.frontends.nn_hal.enumerations import DeviceStatus, ErrorStatus, OperationType
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import table
+from npusim.frontends.nn_hal.operations.conversion import Refused
 from npusim.frontends.nn_hal.result import Result
 from npusim.frontends.nn_hal.structs import Capabilities
 from npusim.frontends.nn_hal.validate import check_model
@@ -58,7 +59,9 @@ class Device:
         if isinstance(host, str) or not all(isinstance(name, str) for name in host):
             raise NpusimError(f"host {host!r}: must be names of operations, such as ('SOFTMAX',)")
         machine = hw if isinstance(hw, Hardware) else api.hardware(hw)
-        self._target = Target(machine, tuple(host), None if partition is None else str(partition), timing_only)
+        self._target = Target(
+            machine, tuple(host), None if partition is None else str(partition), timing_only
+        )
         self._most_turns = max_loop_iterations
         self._closed = False
         self._capabilities: Capabilities | None = None
@@ -112,4 +115,27 @@ class Device:
     def _answer(self, otherwise: Any, value: Callable[[], Any]) -> Result[Any]:
         if self._closed:
             return Result(ErrorStatus.DEVICE_UNAVAILABLE, otherwise, self._unavailable())
-        return refusing(lambda: Result(ErrorStatus.NONE, value()))._replace
+        result = refusing(lambda: Result(ErrorStatus.NONE, value()))
+        return result if result.status is ErrorStatus.NONE else result._replace(value=otherwise)
+
+
+def _checked(model: object) -> CheckedModel:
+    """The model as plain values. Raises Refused for the first rule that it breaks."""
+    checked = check_model(model)
+    if isinstance(checked, Fault):
+        raise Refused(checked)
+    return checked
+
+
+def _supported(model: CheckedModel) -> list[bool]:
+    return [_executes(model, model.main, operation) for operation in model.main.operations]
+
+
+def _executes(model: CheckedModel, graph: CheckedGraph, operation: CheckedOperation) -> bool:
+    """Whether npusim has an operation, those of the graphs that it refers to included."""
+    if operation.type in _DECIDING:
+        first = 1 if operation.type is OperationType.IF else 0
+        inside = [model.referenced[graph.operands[one].graph] for one in operation.inputs[first : first + 2]]
+        return all(_executes(model, below, each) for below in inside for each in below.operations)
+    row = table.row(operation.type)
+    return row is not None and row.supported

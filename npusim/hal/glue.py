@@ -1,4 +1,4 @@
-"""What lies between the programs of an execution: copies of values to where a program reads them, and looks of the host.
+"""What lies between the programs of an execution: copies of values to where a program reads them, looks of the host.
 
 Both are programs of a few instructions, so they are fetched, timed and counted like any other; they take the same
 cycles as the transfers and decisions of an executable (`npusim.isa.program.executable`).

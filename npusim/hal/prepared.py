@@ -9,7 +9,7 @@ A value that one needs and another left, or read before, is copied on the DMA; t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,10 +100,7 @@ class PreparedModel:
 
     def first(self, request: CheckedRequest) -> Frames:
         """The frames of an execution before its first step."""
-        values = {
-            argument.operand.index: _given(argument)
-            for argument in request.inputs
-        }
+        values = {argument.operand.index: _given(argument) for argument in request.inputs}
         return [Frame(0, "main", values)]
 
     def follow(self, frames: Frames, values: list[Value]) -> _Compiled:
@@ -195,7 +192,7 @@ class _Run:
 
 def _cut(counted: Counted, now: dict[int, Value]) -> None:
     """Values that were computed for the most rows that there can be have as many as were counted."""
-    count = now[id(counted.count)].data
+    count = now[id(counted.rows)].data
     if count is None:
         return
     for value in counted.values:

@@ -17,7 +17,8 @@ from npusim.frontends.nn_hal.enumerations import ErrorStatus, OperationType
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import table
 from npusim.frontends.nn_hal.operations.call import Argument, Call, Known
-from npusim.frontends.nn_hal.operations.conversion import GraphParts, Needs, Refused
+from npusim.frontends.nn_hal.operations.conversion import Needs, Refused
+from npusim.frontends.nn_hal.operations.parts import GraphParts
 from npusim.hal.frames import Frame, Frames, Ground, Role, Value, replaced, values_of
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
@@ -26,7 +27,7 @@ from npusim.kernels.graph.graph import Graph
 class Counted(NamedTuple):
     """Values of which only the first rows are true, and the value that says how many."""
 
-    count: Value
+    rows: Value
     values: tuple[Value, ...]
 
 
@@ -210,7 +211,8 @@ class Walk:
         for operand in operation.outputs:
             self._write(at, operand, self._computed(at.parts.tensor(operand)))
         at.frame.position += 1
-        if table.row(operation.type).counted:
+        row = table.row(operation.type)
+        if row is not None and row.counted:
             count = self._computed(at.parts.counts[operation.outputs[0]])
             values = tuple(at.frame.values[operand] for operand in operation.outputs)
             self._counted = (Counted(count, values),)
@@ -317,7 +319,11 @@ def endless(operation: CheckedOperation, turns: int) -> Fault:
 
 def _without_data(value: Value) -> Value:
     """A value as steps hold it: of many requests only the form is the same."""
-    return value if value.fixed else Value(value.type, value.data if value.learned else None, learned=value.learned)
+    return (
+        value
+        if value.fixed
+        else Value(value.type, value.data if value.learned else None, learned=value.learned)
+    )
 
 
 def _tell(known: Known, operand: int, value: Value) -> None:

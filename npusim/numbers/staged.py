@@ -27,6 +27,7 @@ from npusim.numbers.layers import LayerResult, layer_results
 from npusim.numbers.losses import Account, Accounts, accounts
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
+from npusim.numbers.timeline import Times
 
 
 class Launch(NamedTuple):
@@ -147,9 +148,7 @@ def _record(name: str, launches: Sequence[Launch]) -> tuple[Program, Execution]:
     first_call = list(accumulate((len(program.host_calls) for program in programs), initial=0))
     codes = [_calls_from(program, first) for program, first in zip(programs, first_call, strict=False)]
     order = [number[id(launch.execution)] for launch in launches]
-    layers = [
-        _worked(layer, count) for (launch, count) in kinds for layer in launch.program.layers
-    ]
+    layers = [_worked(layer, count) for (launch, count) in kinds for layer in launch.program.layers]
     program = Program(
         name=name,
         hardware=programs[0].hardware,
@@ -194,21 +193,22 @@ def _joined(executions: Sequence[Execution], kinds: Sequence[tuple[Launch, int]]
     begins = list(accumulate((execution.cycles for execution in executions), initial=0))
     traces = [execution.trace for execution in executions]
 
-    def column(name: str, moved: bool = False) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        parts = [getattr(trace, name) for trace in traces]
-        if moved:
-            parts = [part + begin for part, begin in zip(parts, begins, strict=False)]
-        return np.concatenate(parts)
+    def times(name: str) -> Times:
+        return np.concatenate(
+            [getattr(trace, name) + begin for trace, begin in zip(traces, begins, strict=False)]
+        )
 
     trace = Trace(
-        column("unit").astype(np.int8),
-        *(column(name, True) for name in ("dispatched", "at_head", "ready", "started", "ended")),
-        column("blocked_by").astype(np.int8),
-        column("busy"),
-        tuple(
-            replace(
-                transfer, start_cycle=transfer.start_cycle + begin, end_cycle=transfer.end_cycle + begin
-            )
+        unit=np.concatenate([trace.unit for trace in traces]),
+        dispatched=times("dispatched"),
+        at_head=times("at_head"),
+        ready=times("ready"),
+        started=times("started"),
+        ended=times("ended"),
+        blocked_by=np.concatenate([trace.blocked_by for trace in traces]),
+        busy=np.concatenate([trace.busy for trace in traces]),
+        transfers=tuple(
+            replace(transfer, start_cycle=transfer.start_cycle + begin, end_cycle=transfer.end_cycle + begin)
             for trace, begin in zip(traces, begins, strict=False)
             for transfer in trace.transfers
         ),

@@ -222,7 +222,9 @@ def request(example: Json, made: hal.Model, way: str = "plain", short: int | Non
         value = value_of(operand)
         data = holds(value)
         dims = list(value.shape) if way == "sizes" else []
-        arguments.append(hal.RequestArgument(location=hal.DataLocation(0, len(pool), len(data)), dimensions=dims))
+        arguments.append(
+            hal.RequestArgument(location=hal.DataLocation(0, len(pool), len(data)), dimensions=dims)
+        )
         pool += data
     written, results, places = bytearray(), [], []
     for position, number in enumerate(made.outputIndexes):
@@ -233,7 +235,9 @@ def request(example: Json, made: hal.Model, way: str = "plain", short: int | Non
         length = size + spare - (position == short)
         early = way == "sizes" and made.version < HalVersion.V1_2
         dims = list(value.shape) if early else []
-        results.append(hal.RequestArgument(location=hal.DataLocation(1, len(written), length), dimensions=dims))
+        results.append(
+            hal.RequestArgument(location=hal.DataLocation(1, len(written), length), dimensions=dims)
+        )
         places.append((written, len(written), size, spare))
         written += bytes([_GUARD]) * length
     return Given(hal.Request(arguments, results, [pool, written]), places)
@@ -292,12 +296,15 @@ def _difference(example: Json, kind: str, got: np.ndarray[Any, Any], wanted: np.
         return f"{wrong.sum()} of {wrong.size} truths differ" if wrong.any() else ""
     absolute, relative = _tolerance(example, kind)
     with np.errstate(invalid="ignore"):
-        near = np.abs(got.astype(np.float64) - wanted) <= absolute + relative * np.abs(wanted.astype(np.float64))
+        near = np.abs(got.astype(np.float64) - wanted) <= absolute + relative * np.abs(
+            wanted.astype(np.float64)
+        )
     near |= (got == wanted) | ((got != got) & (wanted != wanted))
     if near.all():
         return ""
     first = np.unravel_index(int(np.argmin(near)), near.shape)
-    return f"{(~near).sum()} of {near.size} elements differ, first {list(map(int, first))}: {got[first]}, not {wanted[first]}"
+    where = list(map(int, first))
+    return f"{(~near).sum()} of {near.size} elements differ, at {where} {got[first]}, not {wanted[first]}"
 
 
 def _tolerance(example: Json, kind: str) -> tuple[float, float]:
@@ -334,7 +341,9 @@ def _too_short(prepared: hal.PreparedModel, example: Json, made: hal.Model) -> O
         shapes = [list(value_of(example["main"]["operands"][number]).shape) for number in made.outputIndexes]
         wanted = [hal.OutputShape(shape, at != position) for at, shape in enumerate(shapes)]
         if done.value is None or list(done.value.outputShapes) != wanted:
-            return Outcome(False, f"outputs[{position}] short: shapes {done.value and done.value.outputShapes}")
+            return Outcome(
+                False, f"outputs[{position}] short: shapes {done.value and done.value.outputShapes}"
+            )
         if not done.message.startswith(f"outputs[{position}]"):
             return Outcome(False, f"outputs[{position}] short: message {done.message!r}")
     return Outcome(True)
@@ -347,3 +356,51 @@ def all_examples(folder: Path, names: Sequence[str] = ()) -> Iterator[tuple[Path
             text = " ".join((file.parent.name, file.name, example["test"], *operations(example)))
             if not names or any(name in text for name in names):
                 yield file, example
+
+
+def main(names: Sequence[str]) -> None:
+    """Prints a table by operation and type, then what failed. Words name files, tests or operations; a way in front."""
+    import time
+
+    from tests.conftest import shared_folder
+
+    ways = [name for name in names if name in WAYS] or list(WAYS)
+    folder = shared_folder()
+    if folder is None:
+        raise SystemExit("../shared is not beside this checkout")
+    table: dict[tuple[str, str], Counter[str]] = {}
+    failures: Counter[tuple[str, str, str]] = Counter()
+    first: dict[tuple[str, str, str], str] = {}
+    begin = time.process_time()
+    device = hal.Device()
+    for _, example in all_examples(folder / "nnapi_examples", [name for name in names if name not in WAYS]):
+        key = "+".join(operations(example)), element_type(example)
+        row = table.setdefault(key, Counter())
+        row["n"] += 1
+        for way in ways:
+            try:
+                done = outcome(device, example, way)
+            except Exception as fault:
+                done = Outcome(False, f"raised {type(fault).__name__}: {fault}")
+            row[way] += done.passed
+            if not done.passed:
+                reason = key[0], way, done.why[:230]
+                failures[reason] += 1
+                first.setdefault(reason, f"{example['version']}/{example['spec']} {example['test']}")
+    seconds = time.process_time() - begin
+    print(f"{'operation':44} {'type':32} {'n':>5} " + " ".join(f"{way:>8}" for way in ways))
+    for (operation, kind), row in sorted(table.items()):
+        counts = " ".join(f"{row[way]:8}" for way in ways)
+        mark = "" if all(row[way] == row["n"] for way in ways) else "  <--"
+        print(f"{operation:44.44} {kind:32} {row['n']:5} {counts}{mark}")
+    total = sum((row for row in table.values()), Counter())
+    print(f"{'all':77} {total['n']:5} " + " ".join(f"{total[way]:8}" for way in ways))
+    print(f"{seconds:.0f} s of CPU\n")
+    for (operation, way, why), count in sorted(failures.items()):
+        print(f"{count:4} {operation:30.30} {way:8} {why}  [{first[operation, way, why]}]")
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])
