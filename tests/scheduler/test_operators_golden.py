@@ -30,6 +30,7 @@ FEWER_CASES = {"MIRROR_PAD": 36}
 ON_HOST = {
     "ADD": 0,
     "ARG_MAX": CASES,
+    "ARG_MIN": CASES,
     "AVERAGE_POOL_2D": 0,
     "BATCH_MATMUL": 0,
     "BATCH_TO_SPACE_ND": 0,
@@ -41,8 +42,10 @@ ON_HOST = {
     "FULLY_CONNECTED": 0,
     "GATHER": CASES,
     "HARD_SWISH": 0,
+    "L2_NORMALIZATION": CASES,
     "LEAKY_RELU": 0,
     "LOGISTIC": 0,
+    "LOG_SOFTMAX": CASES,
     "MAXIMUM": 0,
     "MAX_POOL_2D": 0,
     "MEAN": 6,  # over dimensions that are not adjacent
@@ -52,6 +55,8 @@ ON_HOST = {
     "PAD": 0,
     "PADV2": 0,
     "QUANTIZE": 18,  # of float32
+    "REDUCE_MAX": CASES,
+    "REDUCE_MIN": CASES,
     "RELU": 0,
     "RELU6": 0,
     "RESIZE_BILINEAR": CASES,
@@ -62,9 +67,11 @@ ON_HOST = {
     "SPACE_TO_DEPTH": 0,
     "STRIDED_SLICE": 0,
     "SUB": 0,
+    "SUM": CASES,
     "TANH": 0,
     "TILE": 0,
     "TRANSPOSE": 0,
+    "TRANSPOSE_CONV": CASES,
 }
 """The operators that npusim has, and how many cases of each the host runs: all others run on the NPU."""
 
@@ -83,12 +90,13 @@ def cases(shared: Path, name: str) -> Iterator[tuple[str, Graph, list[Array], li
             yield graph.name, graph, inputs, [arrays[tensors[i]["key"]] for i in entry["outputs"]]
 
 
-INT8_ONLY = ("BATCH_MATMUL",)
+ONE_TYPE = {"BATCH_MATMUL": ("int8",), "SUM": ("uint8",)}
+"""Operators of which there are cases of one type only."""
 
 
 @pytest.mark.parametrize(
     ("operator", "dtype"),
-    [(name, dtype) for name in ON_HOST for dtype in ("int8", "uint8")[: 1 if name in INT8_ONLY else 2]],
+    [(name, dtype) for name in ON_HOST for dtype in ONE_TYPE.get(name, ("int8", "uint8"))],
 )
 def test_machine_gives_the_bytes_of_litert(shared: Path, operator: str, dtype: str) -> None:
     preset = hardware("edge-128")
