@@ -11,7 +11,7 @@ from npusim.frontends.nn_hal.reading import Broken
 from npusim.frontends.nn_hal.rules import control, graphs, operands
 from npusim.frontends.nn_hal.rules.rule import Rule
 
-RULES: tuple[Rule, ...] = (*operands.RULES, *graphs.RULES, *control.RULES)
+RULES: tuple[Rule, ...] = (*operands.RULES, *control.REFERENCES, *graphs.RULES, *control.RULES)
 """The rules of a model; all graphs keep one before anybody looks at the next."""
 
 
