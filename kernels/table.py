@@ -29,8 +29,27 @@ from npusim.kernels.operators.movement import (
     strided_slice,
     transpose,
 )
-from npusim.kernels.operators.pooling import average_pool_2d, max_pool_2d
-from npusim.kernels.operators.reduction import arg_max, mean, softmax
+from npusim.kernels.operators.normalization import (
+    instance_normalization,
+    l2_normalization,
+    local_response_normalization,
+)
+from npusim.kernels.operators.pooling import average_pool_2d, l2_pool_2d, max_pool_2d
+from npusim.kernels.operators.reduction import (
+    arg_max,
+    arg_min,
+    cumsum,
+    log_softmax,
+    mean,
+    reduce_all,
+    reduce_any,
+    reduce_max,
+    reduce_min,
+    reduce_prod,
+    softmax,
+    sum,
+    topk_v2,
+)
 from npusim.kernels.operators.resize import resize_bilinear, resize_nearest_neighbor
 from npusim.kernels.operators.sequence import unidirectional_sequence_lstm
 from npusim.kernels.operators.tables import hard_swish, leaky_relu, logistic, relu, relu6, tanh
@@ -51,9 +70,24 @@ OPERATORS: tuple[Operator, ...] = (
     # pools and reductions
     average_pool_2d.OPERATOR,
     max_pool_2d.OPERATOR,
+    l2_pool_2d.OPERATOR,
     mean.OPERATOR,
+    sum.OPERATOR,
+    reduce_max.OPERATOR,
+    reduce_min.OPERATOR,
+    reduce_prod.OPERATOR,
+    reduce_all.OPERATOR,
+    reduce_any.OPERATOR,
     softmax.OPERATOR,
+    log_softmax.OPERATOR,
     arg_max.OPERATOR,
+    arg_min.OPERATOR,
+    topk_v2.OPERATOR,
+    cumsum.OPERATOR,
+    # normalizations
+    l2_normalization.OPERATOR,
+    local_response_normalization.OPERATOR,
+    instance_normalization.OPERATOR,
     # look-up tables
     logistic.OPERATOR,
     tanh.OPERATOR,

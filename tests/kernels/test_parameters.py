@@ -69,7 +69,7 @@ def test_parameters_are_values() -> None:
     assert hash(one) == hash(other)
     assert one != one.changed(keep_dims=True)
     assert fully_connected.Parameters() != Activated()
-    assert repr(one) == "Parameters(axes=(1, 2), keep_dims=False)"
+    assert repr(one) == "Reduction(axes=(1, 2), keep_dims=False)"
     assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
     with pytest.raises(AttributeError, match="keep_dims: parameters do not change; `changed` makes others"):
         one.keep_dims = True  # type: ignore[misc]

@@ -28,6 +28,7 @@ CASES = 40
 ON_HOST = {
     "ADD": 0,
     "ARG_MAX": CASES,
+    "ARG_MIN": CASES,
     "AVERAGE_POOL_2D": 0,
     "BATCH_MATMUL": 0,
     "CONCATENATION": 0,
@@ -36,8 +37,10 @@ ON_HOST = {
     "DEQUANTIZE": CASES,
     "FULLY_CONNECTED": 0,
     "HARD_SWISH": 0,
+    "L2_NORMALIZATION": CASES,
     "LEAKY_RELU": 0,
     "LOGISTIC": 0,
+    "LOG_SOFTMAX": CASES,
     "MAXIMUM": 0,
     "MAX_POOL_2D": 0,
     "MEAN": 6,  # over dimensions that are not adjacent
@@ -46,6 +49,8 @@ ON_HOST = {
     "PAD": 0,
     "PADV2": 0,
     "QUANTIZE": 18,  # of float32
+    "REDUCE_MAX": CASES,
+    "REDUCE_MIN": CASES,
     "RELU": 0,
     "RELU6": 0,
     "RESIZE_BILINEAR": CASES,
@@ -54,6 +59,7 @@ ON_HOST = {
     "SOFTMAX": 0,
     "STRIDED_SLICE": 0,
     "SUB": 0,
+    "SUM": CASES,
     "TANH": 0,
     "TRANSPOSE": 0,
     "TRANSPOSE_CONV": CASES,
@@ -75,12 +81,13 @@ def cases(shared: Path, name: str) -> Iterator[tuple[str, Graph, list[Array], li
             yield graph.name, graph, inputs, [arrays[tensors[i]["key"]] for i in entry["outputs"]]
 
 
-INT8_ONLY = ("BATCH_MATMUL",)
+ONE_TYPE = {"BATCH_MATMUL": ("int8",), "SUM": ("uint8",)}
+"""Operators of which there are cases of one type only."""
 
 
 @pytest.mark.parametrize(
     ("operator", "dtype"),
-    [(name, dtype) for name in ON_HOST for dtype in ("int8", "uint8")[: 1 if name in INT8_ONLY else 2]],
+    [(name, dtype) for name in ON_HOST for dtype in ONE_TYPE.get(name, ("int8", "uint8"))],
 )
 def test_machine_gives_the_bytes_of_litert(shared: Path, operator: str, dtype: str) -> None:
     preset = hardware("edge-128")
