@@ -118,6 +118,11 @@ class Conversion:
             raise Needs(self.call[name])
         return tuple(size for size in sizes if size is not None)
 
+    def require(self, *names: str) -> None:
+        """Raises Needs for the first of these arguments whose elements are not known."""
+        for name in names:
+            self._known(self.call[name].value, name)
+
     def _known(self, value: Any, name: str) -> Any:
         if value is None:
             raise Needs(self.call[name])
@@ -136,7 +141,11 @@ class Conversion:
 
     def result(self, name: str = "output") -> TensorType:
         """The type of an output, of the shape that operands will say."""
-        return tensor_type(self.call[name].operand)
+        return self.result_of(self.call[name])
+
+    def result_of(self, output: Argument) -> TensorType:
+        """`result` of an output that has its name with others."""
+        return tensor_type(output.operand)
 
     def node(
         self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any

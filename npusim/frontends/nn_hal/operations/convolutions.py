@@ -139,11 +139,9 @@ def _transposed(c: Conversion) -> Sequence[int]:
         extents = zip((height, width), strides, kernel, padding, strict=True)
         rows, columns = ((size - 1) * step + length - sum(sides) for size, step, length, sides in extents)
     operands = [c.image(), c.tensor("filter"), c.tensor("bias")]
-    result = c.result()
     (output,) = c.node(
         "transpose_conv",
         operands,
-        result,
         strides=strides,
         padding=padding,
         size=(rows, columns),
@@ -168,14 +166,15 @@ def _transposed_padding(
     return ((top // 2, top - top // 2), (left // 2, left - left // 2))
 
 
-def _positive_output(call: Call) -> str | None:
-    """output_shape has an element per dimension of the output, all above 0 but the first, which is the input's batch"""
-    sizes, image = call.wholes("output_shape"), call.image("input")
-    if sizes is None:
+def _output_shape(call: Call) -> str | None:
+    """output_shape has a size above 0 per dimension of the output: batch of the input, a channel per filter"""
+    sizes, nchw = call.wholes("output_shape"), call.nchw
+    if sizes is None or nchw is None:
         return None
-    sound = len(sizes) == 4 and min(sizes[1:]) > 0 and sizes[0] >= 0
-    batch = None if image is None else image[0]
-    return None if sound and constraints.may_be_same(sizes[0], batch) else "output_shape"
+    if len(sizes) != 4 or min(sizes[1:]) < 1:
+        return "output_shape"
+    ends = (sizes[0], call.size("input", 0)), (sizes[1 if nchw else 3], call.size("filter", 0))
+    return None if all(constraints.may_be_same(*pair) for pair in ends) else "output_shape"
 
 
 # Matrix products
@@ -283,7 +282,7 @@ ROWS: tuple[Row, ...] = (
             constraints.padding_scheme,
             constraints.at_least(0, *SIDES),
             constraints.at_least(1, "stride_width", "stride_height"),
-            _positive_output,
+            _output_shape,
         ),
         _CONVOLUTION_SHAPES,
         (constraints.channel_dimension(0), constraints.bias_scale),

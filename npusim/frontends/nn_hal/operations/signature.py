@@ -1,6 +1,6 @@
 """Signatures of operations as rows of text, and which of them a call has.
 
-A form is `inputs > outputs`, an argument `name:kind`:
+A form is `inputs > outputs`, an argument `name:kind`, with `@1.2` in front if it came after the operation:
 
     input:T filter:F bias:B stride:i activation:i | nchw:b=0 @1.2 | dilation:i=1 @1.2 > output:T
 
@@ -89,6 +89,7 @@ class Slots(NamedTuple):
 class Form(NamedTuple):
     """One way to call an operation."""
 
+    since: HalVersion
     inputs: Slots
     outputs: Slots
 
@@ -113,7 +114,10 @@ class Mismatch(NamedTuple):
 def form(text: str) -> Form:
     """The form that a row of text says."""
     inputs, _, outputs = text.partition(">")
-    return Form(_slots(inputs), _slots(outputs))
+    since = "1.0"
+    if inputs.startswith("@"):
+        since, _, inputs = inputs.removeprefix("@").partition(" ")
+    return Form(_VERSIONS[since], _slots(inputs), _slots(outputs))
 
 
 @cache
@@ -123,7 +127,7 @@ def assignments(text: str) -> tuple[tuple[HalVersion, Types], ...]:
     found = []
     for row in rows.split():
         kinds, _, since = row.partition("@")
-        types = [TENSORS[kind] for kind in kinds.split(",")]
+        types = [_KINDS[kind] for kind in kinds.split(",")]
         found.append((_VERSIONS[since or "1.0"], dict(zip(names.split(), types, strict=True))))
     return tuple(found)
 
@@ -136,14 +140,15 @@ def bind(
     outputs: Sequence[OperandType],
 ) -> Binding | Mismatch:
     """The signature that operands of these types have by a version, or what is wrong with the nearest."""
+    known_forms = [known for known in map(form, forms) if known.since <= version]
     candidates = [
         Binding(taken, given, known)
-        for known in map(form, forms)
+        for known in known_forms
         for taken in _stretched(known.inputs, version, len(inputs))
         for given in _stretched(known.outputs, version, len(outputs))
     ]
     if not candidates:
-        return Mismatch("", 0, _counts(forms, version, len(inputs), len(outputs)))
+        return Mismatch("", 0, _counts(known_forms, version, len(inputs), len(outputs)))
     nearest = Mismatch("", -1, "")
     for candidate in candidates:
         fault = _first_misfit(candidate, _known(types, version), inputs, outputs)
@@ -231,9 +236,8 @@ def _wanted(slot: Slot, types: Types) -> str:
     return "anything" if kind is None else kind.name
 
 
-def _counts(forms: Sequence[str], version: HalVersion, inputs: int, outputs: int) -> str:
+def _counts(known: Sequence[Form], version: HalVersion, inputs: int, outputs: int) -> str:
     """What a call with a wrong number of operands has, and which there may be."""
-    known = [form(text) for text in forms]
     taken = _numbers([listed for one in known for listed in one.inputs.lists(version)])
     given = _numbers([listed for one in known for listed in one.outputs.lists(version)])
     return f"has {inputs} inputs and {outputs} outputs, takes {taken} and gives {given}"
