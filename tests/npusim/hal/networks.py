@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import npusim.hal as hal
 from npusim.hal import HalVersion, OperandLifeTime, OperandType, OperationType
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.graph import Graph, Node
 
 _ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3}
@@ -179,3 +180,33 @@ def request_of(graph: Graph, values: list[np.ndarray[Any, Any]]) -> tuple[hal.Re
         for position, size in enumerate(sizes)
     ]
     return hal.Request(arguments, results, [given, written]), written
+
+
+def of_one_scale(graph: Graph) -> Graph:
+    """A graph whose means have the scale of their input, which NNAPI demands; biases behind them have the product."""
+    tensors = list(graph.tensors)
+
+    def scaled(number: int, like: int, *by: int) -> None:
+        first = tensors[like].type.quantization
+        assert first is not None
+        scales = first.scales
+        for other in by:
+            scheme = tensors[other].type.quantization
+            assert scheme is not None
+            scales = tuple(float(np.float32(scales[0] * scale)) for scale in scheme.scales)
+        zeros = (0,) * len(scales) if by else first.zero_points
+        kind = replace(tensors[number].type, quantization=Quantization(scales, zeros))
+        tensors[number] = replace(tensors[number], type=kind)
+
+    for node in graph.nodes:
+        if node.op == "mean":
+            scaled(node.outputs[0], _number(node, 0))
+        elif node.op == "fully_connected":
+            scaled(_number(node, 2), _number(node, 0), _number(node, 1))
+    return replace(graph, tensors=tuple(tensors))
+
+
+def _number(node: Node, position: int) -> int:
+    number = node.inputs[position]
+    assert number is not None
+    return number
