@@ -14,6 +14,7 @@ import pytest
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.file import hardware
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import (
@@ -26,6 +27,9 @@ from npusim.kernels.table import operator
 
 from .calls import given
 from .litert_cases import litert_cases
+
+EDGE = hardware("edge-128")
+
 
 LITERT = (
     "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D",
@@ -262,8 +266,8 @@ def with_input(position: int, operand: TensorType | None) -> Call:
         (with_input(1, None), "takes a feature map, weights and an optional bias and gives one output"),
         (
             with_input(0, reals(1, 8, 8, 3)),
-            "element types are (int8, int8|uint8, int32 -> int8), (uint8, int8|uint8, int32 -> uint8)"
-            " or (float32, float32, float32 -> float32)",
+            "element types are (int8, int8|uint8, int32 -> int8), (uint8, int8|uint8, int32 -> uint8),"
+            " (float16 -> float16) or (float32 -> float32)",
         ),
         (
             with_input(0, codes((8, 8, 3))),
@@ -271,7 +275,7 @@ def with_input(position: int, operand: TensorType | None) -> Call:
         ),
         (
             with_input(1, codes((4, 3, 3, 2))),
-            "weights are [output channels, height, width, input channels of the feature map]",
+            "weights are [output channels, height, width, input channels of a group], in groups of equal size",
         ),
         (
             with_strides(1, 2),
@@ -319,6 +323,10 @@ def wide(strides: int, dilations: int, kernel: int, padding: int = 0) -> Call:
         (wide(32, 1, 3), "on the NPU strides are 1..31"),
         (wide(1, 64, 3), "on the NPU dilations are 1..63"),
         (wide(1, 1, 256), "on the NPU kernels are 1..255 high and wide"),
+        (
+            replace(CONVOLUTION, inputs=(codes((1, 8, 8, 6)), *CONVOLUTION.inputs[1:])),
+            "on the NPU each filter sees all channels",
+        ),
         (wide(1, 1, 3, 256), "on the NPU padding is 0..255 on each side"),
         (replace(CONVOLUTION, constants={}), "on the NPU weights and bias are constants"),
     ],
@@ -327,9 +335,9 @@ def test_what_the_npu_cannot_do_is_not_malformed(call: Call, message: str | None
     entry = operator("conv_2d")
     assert entry.broken_rule(call) is None
     if message is None:
-        assert entry.lowering(call) is entry.lowerings[0]
+        assert entry.lowering(call, EDGE) is entry.lowerings[0]
     else:
-        assert (entry.lowering(call), entry.host_reason(call)) == (None, message)
+        assert (entry.lowering(call, EDGE), entry.host_reason(call, EDGE)) == (None, message)
 
 
 def test_pool_padding_must_leave_every_window_some_image() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from npusim.frontends.tflite.reader import parse
 from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.operator.operator import Alias, Call
 from npusim.kernels.operators.movement import concatenation
@@ -21,6 +22,8 @@ from npusim.kernels.table import operator
 from .calls import call_with, codes, given, reals, results
 from .litert_cases import litert_cases
 
+EDGE = hardware("edge-128")
+
 # Bytes of the LiteRT reference kernels
 
 CASES = (
@@ -28,7 +31,13 @@ CASES = (
     "DEQUANTIZE", "PAD", "CONCATENATION",
 )  # fmt: skip
 
-MODELS = ("PADV2", "MAXIMUM", "MINIMUM", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "RESIZE_NEAREST_NEIGHBOR")
+MODELS = (
+    "PADV2", "MAXIMUM", "MINIMUM", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "RESIZE_NEAREST_NEIGHBOR", "ARG_MIN",
+    "LOG_SOFTMAX", "L2_NORMALIZATION", "REDUCE_MAX", "REDUCE_MIN", "SUM",
+    "BATCH_TO_SPACE_ND", "DEPTH_TO_SPACE", "GATHER", "MIRROR_PAD", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "TILE",
+)  # fmt: skip
+
+CASES_OF = {"MIRROR_PAD": 36}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
@@ -44,12 +53,14 @@ def test_reference_gives_the_bytes_of_litert(shared: Path, name: str, dtype: str
         assert np.array_equal(found, expected), case.name
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, dtype) for name in MODELS for dtype in ("int8", "uint8") if (name, dtype) != ("SUM", "int8")],
+)
 def test_one_operator_models_give_the_bytes_of_litert(shared: Path, name: str, dtype: str) -> None:
     stem = shared / "ops_litert_ref" / f"{name}.{dtype}"
     entries = json.loads(Path(f"{stem}.json").read_text())["cases"]
-    assert len(entries) == 40
+    assert len(entries) == CASES_OF.get(name, 40)
     with np.load(f"{stem}.npz") as arrays:
         for entry in entries:
             graph = parse(arrays[f"c{entry['case']}_model"].tobytes(), name)
@@ -359,8 +370,7 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "softmax",
             call_with([codes(1, 5000)], [shares(1, 5000)], BETA),
-            "an 8-bit input has at most 4096 elements along the last axis,"
-            " which is what the accumulator holds",
+            "an 8-bit input has at most 4096 elements along the axis, which is what the accumulator holds",
         ),
         (
             "softmax",
@@ -406,11 +416,6 @@ IMAGE = codes(1, 4, 4, 2)
             "pad",
             call_with([codes(2)], [codes(3)], given("pad", paddings=[[0, 1]], pad_value=200)),
             "pad_value is a value of the output's element type",
-        ),
-        (
-            "concatenation",
-            call_with([codes(2), codes(2, scale=2.0)], [codes(4)], given("concatenation", axis=0)),
-            "int8 inputs have the scale and zero point of the output",
         ),
         (
             "concatenation",
@@ -460,7 +465,7 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "arg_max",
             call_with([codes(2, 3)], [codes(2)], given("arg_max", axis=1)),
-            "element types are (int8|uint8|int32|float32 -> int32|int64)",
+            "element types are (int8|uint8|int32|float16|float32|bool -> int32|int64)",
         ),
         (
             "transpose",
@@ -485,7 +490,7 @@ def test_rules(name: str, call: Call, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["arg_max", "dequantize", "resize_bilinear", "resize_nearest_neighbor"])
 def test_operators_of_the_host_say_why(name: str) -> None:
-    reason = operator(name).host_reason(call_with([codes(1)], [codes(1)]))
+    reason = operator(name).host_reason(call_with([codes(1)], [codes(1)]), EDGE)
     assert reason.startswith("runs on the host: the ")
 
 
