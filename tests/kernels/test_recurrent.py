@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.operator.inverse_root import inverse_root
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import operator
 
@@ -357,12 +356,6 @@ def test_normalized_integer_sums_stay_near_those_of_reals() -> None:
     output, _, wanted = results("lstm", reals, 24, 3)
     assert np.abs(cells * 2.0**-11 - wanted).max() < 0.02
     assert np.abs((state + 4.0) / 50 - output).max() < 0.05
-
-
-def test_inverse_roots_are_within_two_millionths() -> None:
-    numbers = np.array([1, 2, 3, 4, 5, 1000, 65536, (1 << 29) - 1, 1 << 29, (1 << 31) - 1])
-    factor, shift = inverse_root(numbers)
-    assert np.allclose(factor * 2.0**-31 * 2.0**-shift * np.sqrt(numbers), 1, rtol=2e-6)
 
 
 def test_a_cell_with_16_bits_of_state_computes_its_equations() -> None:
