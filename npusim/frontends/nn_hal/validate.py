@@ -8,10 +8,16 @@ from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.cleaning import clean_model
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.reading import Broken
-from npusim.frontends.nn_hal.rules import control, graphs, operands
+from npusim.frontends.nn_hal.rules import control, graphs, operands, operations
 from npusim.frontends.nn_hal.rules.rule import Rule
 
-RULES: tuple[Rule, ...] = (*operands.RULES, *graphs.RULES, *control.RULES)
+RULES: tuple[Rule, ...] = (
+    *operands.RULES,
+    *control.REFERENCES,
+    *graphs.RULES,
+    *control.RULES,
+    *operations.RULES,
+)
 """The rules of a model; all graphs keep one before anybody looks at the next."""
 
 
