@@ -13,6 +13,7 @@ from npusim.frontends.nn_hal.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     *operands.RULES,
+    *control.REFERENCES,
     *graphs.RULES,
     *control.RULES,
     *operations.RULES,
