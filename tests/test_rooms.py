@@ -51,6 +51,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("npusim.scheduler.search", "npusim.scheduler.partition", "npusim.numbers"),
         *("npusim.frontends", "npusim.models"),
     ),
+    "npusim.hal": ("npusim.session",),
     "npusim.verification": ("npusim.session",),
     "npusim.study": ("npusim.session",),
     "npusim.comparison": ("npusim.numbers",),

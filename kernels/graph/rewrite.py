@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.operators.movement.pad import pad_value
 from npusim.kernels.table import operator
 
 
-def simplify(graph: Graph) -> Graph:
-    """The graph without operators that others can do on the way; same outputs, byte for byte."""
-    return _fold_padding(graph)
+def simplify(graph: Graph, hardware: Hardware) -> Graph:
+    """The graph without operators that others can do on the way on this machine; same outputs, byte for byte."""
+    return _fold_padding(graph, hardware)
 
 
-def _fold_padding(graph: Graph) -> Graph:
+def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:
     """Let windows do the padding that a pad in front of them does.
 
     A pad disappears when all its readers are windows that read the very value outside their image that the pad
@@ -33,7 +34,7 @@ def _fold_padding(graph: Graph) -> Graph:
         if not found or pad.outputs[0] in outputs:
             continue
         folded = {
-            reader: _with_padding(graph, pad, window)
+            reader: _with_padding(graph, pad, window, hardware)
             for reader in found
             if (window := nodes[reader]) is not None
         }
@@ -45,7 +46,7 @@ def _fold_padding(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple([node for node in nodes if node is not None]))
 
 
-def _with_padding(graph: Graph, pad: Node, reader: Node) -> Node | None:
+def _with_padding(graph: Graph, pad: Node, reader: Node, hardware: Hardware) -> Node | None:
     """The reader with the pad's borders in its own padding; None if it cannot have them."""
     found, pad_call, reader_call = operator(reader.op), call_of(graph, pad), call_of(graph, reader)
     borders = pad_call.parameters.paddings
@@ -66,4 +67,5 @@ def _with_padding(graph: Graph, pad: Node, reader: Node) -> Node | None:
         parameters=reader_call.parameters.changed(padding=padding),
     )
     call = call_of(graph, changed)
-    return changed if found.broken_rule(call) is None and found.lowering(call) is not None else None
+    computed = found.broken_rule(call) is None and found.lowering(call, hardware) is not None
+    return changed if computed else None

@@ -45,8 +45,12 @@ Rule = Callable[[Call], bool]
 """True when the call keeps the rule. Its docstring is the rule, the error message and the manual."""
 
 
-def text(rule: Rule) -> str:
-    """A rule as messages and the manual say it."""
+Need = Callable[[Call, "Hardware"], bool]
+"""True when a machine has what a call needs. Its docstring says what that is, as that of a rule."""
+
+
+def text(rule: Rule | Need) -> str:
+    """A rule or need as messages and the manual say it."""
     return " ".join((rule.__doc__ or "").split()).rstrip(".")
 
 
@@ -79,17 +83,29 @@ class Lowering(NamedTuple):
     """One way in which the NPU computes an operator.
 
     unit:  which kind of unit of the NPU does the main work, such as "mac" or "dma".
-    rules: which calls it can do; an operator that has several ways takes the first whose rules hold.
+    rules: which calls it can do; an operator that has several ways takes the first whose rules and needs hold.
     lower: the call in parts, in the order of their execution.
+    needs: what the hardware must have for it, beside what every machine has.
     """
 
     unit: str
     rules: tuple[Rule, ...]
     lower: Callable[[Call, Hardware], Sequence[Part]]
+    needs: tuple[Need, ...] = ()
 
-    def refusal(self, call: Call) -> str | None:
-        """The first rule that a call breaks; None if it keeps them all."""
-        return next((text(rule) for rule in self.rules if not rule(call)), None)
+    @property
+    def conditions(self) -> list[str]:
+        """Its rules and needs in words."""
+        return [text(rule).removeprefix("on the NPU ") for rule in self.rules] + [
+            text(need) for need in self.needs
+        ]
+
+    def refusal(self, call: Call, hardware: Hardware) -> str | None:
+        """The first rule that a call breaks or need that a machine lacks; None where there is none."""
+        return next(
+            (text(rule) for rule in self.rules if not rule(call)),
+            next((text(need) for need in self.needs if not need(call, hardware)), None),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +152,11 @@ class Operator:
             return in_words(self.types)
         return next((text(rule) for rule in self.rules if not rule(call)), None)
 
-    def lowering(self, call: Call) -> Lowering | None:
-        """The first lowering whose rules a call keeps; None if the host computes it."""
-        return next((row for row in self.lowerings if row.refusal(call) is None), None)
+    def lowering(self, call: Call, hardware: Hardware) -> Lowering | None:
+        """The first lowering whose rules a call keeps and that the machine can do; None if the host computes it."""
+        return next((row for row in self.lowerings if row.refusal(call, hardware) is None), None)
 
-    def host_reason(self, call: Call) -> str:
+    def host_reason(self, call: Call, hardware: Hardware) -> str:
         """Why the host computes a call that no lowering takes: what each of them lacks."""
-        reasons = [reason for row in self.lowerings if (reason := row.refusal(call))]
+        reasons = [reason for row in self.lowerings if (reason := row.refusal(call, hardware))]
         return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"

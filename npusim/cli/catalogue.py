@@ -158,13 +158,9 @@ _ANY = ("any",)
 
 def _ways(entry: Operator) -> list[Way]:
     """Each unit that computes an operator, and on which conditions; the host, and why, where none does."""
-    from npusim.kernels.operator.operator import text
     from npusim.reports.run.coverage import HOST, Way
     from npusim.reports.words.names import UNIT_WORDS
 
     if not entry.lowerings:
         return [Way(HOST, [entry.on_host])]
-    return [
-        Way(UNIT_WORDS[row.unit], [text(rule).removeprefix("on the NPU ") for rule in row.rules])
-        for row in entry.lowerings
-    ]
+    return [Way(UNIT_WORDS[row.unit], row.conditions) for row in entry.lowerings]

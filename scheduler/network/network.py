@@ -47,9 +47,9 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     check_bound(graph)
     _require_straight_line(graph)
     require_known(graph)
-    graph = simplify(graph)
+    graph = simplify(graph, hardware)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
-    check_states(graph, lambda node: uses[node][0].lowering(uses[node][1]) is None)
+    check_states(graph, lambda node: uses[node][0].lowering(uses[node][1], hardware) is None)
     aliases, free = join_aliases(graph, _aliases(uses))
     items = tuple(
         Item(node, body)
@@ -85,9 +85,9 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
 def _lower(each: Operator, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
     if not any(output.elements for output in call.outputs):
         return ()  # no element to compute: there is nothing to do, on whatever unit
-    row = each.lowering(call)
+    row = each.lowering(call, hardware)
     if row is None:
-        return (HostStep(each.host_reason(call)),)
+        return (HostStep(each.host_reason(call, hardware)),)
     return [body for part in row.lower(call, hardware) for body in _bodies(part)]
 
 

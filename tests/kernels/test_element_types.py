@@ -30,6 +30,9 @@ from .calls import call_with, codes, reals
 # What operators declare
 
 
+EDGE = hardware("edge-128")
+
+
 def of(dtype: str) -> TensorType:
     return TensorType(dtype, (1,))
 
@@ -89,12 +92,12 @@ TWO_WAYS = replace(add.OPERATOR, lowerings=(FIRST, SECOND))
     ],
 )
 def test_the_first_lowering_whose_rules_hold_is_taken(call: Call, row: Lowering | None) -> None:
-    assert TWO_WAYS.lowering(call) is row
+    assert TWO_WAYS.lowering(call, EDGE) is row
 
 
 def test_where_no_lowering_holds_what_each_lacks_is_said() -> None:
     call = call_with([codes(1), codes(2)], [codes(2, scale=2.0)], Activated())
-    assert TWO_WAYS.host_reason(call) == (
+    assert TWO_WAYS.host_reason(call, EDGE) == (
         "input and output have one shape; inputs and outputs have one scale and zero point"
     )
 

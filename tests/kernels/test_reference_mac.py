@@ -14,6 +14,7 @@ import pytest
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.file import hardware
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import (
@@ -26,6 +27,9 @@ from npusim.kernels.table import operator
 
 from .calls import given
 from .litert_cases import litert_cases
+
+EDGE = hardware("edge-128")
+
 
 LITERT = (
     "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MAX_POOL_2D",
@@ -327,9 +331,9 @@ def test_what_the_npu_cannot_do_is_not_malformed(call: Call, message: str | None
     entry = operator("conv_2d")
     assert entry.broken_rule(call) is None
     if message is None:
-        assert entry.lowering(call) is entry.lowerings[0]
+        assert entry.lowering(call, EDGE) is entry.lowerings[0]
     else:
-        assert (entry.lowering(call), entry.host_reason(call)) == (None, message)
+        assert (entry.lowering(call, EDGE), entry.host_reason(call, EDGE)) == (None, message)
 
 
 def test_pool_padding_must_leave_every_window_some_image() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from npusim.frontends.tflite.reader import parse
 from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.operator.operator import Alias, Call
 from npusim.kernels.operators.movement import concatenation
@@ -20,6 +21,8 @@ from npusim.kernels.table import operator
 
 from .calls import call_with, codes, given, reals, results
 from .litert_cases import litert_cases
+
+EDGE = hardware("edge-128")
 
 # Bytes of the LiteRT reference kernels
 
@@ -485,7 +488,7 @@ def test_rules(name: str, call: Call, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["arg_max", "dequantize", "resize_bilinear", "resize_nearest_neighbor"])
 def test_operators_of_the_host_say_why(name: str) -> None:
-    reason = operator(name).host_reason(call_with([codes(1)], [codes(1)]))
+    reason = operator(name).host_reason(call_with([codes(1)], [codes(1)]), EDGE)
     assert reason.startswith("runs on the host: the ")
 
 

@@ -22,7 +22,7 @@ def test_names_are_unique() -> None:
 def test_every_rule_says_in_one_line_what_it_demands(name: str) -> None:
     entry = operator(name)
     assert entry.name == name
-    for rule in (*entry.rules, *(rule for row in entry.lowerings for rule in row.rules)):
+    for rule in (*entry.rules, *(rule for row in entry.lowerings for rule in (*row.rules, *row.needs))):
         assert rule.__doc__
         assert "\n" not in rule.__doc__
 

@@ -28,7 +28,7 @@ def works(graph: Graph, chosen: Hardware) -> Iterator[Work]:
     """The works into which the nodes of a graph are lowered."""
     for node in graph.nodes:
         found, call = operator(node.op), call_of(graph, node)
-        if row := found.lowering(call):
+        if row := found.lowering(call, chosen):
             yield from (body for body in row.lower(call, chosen) if isinstance(body, Work))
 
 

@@ -1,0 +1,1 @@
+"""Android NN HAL models: 1.0 and its successors."""

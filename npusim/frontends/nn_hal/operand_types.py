@@ -1,0 +1,65 @@
+"""Operand types: one row each, and nobody else lists what they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from npusim.frontends.nn_hal.enumerations import OperandType
+from npusim.isa.base.elements import element
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRow:
+    """One operand type.
+
+    element:     its elements' type in `npusim.isa.base.elements`; None for what no operation of the set reads.
+    tensor:      whether it has dimensions.
+    scaling:     what `scale` is: a scale, optionally one (of a bias), one per channel, or nothing.
+    zero_points: the smallest and largest zero point.
+    """
+
+    type: OperandType
+    element: str | None
+    tensor: bool
+    scaling: Literal["none", "one", "optional", "per channel"] = "none"
+    zero_points: tuple[int, int] = (0, 0)
+
+    @property
+    def element_bytes(self) -> int | None:
+        """Bytes of an element in memory, None if any length will do."""
+        if self.type is OperandType.TENSOR_OEM_BYTE:
+            return 1
+        return element(self.element).bits // 8 if self.element else None
+
+
+_T = OperandType
+# fmt: off
+TYPES: tuple[TypeRow, ...] = (
+    TypeRow(_T.FLOAT32,                        "float32", False),
+    TypeRow(_T.INT32,                          "int32",   False),
+    TypeRow(_T.UINT32,                         "uint32",  False),
+    TypeRow(_T.TENSOR_FLOAT32,                 "float32", True),
+    TypeRow(_T.TENSOR_INT32,                   "int32",   True,  "optional"),
+    TypeRow(_T.TENSOR_QUANT8_ASYMM,            "uint8",   True,  "one", (0, 255)),
+    TypeRow(_T.BOOL,                           "bool",    False),
+    TypeRow(_T.TENSOR_QUANT16_SYMM,            "int16",   True,  "one"),
+    TypeRow(_T.TENSOR_FLOAT16,                 "float16", True),
+    TypeRow(_T.TENSOR_BOOL8,                   "bool",    True),
+    TypeRow(_T.FLOAT16,                        "float16", False),
+    TypeRow(_T.TENSOR_QUANT8_SYMM_PER_CHANNEL, "int8",    True,  "per channel"),
+    TypeRow(_T.TENSOR_QUANT16_ASYMM,           "uint16",  True,  "one", (0, 65535)),
+    TypeRow(_T.TENSOR_QUANT8_SYMM,             "int8",    True,  "one"),
+    TypeRow(_T.TENSOR_QUANT8_ASYMM_SIGNED,     "int8",    True,  "one", (-128, 127)),
+    TypeRow(_T.SUBGRAPH,                       None,      False),
+    TypeRow(_T.OEM,                            None,      False),
+    TypeRow(_T.TENSOR_OEM_BYTE,                None,      True),
+)
+# fmt: on
+
+_BY_TYPE = {row.type: row for row in TYPES}
+
+
+def row_of(type_: OperandType) -> TypeRow:
+    """The row of an operand type."""
+    return _BY_TYPE[type_]

@@ -1,0 +1,90 @@
+"""The NN HAL in Python: npusim as a driver that prepares and executes models.
+
+    import npusim.hal as hal
+    with hal.Device("edge-128") as device:
+        prepared = device.prepareModel(model).unwrap()
+        execution = prepared.execute(request).unwrap()
+
+Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npusim.frontends.nn_hal.enumerations import (
+        DeviceStatus,
+        ErrorStatus,
+        FusedActivationFunc,
+        HalVersion,
+        OperandLifeTime,
+        OperandType,
+        OperationType,
+    )
+    from npusim.frontends.nn_hal.result import HalError, Result
+    from npusim.frontends.nn_hal.structs import (
+        Capabilities,
+        DataLocation,
+        Model,
+        Operand,
+        Operation,
+        OutputShape,
+        PerformanceInfo,
+        Request,
+        RequestArgument,
+        Subgraph,
+        SymmPerChannelQuantParams,
+        Timing,
+    )
+
+__all__ = [
+    "Capabilities",
+    "DataLocation",
+    "DeviceStatus",
+    "ErrorStatus",
+    "FusedActivationFunc",
+    "HalError",
+    "HalVersion",
+    "Model",
+    "Operand",
+    "OperandLifeTime",
+    "OperandType",
+    "Operation",
+    "OperationType",
+    "OutputShape",
+    "PerformanceInfo",
+    "Request",
+    "RequestArgument",
+    "Result",
+    "Subgraph",
+    "SymmPerChannelQuantParams",
+    "Timing",
+]
+
+_ROOM = "npusim.frontends.nn_hal"
+_HOMES = {
+    f"{_ROOM}.enumerations": (
+        *("DeviceStatus", "ErrorStatus", "FusedActivationFunc", "HalVersion"),
+        *("OperandLifeTime", "OperandType", "OperationType"),
+    ),
+    f"{_ROOM}.result": ("HalError", "Result"),
+    f"{_ROOM}.structs": (
+        *("Capabilities", "DataLocation", "Model", "Operand", "Operation", "OutputShape", "PerformanceInfo"),
+        *("Request", "RequestArgument", "Subgraph", "SymmPerChannelQuantParams", "Timing"),
+    ),
+}
+"""The modules that the names come from."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(module), name)
+            return value
+    raise AttributeError(f"module 'npusim.hal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
