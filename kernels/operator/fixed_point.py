@@ -19,6 +19,7 @@ _ONE_THIRD = 715827883
 _EXP_MINUS_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 _48_OVER_17 = 1515870810  # Q2.29
 _MINUS_32_OVER_17 = -1010580540  # Q2.29
+_HALF_ROOT_2 = 1518500250
 
 
 def divide_by_power(values: Int64Array, exponent: Int64Array | int) -> Int64Array:
@@ -73,13 +74,13 @@ class FixedPoint:
         """(1 - exp(-2x)) / (1 + exp(-2x)) in Q0 for x in Q`integer_bits`."""
         # the same word read with one more integer bit is 2x
         reciprocal = self._reciprocal(self.exponential(-np.abs(x), integer_bits + 1))
-        positive = self._saturating_shift(reciprocal - (1 << (self.bits - 3)), 2)
+        positive = self.saturating_shift(reciprocal - (1 << (self.bits - 3)), 2)
         return np.sign(x) * positive
 
     def half_reciprocal(self, x: Int64Array) -> Int64Array:
         """1 / (1 + x) in Q0 for x in 0..1 in Q0."""
         # half of a Q2 number is the same word in Q1; one shift takes that to Q0
-        return self._saturating_shift(self._reciprocal(x), 1)
+        return self.saturating_shift(self._reciprocal(x), 1)
 
     def _reciprocal(self, x: Int64Array) -> Int64Array:
         """2 / (1 + x) in Q2 for x in 0..1 in Q0: Newton-Raphson from 48/17 - 32/17 * (1 + x)/2."""
@@ -89,7 +90,7 @@ class FixedPoint:
         guess = self._constant(_48_OVER_17) + slope
         for _ in range(3):
             error = one - self.multiply(half_denominator, guess)
-            guess = guess + self._saturating_shift(self.multiply(guess, error), 2)
+            guess = guess + self.saturating_shift(self.multiply(guess, error), 2)
         return guess
 
     def _exponential_of_last_quarter(self, x: Int64Array) -> Int64Array:
@@ -107,6 +108,31 @@ class FixedPoint:
         """A constant of 32 bits in this word size."""
         return int(divide_by_power(np.asarray(word, np.int64), 32 - self.bits))
 
-    def _saturating_shift(self, x: Int64Array, places: int) -> Int64Array:
+    def saturating_shift(self, x: Int64Array, places: int) -> Int64Array:
+        """x * 2**places, limited to what a word holds."""
         shifted: Int64Array = np.clip(x << places, -self.one - 1, self.one)
         return shifted
+
+
+def inverse_square_root(value: int) -> tuple[int, int]:
+    """1 / the root of a whole number from 1 on, as a multiplier and a power of two.
+
+    Five Newton-Raphson steps x += x * (1 - v * x * x) / 2 from 1, on the value moved by pairs of places into Q3; the
+    result in Q3 times half the root of 2 makes up for the odd place.
+    """
+    if value <= 1:
+        return (1 << 31) - 1, 0
+    right = 11
+    while value >= 1 << 29:
+        value //= 4
+        right += 1
+    pairs = (32 - value.bit_length() - 1) // 2 - 1
+    right -= pairs
+    words = FixedPoint(32)
+    half = divide_by_power(np.asarray(value << 2 * pairs >> 1, np.int64), 1)
+    x = np.asarray(1 << 28, np.int64)
+    for _ in range(5):
+        cube = words.saturating_shift(words.multiply(words.multiply(x, x), x), 6)
+        x = words.saturating_shift(words.multiply(x, (1 << 28) + (1 << 27)) - words.multiply(half, cube), 3)
+    multiplier = int(words.multiply(x, _HALF_ROOT_2))
+    return (multiplier << -right, 0) if right < 0 else (multiplier, -right)

@@ -17,6 +17,7 @@ from .sample import Sample, values
 EIGHT_BIT = ("int8", "uint8")
 COMPUTED = (*EIGHT_BIT, "float32")
 MOVED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
+COMPARED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
 CLOSE = 1e-5
 """Floats that are sums or transcendental differ in their last bits: so much of the largest magnitude is allowed."""
 
@@ -32,12 +33,14 @@ class Row:
     draw:    adds one operator to the sample's model and returns the outputs.
     dtypes:  element types of its main operand.
     exact:   float32 results have LiteRT's bytes; otherwise they are close to LiteRT's. Integers always are exact.
+    optimized: LiteRT has no reference kernel of it.
     """
 
     op: str
     draw: Callable[[Sample], list[int]]
     dtypes: tuple[str, ...] = COMPUTED
     exact: bool = True
+    optimized: bool = False
 
     def defined(self, outputs: list[Array]) -> list[Array]:
         """What of the outputs the operator defines: LiteRT leaves in the rest what was there."""
@@ -46,7 +49,47 @@ class Row:
 
 
 ROWS: dict[str, Row] = {
-    "ADD": Row("add", elementwise.arithmetic("AddOptions"), (*COMPUTED, "int32")),
+    "ABS": Row("abs", elementwise.rescaled, ("int8", "float32", "int32")),
+    "ADD_N": Row("add_n", elementwise.sum_of_many, ("float32", "int32")),
+    "CAST": Row("cast", elementwise.cast, (*MOVED, "float16")),
+    "CEIL": Row("ceil", elementwise.alike, ("float32",), optimized=True),
+    "COS": Row("cos", elementwise.alike, ("float32",), exact=False),
+    "DIV": Row("div", elementwise.quotient, (*COMPUTED, "int32")),
+    "ELU": Row("elu", elementwise.rescaled, ("int8", "float32"), exact=False, optimized=True),
+    "EQUAL": Row("equal", elementwise.comparison, COMPARED),
+    "EXP": Row("exp", elementwise.rescaled, ("int8", "float32"), exact=False),
+    "FLOOR": Row("floor", elementwise.alike, ("float32",)),
+    "FLOOR_DIV": Row("floor_div", elementwise.quotient, ("int8", "int16", "int32", "float32")),
+    "FLOOR_MOD": Row(
+        "floor_mod", elementwise.quotient, ("int8", "int16", "int32", "int64", "float32"), exact=False
+    ),
+    "GELU": Row("gelu", elementwise.gelu, exact=False),
+    "GREATER": Row("greater", elementwise.comparison, COMPARED[:-1]),
+    "GREATER_EQUAL": Row("greater_equal", elementwise.comparison, COMPARED[:-1]),
+    "LESS": Row("less", elementwise.comparison, COMPARED[:-1]),
+    "LESS_EQUAL": Row("less_equal", elementwise.comparison, COMPARED[:-1]),
+    "LOG": Row("log", elementwise.rescaled, ("int8", "float32"), exact=False),
+    "LOGICAL_AND": Row("logical_and", elementwise.pair("bool"), ("bool",)),
+    "LOGICAL_NOT": Row("logical_not", elementwise.alike, ("bool",)),
+    "LOGICAL_OR": Row("logical_or", elementwise.pair("bool"), ("bool",)),
+    "NEG": Row("neg", elementwise.alike, ("int8", "int16", "int32", "int64", "float32")),
+    "NOT_EQUAL": Row("not_equal", elementwise.comparison, COMPARED),
+    "POW": Row("pow", elementwise.power, ("int32", "float32"), exact=False),
+    "PRELU": Row("prelu", elementwise.prelu),
+    "RELU_0_TO_1": Row("relu_0_to_1", elementwise.rescaled),
+    "RELU_N1_TO_1": Row("relu_n1_to_1", elementwise.rescaled),
+    "ROUND": Row("round", elementwise.alike, ("float32",), optimized=True),
+    "RSQRT": Row("rsqrt", elementwise.root, ("int8", "float32"), exact=False),
+    "SELECT": Row("select", elementwise.select, MOVED),
+    "SELECT_V2": Row("select_v2", elementwise.select_v2, MOVED),
+    "SIGN": Row("sign", elementwise.alike, ("int32", "float32")),
+    "SIN": Row("sin", elementwise.alike, ("float32",), exact=False),
+    "SQRT": Row("sqrt", elementwise.root, ("int8", "float32"), exact=False),
+    "SQUARE": Row("square", elementwise.alike, ("float32",)),
+    "SQUARED_DIFFERENCE": Row(
+        "squared_difference", elementwise.squared_difference, ("int8", "int32", "float32")
+    ),
+    "ADD": Row("add", elementwise.arithmetic("AddOptions"), (*COMPUTED, "int32", "int64")),
     "ARG_MAX": Row("arg_max", elementwise.arg_max, (*COMPUTED, "int32")),
     "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, exact=False),
     "BATCH_MATMUL": Row("batch_matmul", weighted.batch_matmul, ("int8", "float32"), exact=False),
@@ -62,14 +105,14 @@ ROWS: dict[str, Row] = {
     "HARD_SWISH": Row("hard_swish", elementwise.hard_swish, exact=False),
     "LEAKY_RELU": Row("leaky_relu", elementwise.leaky_relu),
     "LOGISTIC": Row("logistic", elementwise.fixed_output(1 / 256, False), exact=False),
-    "MAXIMUM": Row("maximum", elementwise.selection, (*COMPUTED, "int32")),
+    "MAXIMUM": Row("maximum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
     "MAX_POOL_2D": Row("max_pool_2d", elementwise.pool),
     "MEAN": Row("mean", elementwise.mean, exact=False),
-    "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int32")),
-    "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int32")),
+    "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
+    "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int32", "int64")),
     "PAD": Row("pad", moves.pad, MOVED),
     "PADV2": Row("pad", moves.pad_with_value, MOVED),
-    "QUANTIZE": Row("quantize", elementwise.quantize),
+    "QUANTIZE": Row("quantize", elementwise.quantize, (*COMPUTED, "int16")),
     "RELU": Row("relu", elementwise.rescaled),
     "RELU6": Row("relu6", elementwise.rescaled),
     "RESHAPE": Row("reshape", moves.reshape, MOVED),
@@ -83,7 +126,7 @@ ROWS: dict[str, Row] = {
     "SPLIT_V": Row("split", moves.split_by_sizes, MOVED[:-1]),
     "SQUEEZE": Row("squeeze", moves.squeeze, MOVED),
     "STRIDED_SLICE": Row("strided_slice", moves.strided_slice, MOVED),
-    "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int32")),
+    "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int32", "int64")),
     "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), exact=False),
     "TRANSPOSE": Row("transpose", moves.transpose, MOVED),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(
