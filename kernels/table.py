@@ -8,7 +8,13 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.program.program import UNKNOWN
 from npusim.kernels.operator.operator import Call, Operator, Shapes
 from npusim.kernels.operator.unknown import unknown_operator
-from npusim.kernels.operators.convolution import batch_matmul, conv_2d, depthwise_conv_2d, fully_connected
+from npusim.kernels.operators.convolution import (
+    batch_matmul,
+    conv_2d,
+    depthwise_conv_2d,
+    fully_connected,
+    transpose_conv,
+)
 from npusim.kernels.operators.detection import detection_post_process
 from npusim.kernels.operators.elementwise import (
     add,
@@ -36,19 +42,54 @@ from npusim.kernels.operators.elementwise import (
     sub,
 )
 from npusim.kernels.operators.movement import (
+    batch_to_space_nd,
+    broadcast_to,
+    channel_shuffle,
     concatenation,
+    depth_to_space,
     dequantize,
+    embedding_lookup,
+    fill,
+    gather,
+    gather_nd,
+    hashtable_lookup,
+    mirror_pad,
+    pack,
     pad,
     quantize,
     reshape,
+    reverse_v2,
     slice,
+    space_to_batch_nd,
+    space_to_depth,
     split,
     squeeze,
     strided_slice,
+    tile,
     transpose,
+    unpack,
 )
-from npusim.kernels.operators.pooling import average_pool_2d, max_pool_2d
-from npusim.kernels.operators.reduction import arg_max, mean, softmax
+from npusim.kernels.operators.normalization import (
+    instance_normalization,
+    l2_normalization,
+    local_response_normalization,
+)
+from npusim.kernels.operators.pooling import average_pool_2d, l2_pool_2d, max_pool_2d
+from npusim.kernels.operators.reduction import (
+    arg_max,
+    arg_min,
+    cumsum,
+    log_softmax,
+    mean,
+    reduce_all,
+    reduce_any,
+    reduce_max,
+    reduce_min,
+    reduce_prod,
+    softmax,
+    sum,
+    topk_v2,
+)
 from npusim.kernels.operators.resize import resize_bilinear, resize_nearest_neighbor
 from npusim.kernels.operators.sequence import unidirectional_sequence_lstm
 from npusim.kernels.operators.tables import (
@@ -82,6 +123,7 @@ OPERATORS: tuple[Operator, ...] = (
     # convolutions and matrix products
     conv_2d.OPERATOR,
     depthwise_conv_2d.OPERATOR,
+    transpose_conv.OPERATOR,
     fully_connected.OPERATOR,
     batch_matmul.OPERATOR,
     # elementwise
@@ -111,9 +153,24 @@ OPERATORS: tuple[Operator, ...] = (
     # pools and reductions
     average_pool_2d.OPERATOR,
     max_pool_2d.OPERATOR,
+    l2_pool_2d.OPERATOR,
     mean.OPERATOR,
+    sum.OPERATOR,
+    reduce_max.OPERATOR,
+    reduce_min.OPERATOR,
+    reduce_prod.OPERATOR,
+    reduce_all.OPERATOR,
+    reduce_any.OPERATOR,
     softmax.OPERATOR,
+    log_softmax.OPERATOR,
     arg_max.OPERATOR,
+    arg_min.OPERATOR,
+    topk_v2.OPERATOR,
+    cumsum.OPERATOR,
+    # normalizations
+    l2_normalization.OPERATOR,
+    local_response_normalization.OPERATOR,
+    instance_normalization.OPERATOR,
     # look-up tables
     logistic.OPERATOR,
     tanh.OPERATOR,
@@ -150,6 +207,22 @@ OPERATORS: tuple[Operator, ...] = (
     transpose.OPERATOR,
     slice.OPERATOR,
     strided_slice.OPERATOR,
+    reverse_v2.OPERATOR,
+    tile.OPERATOR,
+    broadcast_to.OPERATOR,
+    fill.OPERATOR,
+    pack.OPERATOR,
+    unpack.OPERATOR,
+    mirror_pad.OPERATOR,
+    depth_to_space.OPERATOR,
+    space_to_depth.OPERATOR,
+    batch_to_space_nd.OPERATOR,
+    space_to_batch_nd.OPERATOR,
+    channel_shuffle.OPERATOR,
+    gather.OPERATOR,
+    gather_nd.OPERATOR,
+    embedding_lookup.OPERATOR,
+    hashtable_lookup.OPERATOR,
     # whole layers that run on the host
     resize_bilinear.OPERATOR,
     unidirectional_sequence_lstm.OPERATOR,

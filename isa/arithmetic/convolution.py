@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.integer[Any]]
 Int32Array = NDArray[np.int32]
 Float32Array = NDArray[np.float32]
-Number = TypeVar("Number", np.int32, np.float32)
+Float64Array = NDArray[np.float64]
+Number = TypeVar("Number", np.int32, np.float32, np.float64)
 Pair = tuple[int, int]
 
 _EXACT = 1 << 24  # float32 represents every integer up to here
@@ -128,7 +129,7 @@ def convolve(
         for start in range(piece, matrix.shape[1], piece):
             part = slice(start, start + piece)
             target += (gathered[:, part] @ matrix[:, part].T).astype(np.int32)
-    return accumulators.reshape(*output_shape, -1)
+    return accumulators.reshape(*output_shape, len(weights))
 
 
 def depthwise_convolve(
@@ -160,15 +161,15 @@ def convolve_float(
     dilations: Pair = (1, 1),
     pads: Pair = (0, 0),
     output_shape: Pair,
-) -> Float32Array:
-    """The convolution of float32 operands, shaped as in `convolve`; the order of the sum is not specified."""
+) -> Float64Array:
+    """The convolution of float32 operands, shaped as in `convolve`, in float64."""
     window = _Window((weights.shape[1], weights.shape[2]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
-    matrix = weights[:, *taps].reshape(len(weights), -1)
-    sums = np.empty((output_shape[0] * output_shape[1], len(weights)), np.float32)
-    for pixels, gathered in _gathered(_padded(ifm, 0, window, np.float32), window):
+    matrix = weights[:, *taps].reshape(len(weights), -1).astype(np.float64)
+    sums = np.empty((output_shape[0] * output_shape[1], len(weights)), np.float64)
+    for pixels, gathered in _gathered(_padded(ifm, 0, window, np.float64), window):
         np.matmul(gathered, matrix.T, out=sums[pixels])
-    return sums.reshape(*output_shape, -1)
+    return sums.reshape(*output_shape, len(weights))
 
 
 def depthwise_convolve_float(
@@ -179,12 +180,12 @@ def depthwise_convolve_float(
     dilations: Pair = (1, 1),
     pads: Pair = (0, 0),
     output_shape: Pair,
-) -> Float32Array:
-    """The depthwise convolution of float32 operands, shaped as in `depthwise_convolve`."""
+) -> Float64Array:
+    """The depthwise convolution of float32 operands, shaped as in `depthwise_convolve`, in float64."""
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
-    padded = _padded(_repeated(ifm, weights.shape[2]), 0, window, np.float32)
-    return _sum_of_taps(padded, weights[taps], window)
+    padded = _padded(_repeated(ifm, weights.shape[2]), 0, window, np.float64)
+    return _sum_of_taps(padded, weights[taps].astype(np.float64), window)
 
 
 def _largest(codes: IntArray, zero: int) -> int:
@@ -224,10 +225,10 @@ def _padded(ifm: NDArray[Any], zero: int, window: _Window, dtype: type[Number]) 
     return padded
 
 
-def _gathered(padded: Float32Array, window: _Window) -> Iterator[tuple[slice, Float32Array]]:
+def _gathered(padded: NDArray[Number], window: _Window) -> Iterator[tuple[slice, NDArray[Number]]]:
     """Windows as rows of a matrix, a few output rows at a time: (pixels, [pixels, kernel * channels])."""
     rows, columns = window.output
-    taps = window.kernel
+    taps: Pair = window.kernel
     channels = padded.shape[2]
     row, column, channel = padded.strides
     windows = as_strided(
@@ -249,7 +250,7 @@ def _gathered(padded: Float32Array, window: _Window) -> Iterator[tuple[slice, Fl
             part = windows[row, start : start + pixels]
             yield slice(row * columns + start, row * columns + start + len(part)), part.reshape(-1, inner)
         return
-    step = pixels // columns
+    step = pixels // max(1, columns)
     for first in range(0, rows, step):
         last = min(first + step, rows)
         yield slice(first * columns, last * columns), windows[first:last].reshape(-1, inner)

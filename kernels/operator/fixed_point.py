@@ -19,7 +19,11 @@ _ONE_THIRD = 715827883
 _EXP_MINUS_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 _48_OVER_17 = 1515870810  # Q2.29
 _MINUS_32_OVER_17 = -1010580540  # Q2.29
-_HALF_ROOT_2 = 1518500250
+_LN_2 = 1488522236
+_ROOT_HALF = 1518500250  # 2**-(1/2)
+_FOURTH_ROOT_HALF = 1805811301  # 2**-(1/4)
+# With t = 2**(1/4): 11/240 t, 1/20 t, 2/t - t, 1/4 t
+_LOG_NUMERATOR, _LOG_SQUARE, _LOG_OFFSET, _LOG_SLOPE = 117049297, 127690142, 1057819769, 638450708
 
 
 def divide_by_power(values: Int64Array, exponent: Int64Array | int) -> Int64Array:
@@ -74,13 +78,41 @@ class FixedPoint:
         """(1 - exp(-2x)) / (1 + exp(-2x)) in Q0 for x in Q`integer_bits`."""
         # the same word read with one more integer bit is 2x
         reciprocal = self._reciprocal(self.exponential(-np.abs(x), integer_bits + 1))
-        positive = self.saturating_shift(reciprocal - (1 << (self.bits - 3)), 2)
+        positive = self._saturating_shift(reciprocal - (1 << (self.bits - 3)), 2)
         return np.sign(x) * positive
+
+    def logarithm(self, x: Int64Array, integer_bits: int, result_bits: int) -> Int64Array:
+        """The natural logarithm of x >= 1 in Q`integer_bits`, in Q`result_bits`; for words of 32 bits.
+
+        x is r * 2**k with r near 2**-(1/4), for which a quotient of polynomials serves: of the two ways to write it
+        with k a multiple of 1/2 and a quarter to either side, the one with the smaller r. One integer bit more than
+        in the result holds k.
+        """
+        length = np.frexp(x.astype(np.float64))[1].astype(np.int64)
+        whole = self._saturating_shift(self.multiply(x << (31 - length), _ROOT_HALF), 1)
+        product = self.multiply(x, _ROOT_HALF)
+        product_length = np.frexp(product.astype(np.float64))[1].astype(np.int64)
+        halved = self._saturating_shift(x, 31 - product_length)
+        r = np.minimum(whole, halved)
+        one = 1 << (30 - result_bits)  # in the format with one integer bit more, as all below
+        above = (integer_bits + length - 32) * one + (one >> 2)
+        below = (integer_bits + product_length - 31) * one - (one >> 2)
+        power = np.clip(np.maximum(above, below), -self.one - 1, self.one)
+        mean = (r + _FOURTH_ROOT_HALF + 1) >> 1
+        q = 2 * (r - _FOURTH_ROOT_HALF)
+        square = self.multiply(q, q)
+        numerator = self.multiply(q, r) + self.multiply(self.multiply(q, square), _LOG_NUMERATOR)
+        offset = _LOG_OFFSET + q + self.multiply(square, _LOG_SQUARE)
+        denominator = self.multiply(mean, offset) + self.multiply(q, _LOG_SLOPE)
+        quotient = self.multiply(
+            divide_by_power(numerator, result_bits + 1), self.half_reciprocal(denominator)
+        )
+        return self._saturating_shift(self.multiply(power, _LN_2) + quotient, 1)
 
     def half_reciprocal(self, x: Int64Array) -> Int64Array:
         """1 / (1 + x) in Q0 for x in 0..1 in Q0."""
         # half of a Q2 number is the same word in Q1; one shift takes that to Q0
-        return self.saturating_shift(self._reciprocal(x), 1)
+        return self._saturating_shift(self._reciprocal(x), 1)
 
     def _reciprocal(self, x: Int64Array) -> Int64Array:
         """2 / (1 + x) in Q2 for x in 0..1 in Q0: Newton-Raphson from 48/17 - 32/17 * (1 + x)/2."""
@@ -90,7 +122,7 @@ class FixedPoint:
         guess = self._constant(_48_OVER_17) + slope
         for _ in range(3):
             error = one - self.multiply(half_denominator, guess)
-            guess = guess + self.saturating_shift(self.multiply(guess, error), 2)
+            guess = guess + self._saturating_shift(self.multiply(guess, error), 2)
         return guess
 
     def _exponential_of_last_quarter(self, x: Int64Array) -> Int64Array:
@@ -108,8 +140,7 @@ class FixedPoint:
         """A constant of 32 bits in this word size."""
         return int(divide_by_power(np.asarray(word, np.int64), 32 - self.bits))
 
-    def saturating_shift(self, x: Int64Array, places: int) -> Int64Array:
-        """x * 2**places, limited to what a word holds."""
+    def _saturating_shift(self, x: Int64Array, places: Int64Array | int) -> Int64Array:
         shifted: Int64Array = np.clip(x << places, -self.one - 1, self.one)
         return shifted
 
@@ -132,7 +163,7 @@ def inverse_square_root(value: int) -> tuple[int, int]:
     half = divide_by_power(np.asarray(value << 2 * pairs >> 1, np.int64), 1)
     x = np.asarray(1 << 28, np.int64)
     for _ in range(5):
-        cube = words.saturating_shift(words.multiply(words.multiply(x, x), x), 6)
-        x = words.saturating_shift(words.multiply(x, (1 << 28) + (1 << 27)) - words.multiply(half, cube), 3)
-    multiplier = int(words.multiply(x, _HALF_ROOT_2))
+        cube = words._saturating_shift(words.multiply(words.multiply(x, x), x), 6)
+        x = words._saturating_shift(words.multiply(x, (1 << 28) + (1 << 27)) - words.multiply(half, cube), 3)
+    multiplier = int(words.multiply(x, _ROOT_HALF))
     return (multiplier << -right, 0) if right < 0 else (multiplier, -right)

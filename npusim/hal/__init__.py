@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         OperandType,
         OperationType,
     )
+    from npusim.frontends.nn_hal.file import load, save
     from npusim.frontends.nn_hal.result import HalError, Result
     from npusim.frontends.nn_hal.structs import (
         Capabilities,
@@ -38,12 +39,17 @@ if TYPE_CHECKING:
         SymmPerChannelQuantParams,
         Timing,
     )
+    from npusim.hal.device import Device
+    from npusim.hal.execution import Execution
+    from npusim.hal.prepared import PreparedModel
 
 __all__ = [
     "Capabilities",
     "DataLocation",
+    "Device",
     "DeviceStatus",
     "ErrorStatus",
+    "Execution",
     "FusedActivationFunc",
     "HalError",
     "HalVersion",
@@ -55,12 +61,15 @@ __all__ = [
     "OperationType",
     "OutputShape",
     "PerformanceInfo",
+    "PreparedModel",
     "Request",
     "RequestArgument",
     "Result",
     "Subgraph",
     "SymmPerChannelQuantParams",
     "Timing",
+    "load",
+    "save",
 ]
 
 _ROOM = "npusim.frontends.nn_hal"
@@ -69,11 +78,15 @@ _HOMES = {
         *("DeviceStatus", "ErrorStatus", "FusedActivationFunc", "HalVersion"),
         *("OperandLifeTime", "OperandType", "OperationType"),
     ),
+    f"{_ROOM}.file": ("load", "save"),
     f"{_ROOM}.result": ("HalError", "Result"),
     f"{_ROOM}.structs": (
         *("Capabilities", "DataLocation", "Model", "Operand", "Operation", "OutputShape", "PerformanceInfo"),
         *("Request", "RequestArgument", "Subgraph", "SymmPerChannelQuantParams", "Timing"),
     ),
+    "npusim.hal.device": ("Device",),
+    "npusim.hal.execution": ("Execution",),
+    "npusim.hal.prepared": ("PreparedModel",),
 }
 """The modules that the names come from."""
 

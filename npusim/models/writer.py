@@ -170,13 +170,18 @@ class ModelWriter:
         activation: str = "none",
         name: str | None = None,
     ) -> int:
-        """Convolution of an NHWC tensor with weights [output channel, height, width, input channel].
+        """Convolution of an NHWC tensor with weights [output channel, height, width, input channel of its group].
 
         LiteRT refuses convolutions without bias.
         """
         _, *filter_size, depth = self.type(weights).shape
         _, *size, ifm_depth = self.type(ifm).shape
-        self._require(depth == ifm_depth, "conv_2d", f"weights for {depth} input channels", f"{ifm_depth}")
+        self._require(
+            ifm_depth % depth == 0,
+            "conv_2d",
+            f"weights for {depth} input channels",
+            f"a divisor of {ifm_depth}",
+        )
         return self._node(
             "conv_2d",
             (ifm, weights, bias),

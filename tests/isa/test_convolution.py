@@ -128,11 +128,11 @@ def test_float_convolutions_equal_the_integer_ones_on_integers() -> None:
     window: Window = {"strides": (2, 1), "dilations": (1, 2), "pads": (1, 2), "output_shape": (4, 8)}
     ifm, weights = rng.integers(-9, 9, (7, 8, 3), np.int8), rng.integers(-9, 9, (5, 3, 3, 3), np.int8)
     found = convolve_float(ifm.astype(np.float32), weights.astype(np.float32), **window)
-    assert found.dtype == np.float32
+    assert found.dtype == np.float64
     assert np.array_equal(found, convolve(ifm, weights, 0, 0, **window))
     taps = rng.integers(-9, 9, (3, 3, 6), np.int8)
     found = depthwise_convolve_float(ifm.astype(np.float32), taps.astype(np.float32), **window)
-    assert found.dtype == np.float32
+    assert found.dtype == np.float64
     assert np.array_equal(found, depthwise_convolve(ifm, taps, 0, 0, **window))
 
 
@@ -148,7 +148,7 @@ def test_taps_that_see_nothing_cost_nothing(dilation: int) -> None:
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
     assert np.array_equal(found, convolve(ifm, weights[:, 1:2, 1:2], 3, 1, output_shape=(8, 8)))
-    assert np.array_equal(reals, (ifm.astype(np.float32) @ weights[:, 1, 1].T.astype(np.float32)))
+    assert np.array_equal(reals, ifm.astype(np.float64) @ weights[:, 1, 1].T.astype(np.float64))
     assert np.array_equal(depthwise, depthwise_convolve(ifm, weights[0, 1:2, 1:2], 3, 1, output_shape=(8, 8)))
 
 

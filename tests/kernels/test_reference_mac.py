@@ -266,8 +266,8 @@ def with_input(position: int, operand: TensorType | None) -> Call:
         (with_input(1, None), "takes a feature map, weights and an optional bias and gives one output"),
         (
             with_input(0, reals(1, 8, 8, 3)),
-            "element types are (int8, int8|uint8, int32 -> int8), (uint8, int8|uint8, int32 -> uint8)"
-            " or (float32, float32, float32 -> float32)",
+            "element types are (int8, int8|uint8, int32 -> int8), (uint8, int8|uint8, int32 -> uint8),"
+            " (float16 -> float16) or (float32 -> float32)",
         ),
         (
             with_input(0, codes((8, 8, 3))),
@@ -275,7 +275,7 @@ def with_input(position: int, operand: TensorType | None) -> Call:
         ),
         (
             with_input(1, codes((4, 3, 3, 2))),
-            "weights are [output channels, height, width, input channels of the feature map]",
+            "weights are [output channels, height, width, input channels of a group], in groups of equal size",
         ),
         (
             with_strides(1, 2),
@@ -323,6 +323,10 @@ def wide(strides: int, dilations: int, kernel: int, padding: int = 0) -> Call:
         (wide(32, 1, 3), "on the NPU strides are 1..31"),
         (wide(1, 64, 3), "on the NPU dilations are 1..63"),
         (wide(1, 1, 256), "on the NPU kernels are 1..255 high and wide"),
+        (
+            replace(CONVOLUTION, inputs=(codes((1, 8, 8, 6)), *CONVOLUTION.inputs[1:])),
+            "on the NPU each filter sees all channels",
+        ),
         (wide(1, 1, 3, 256), "on the NPU padding is 0..255 on each side"),
         (replace(CONVOLUTION, constants={}), "on the NPU weights and bias are constants"),
     ],

@@ -114,12 +114,17 @@ def prelu(sample: Sample) -> list[int]:
 
 
 def quotient(sample: Sample) -> list[int]:
-    """DIV, FLOOR_DIV, FLOOR_MOD: by a constant without zeros, at which LiteRT stops."""
+    """DIV, FLOOR_DIV, FLOOR_MOD: by a constant without zeros, at which LiteRT stops.
+
+    And without -1 for remainders: with the smallest number the processor's division ends the process.
+    """
     shape, divisors = _broadcast(sample)
     a = sample.input(shape)
     quantization = sample.quantization(sample.near(sample.scale_of(a)))
     data: Any = values(sample.rng, sample.dtype, divisors)
     zero = 0 if quantization is None else quantization.zero_point
+    if sample.code == "FLOOR_MOD":
+        data = np.where(data == -1, 1, data)
     b = sample.writer.constant(
         "divisor", np.where(data == zero, zero + 1 - 2 * (zero > 0), data).astype(sample.dtype), quantization
     )
@@ -232,7 +237,7 @@ def leaky_relu(sample: Sample) -> list[int]:
     ]
 
 
-def _fixed(sample: Sample, scale: float, middle: bool) -> Quantization | None:
+def fixed(sample: Sample, scale: float, middle: bool) -> Quantization | None:
     """The quantization that a kernel demands of its output."""
     if sample.dtype == "float32":
         return None
@@ -246,7 +251,7 @@ def fixed_output(scale: float, middle: bool) -> Draw:
     def draw(sample: Sample) -> list[int]:
         ifm = sample.input(sample.shape(sample.pick(1, 4)))
         shape = sample.writer.type(ifm).shape
-        output = TensorType(sample.dtype, shape, _fixed(sample, scale, middle))
+        output = TensorType(sample.dtype, shape, fixed(sample, scale, middle))
         return [sample.writer.operator(sample.code, (ifm,), output)]
 
     return draw
@@ -255,7 +260,7 @@ def fixed_output(scale: float, middle: bool) -> Draw:
 def softmax(sample: Sample) -> list[int]:
     ifm = sample.input((*sample.shape(sample.pick(0, 3), 5), sample.pick(1, 40)))
     shape = sample.writer.type(ifm).shape
-    output = TensorType(sample.dtype, shape, _fixed(sample, 1 / 256, False))
+    output = TensorType(sample.dtype, shape, fixed(sample, 1 / 256, False))
     beta = float(np.float32(sample.one((1.0, 0.5, 2.0, 10.0, 0.01))))
     return [
         sample.writer.operator("SOFTMAX", (ifm,), output, options="SoftmaxOptions", fields={"Beta": beta})
@@ -290,32 +295,6 @@ def pool(sample: Sample) -> list[int]:
     strides = sample.pick(1, 4), sample.pick(1, 4)
     size = window[0], window[1]
     return [make(ifm, size, strides=strides, padding=padding, activation=sample.activation())]
-
-
-def mean(sample: Sample) -> list[int]:
-    ifm = sample.input(sample.shape(sample.pick(1, 4), 8))
-    shape = sample.writer.type(ifm).shape
-    count = sample.pick(1, len(shape))
-    axes = sorted(sample.rng.choice(len(shape), count, replace=False).tolist())
-    keep = sample.chance(2)
-    kept = [1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes]
-    written = [axis - len(shape) if sample.chance(3) else axis for axis in axes]
-    output = sample.type(kept, sample.near(sample.scale_of(ifm)))
-    operands = (ifm, sample.operand(*written))
-    return [
-        sample.writer.operator("MEAN", operands, output, options="ReducerOptions", fields={"KeepDims": keep})
-    ]
-
-
-def arg_max(sample: Sample) -> list[int]:
-    ifm = sample.input(sample.shape(sample.pick(1, 4)))
-    shape = sample.writer.type(ifm).shape
-    axis = sample.pick(0, len(shape) - 1)
-    dtype = sample.one(("int32", "int64"))
-    operand = sample.scalar(axis) if sample.chance(2) else sample.operand(axis - len(shape))
-    output = TensorType(dtype, shape[:axis] + shape[axis + 1 :])
-    fields = {"OutputType": {"int32": 2, "int64": 4}[dtype]}
-    return [sample.writer.operator("ARG_MAX", (ifm, operand), output, options="ArgMaxOptions", fields=fields)]
 
 
 def resize(options: str) -> Draw:

@@ -11,13 +11,16 @@ import numpy as np
 from npusim.isa.base.tensor import Array
 from npusim.kernels.table import operator
 
-from . import elementwise, moves, weighted
+from . import elementwise, gathers, moves, reductions, weighted
 from .sample import Sample, values
 
 EIGHT_BIT = ("int8", "uint8")
 COMPUTED = (*EIGHT_BIT, "float32")
 MOVED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
 COMPARED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
+DEEP = (*EIGHT_BIT, "int32", "int64", "float32")
+STACKED = (*EIGHT_BIT, "int16", "int32", "float32", "bool")
+REDUCED = (*COMPUTED, "int16", "int32", "int64", "bool")
 CLOSE = 1e-5
 """Floats that are sums or transcendental differ in their last bits: so much of the largest magnitude is allowed."""
 
@@ -90,33 +93,48 @@ ROWS: dict[str, Row] = {
         "squared_difference", elementwise.squared_difference, ("int8", "int32", "float32")
     ),
     "ADD": Row("add", elementwise.arithmetic("AddOptions"), (*COMPUTED, "int32", "int64")),
-    "ARG_MAX": Row("arg_max", elementwise.arg_max, (*COMPUTED, "int32")),
-    "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, exact=False),
+    "ARG_MAX": Row("arg_max", reductions.position, (*COMPUTED, "int32", "bool")),
+    "ARG_MIN": Row("arg_min", reductions.position, (*COMPUTED, "int32", "bool")),
+    "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, (*COMPUTED, "int16"), exact=False),
     "BATCH_MATMUL": Row("batch_matmul", weighted.batch_matmul, ("int8", "float32"), exact=False),
     "CONCATENATION": Row("concatenation", moves.concatenation, MOVED),
     "CONV_2D": Row("conv_2d", weighted.conv_2d, exact=False),
     "CUSTOM TFLite_Detection_PostProcess": Row(
         "detection_post_process", weighted.detection, ("float32", "uint8"), exact=False
     ),
+    "CUMSUM": Row("cumsum", reductions.running_sum, ("int32", "int64", "float32")),
     "DEPTHWISE_CONV_2D": Row("depthwise_conv_2d", weighted.depthwise_conv_2d, exact=False),
     "DEQUANTIZE": Row("dequantize", elementwise.dequantize, (*EIGHT_BIT, "int16", "float16")),
     "EXPAND_DIMS": Row("reshape", moves.expand_dims, MOVED),
     "FULLY_CONNECTED": Row("fully_connected", weighted.fully_connected, exact=False),
     "HARD_SWISH": Row("hard_swish", elementwise.hard_swish, exact=False),
+    "L2_NORMALIZATION": Row("l2_normalization", reductions.l2_normalization, exact=False),
+    "L2_POOL_2D": Row("l2_pool_2d", reductions.l2_pool, ("float32",), exact=False),
     "LEAKY_RELU": Row("leaky_relu", elementwise.leaky_relu),
+    "LOCAL_RESPONSE_NORMALIZATION": Row(
+        "local_response_normalization", reductions.local_response, ("float32",), exact=False
+    ),
     "LOGISTIC": Row("logistic", elementwise.fixed_output(1 / 256, False), exact=False),
     "MAXIMUM": Row("maximum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
-    "MAX_POOL_2D": Row("max_pool_2d", elementwise.pool),
-    "MEAN": Row("mean", elementwise.mean, exact=False),
     "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
     "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int32", "int64")),
     "PAD": Row("pad", moves.pad, MOVED),
     "PADV2": Row("pad", moves.pad_with_value, MOVED),
     "QUANTIZE": Row("quantize", elementwise.quantize, (*COMPUTED, "int16")),
+    "LOG_SOFTMAX": Row("log_softmax", reductions.log_softmax, exact=False),
+    "MAX_POOL_2D": Row("max_pool_2d", elementwise.pool, (*COMPUTED, "int16")),
+    "MEAN": Row("mean", reductions.rescaled_reduction(8), (*COMPUTED, "int32", "int64")),
+    "REDUCE_ALL": Row("reduce_all", reductions.reduction, ("bool",)),
+    "REDUCE_ANY": Row("reduce_any", reductions.reduction, ("bool",)),
+    "REDUCE_MAX": Row("reduce_max", reductions.reduction, REDUCED),
+    "REDUCE_MIN": Row("reduce_min", reductions.reduction, REDUCED),
+    "REDUCE_PROD": Row("reduce_prod", reductions.product, ("int8", "int32", "int64", "float32"), exact=False),
     "RELU": Row("relu", elementwise.rescaled),
     "RELU6": Row("relu6", elementwise.rescaled),
     "RESHAPE": Row("reshape", moves.reshape, MOVED),
-    "RESIZE_BILINEAR": Row("resize_bilinear", elementwise.resize("ResizeBilinearOptions"), exact=False),
+    "RESIZE_BILINEAR": Row(
+        "resize_bilinear", elementwise.resize("ResizeBilinearOptions"), (*COMPUTED, "int16"), exact=False
+    ),
     "RESIZE_NEAREST_NEIGHBOR": Row(
         "resize_nearest_neighbor", elementwise.resize("ResizeNearestNeighborOptions")
     ),
@@ -127,11 +145,26 @@ ROWS: dict[str, Row] = {
     "SQUEEZE": Row("squeeze", moves.squeeze, MOVED),
     "STRIDED_SLICE": Row("strided_slice", moves.strided_slice, MOVED),
     "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int32", "int64")),
+    "SUM": Row("sum", reductions.rescaled_reduction(8), ("uint8", "int32", "int64", "float32")),
+    "TOPK_V2": Row("topk_v2", reductions.top, (*COMPUTED, "int16", "int32", "int64")),
     "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), exact=False),
     "TRANSPOSE": Row("transpose", moves.transpose, MOVED),
+    "TRANSPOSE_CONV": Row("transpose_conv", weighted.transpose_conv, exact=False),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(
         "unidirectional_sequence_lstm", weighted.lstm, ("int8", "float32"), exact=False
     ),
+    "BATCH_TO_SPACE_ND": Row("batch_to_space_nd", gathers.batch_to_space, MOVED),
+    "BROADCAST_TO": Row("broadcast_to", gathers.broadcast_to, MOVED),
+    "DEPTH_TO_SPACE": Row("depth_to_space", gathers.depth_to_space, DEEP),
+    "GATHER": Row("gather", gathers.gather, MOVED),
+    "GATHER_ND": Row("gather_nd", gathers.gather_nd, MOVED),
+    "MIRROR_PAD": Row("mirror_pad", gathers.mirror_pad, MOVED),
+    "PACK": Row("pack", gathers.pack, MOVED[:-1]),
+    "REVERSE_V2": Row("reverse_v2", gathers.reverse, MOVED),
+    "SPACE_TO_BATCH_ND": Row("space_to_batch_nd", gathers.space_to_batch, MOVED),
+    "SPACE_TO_DEPTH": Row("space_to_depth", gathers.space_to_depth, DEEP),
+    "TILE": Row("tile", gathers.tile, MOVED),
+    "UNPACK": Row("unpack", gathers.unpack, STACKED),
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.models.options import window_fields
 from npusim.models.writer import per_tensor
 
 from .sample import PADDINGS, Sample
@@ -28,9 +29,12 @@ def conv_2d(sample: Sample) -> list[int]:
     shape = sample.image()
     window = _window(sample, shape[1:3])
     kernel, channels = window.pop("kernel"), sample.pick(1, 9)
+    groups = sample.one([count for count in range(2, shape[3] + 1) if shape[3] % count == 0] or [1])
+    groups = groups if sample.chance(3) else 1
+    channels *= groups
     ifm = sample.input(shape)
-    weights = sample.weights((channels, *kernel, shape[3]), 0)
-    terms = kernel[0] * kernel[1] * shape[3]
+    weights = sample.weights((channels, *kernel, shape[3] // groups), 0)
+    terms = kernel[0] * kernel[1] * shape[3] // groups
     bias = sample.bias(channels, ifm, weights, terms)
     result = sample.quantization(sample.sum_scale(ifm, weights, terms))
     return [
@@ -55,6 +59,38 @@ def depthwise_conv_2d(sample: Sample) -> list[int]:
             result,  # type: ignore[arg-type]
             activation=sample.activation(),
             **window,
+        )
+    ]
+
+
+def transpose_conv(sample: Sample) -> list[int]:
+    """LiteRT takes weights with one zero point; the size of the output is an operand."""
+    shape = sample.image()
+    kernel, strides = (sample.pick(1, 4), sample.pick(1, 4)), (sample.pick(1, 3), sample.pick(1, 3))
+    padding, channels = sample.one(PADDINGS), sample.pick(1, 9)
+    natural = [
+        size * step if padding == "same" else (size - 1) * step + taps
+        for size, step, taps in zip(shape[1:3], strides, kernel, strict=True)
+    ]
+    if padding == "same":  # all these sizes lead back to that of the input
+        natural = [size - sample.pick(0, step - 1) for size, step in zip(natural, strides, strict=True)]
+    ifm = sample.input(shape)
+    weights = sample.weights((channels, *kernel, shape[3]), 0)
+    terms = kernel[0] * kernel[1] * shape[3]
+    operands = [sample.operand(shape[0], *natural, channels), weights, ifm]
+    if sample.chance(2):
+        operands.append(sample.bias(channels, ifm, weights, terms))
+    scale = sample.sum_scale(ifm, weights, terms)
+    # LiteRT adds in float32, tap by tap: what it loses is small beside the sums, not beside what is left of them.
+    activation = sample.activation() if sample.dtype != "float32" else str(sample.one(("none", "relu")))
+    return [
+        sample.writer.operator(
+            "TRANSPOSE_CONV",
+            operands,
+            sample.type((shape[0], *natural, channels), scale),
+            version=3 if len(operands) > 3 else 2,
+            options="TransposeConvOptions",
+            fields=window_fields(strides, padding, activation),
         )
     ]
 

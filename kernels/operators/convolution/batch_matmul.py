@@ -6,6 +6,7 @@ broadcast.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,14 @@ from npusim.kernels.lowering.product import Factors, lower_products
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.operands import by_type, code_range, input_type, input_value, quantization
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    input_type,
+    input_value,
+    quantization,
+    with_halves,
+)
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
 
@@ -91,19 +99,30 @@ def _ordered(call: Call[Parameters], values: Values) -> tuple[Any, Any]:
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+    """Sums in float64, rounded once to float32."""
     x, y = _ordered(call, values)
-    return [np.matmul(x, np.swapaxes(y, -1, -2))]
+    with np.errstate(over="ignore"):  # reals beyond float32 become infinite
+        product = np.matmul(x.astype(np.float64), np.swapaxes(y, -1, -2).astype(np.float64))
+        return [product.astype(np.float32)]
+
+
+def _integers(call: Call[Parameters], values: Values) -> list[Array]:
+    """Sums that wrap to 32 bits."""
+    x, y = _ordered(call, values)
+    with np.errstate(over="ignore"):
+        return [np.matmul(x, np.swapaxes(y, -1, -2))]
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     x, y = _ordered(call, values)
     factors, ofm = _factors(call), call.outputs[0]
     batch = ofm.shape[:-2]
-    xs = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(-1, 1, *x.shape[-2:])
-    ys = np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(-1, y.shape[-2], 1, 1, y.shape[-1])
+    count = prod(batch)
+    xs = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(count, 1, *x.shape[-2:])
+    ys = np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(count, y.shape[-2], 1, 1, y.shape[-1])
     zeros = quantization(input_type(call)).zero_point, quantization(input_type(call, 1)).zero_point
-    sums = np.empty((len(xs), factors.rows, factors.columns), np.int32)
-    for number in range(len(xs)):
+    sums = np.empty((count, factors.rows, factors.columns), np.int32)
+    for number in range(count):
         sums[number] = convolve(xs[number], ys[number], *zeros, output_shape=(1, factors.rows))[0]
     multiplier, shift = batch_matmul_multiplier(input_type(call), input_type(call, 1), ofm)
     found = requantise(
@@ -137,7 +156,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
     return lower_products(call, _factors(call), hardware)
 
 
-REFERENCES = {"int8": _codes, "float32": _reals}
+REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int32": _integers, "float32": _reals})
 
 OPERATOR = Operator(
     name="batch_matmul",

@@ -1,34 +1,60 @@
 """Convolution of an image with a set of filters.
 
-ifm [n, h, w, i], weights [o, kernel h, kernel w, i], optional bias [o] -> ofm [n, rows, columns, o].
+ifm [n, h, w, i], weights [o, kernel h, kernel w, i / groups], optional bias [o] -> ofm [n, rows, columns, o].
+Input and output channels fall into as many groups, in order; each filter sees its group of the input channels.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve, convolve_float
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_convolution
-from npusim.kernels.operator.operands import by_type, input_type, input_value
+from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.convolution import convolution, weighted_sum
-from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
+from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, groups
 
 Parameters = convolution.Convolution
 
 
 def _filters(call: Call) -> bool:
-    """weights are [output channels, height, width, input channels of the feature map]"""
+    """weights are [output channels, height, width, input channels of a group], in groups of equal size"""
     shape = input_type(call, WEIGHTS).shape
-    return len(shape) == 4 and min(shape) > 0 and shape[3] == input_type(call).shape[3]
+    if len(shape) != 4 or min(shape) == 0 or input_type(call).shape[3] % shape[3]:
+        return False
+    return shape[0] % groups(call) == 0
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
-    return convolution.of_codes(call, values, input_value(values, WEIGHTS), convolve)
+    return convolution.of_codes(call, values, input_value(values, WEIGHTS), _by_groups(call, convolve))
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
-    return convolution.of_reals(call, values, input_value(values, WEIGHTS), convolve_float)
+    return convolution.of_reals(call, values, input_value(values, WEIGHTS), _by_groups(call, convolve_float))
+
+
+def _by_groups(call: Call, convolve: Callable[..., Array]) -> Callable[..., Array]:
+    """A primitive of `npusim.isa.arithmetic.convolution` for each group by itself."""
+    count = groups(call)
+    if count == 1:
+        return convolve
+
+    def grouped(image: Array, weights: Array, *zeros: int, **geometry: Any) -> Array:
+        parts = zip(np.split(image, count, axis=2), np.split(weights, count), strict=True)
+        return np.concatenate([convolve(*part, *zeros, **geometry) for part in parts], axis=2)
+
+    return grouped
+
+
+def _one_group(call: Call) -> bool:
+    """on the NPU each filter sees all channels"""
+    return groups(call) == 1
 
 
 def _workload(call: Call) -> Workload:
@@ -42,9 +68,9 @@ OPERATOR = Operator(
     types=weighted_sum.TYPES,
     rules=convolution.rules_of(_filters, channel_axis=0),
     infer=lambda call: convolution.infer(call, channel_axis=0),
-    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
+    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
     workload=_workload,
     border=convolution.border,
     window=convolution.window,
-    lowerings=(Lowering("mac", convolution.NPU_RULES, lower_convolution),),
+    lowerings=(Lowering("mac", (*convolution.NPU_RULES, _one_group), lower_convolution),),
 )

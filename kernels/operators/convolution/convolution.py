@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
@@ -117,9 +117,9 @@ def of_codes(
 ) -> list[Array]:
     """A convolution of 8-bit codes; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
     zeros = quantization(input_type(call)).zero_point, weight_zero(call)
-    sums: Any = np.stack(
-        [convolve(image, weights, *zeros, **geometry(call)) for image in input_value(values)]
-    )
+    sums = np.empty(call.outputs[0].shape, np.int32)
+    for image, target in zip(input_value(values), sums, strict=True):
+        target[...] = convolve(image, weights, *zeros, **geometry(call))
     return [
         weighted_sum.finish_codes(call, sums, weighted_sum.bias_value(values), _multipliers(call), "double")
     ]
@@ -129,7 +129,9 @@ def of_reals(
     call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
 ) -> list[Array]:
     """A convolution of real numbers; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
-    sums: Any = np.stack([convolve(image, weights, **geometry(call)) for image in input_value(values)])
+    sums = np.empty(call.outputs[0].shape, np.float64)
+    for image, target in zip(input_value(values), sums, strict=True):
+        target[...] = convolve(image, weights, **geometry(call))
     return [weighted_sum.finish_reals(call, sums, weighted_sum.bias_value(values))]
 
 

@@ -10,7 +10,7 @@ from npusim.isa.arithmetic.convolution import depthwise_convolve, depthwise_conv
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_depthwise
-from npusim.kernels.operator.operands import by_type, input_type, input_value
+from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Size
 from npusim.kernels.operators.convolution import convolution, weighted_sum
@@ -54,7 +54,7 @@ OPERATOR = Operator(
     types=weighted_sum.TYPES,
     rules=convolution.rules_of(_filters, channel_axis=3),
     infer=lambda call: convolution.infer(call, channel_axis=3),
-    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
+    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
     workload=_workload,
     border=convolution.border,
     window=convolution.window,

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from npusim.isa.arithmetic.convolution import convolve
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
 from npusim.kernels.lowering.product import lower_with_computed_weights
 from npusim.kernels.operator.activation import activation_in_32_bits
-from npusim.kernels.operator.operands import by_type, input_type, input_value, quantization, weight_zero
+from npusim.kernels.operator.operands import (
+    by_type,
+    input_type,
+    input_value,
+    quantization,
+    weight_zero,
+    with_halves,
+)
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import fully_connected_multipliers, sound_scales
@@ -60,7 +69,9 @@ def _vectors_on_npu(call: Call) -> bool:
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     weights: Any = input_value(values, WEIGHTS)
-    vectors: Any = input_value(values).reshape(-1, weights.shape[1])
+    vectors: Any = input_value(values).reshape(
+        input_type(call).elements // weights.shape[1], weights.shape[1]
+    )
     ifm, ofm = input_type(call), call.outputs[0]
     accumulators = convolve(  # one row of pixels, a filter of one by one
         vectors[None],
@@ -76,8 +87,11 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     weights: Any = input_value(values, WEIGHTS)
-    vectors: Any = input_value(values).reshape(-1, weights.shape[1])
-    sums = weighted_sum.finish_reals(call, vectors @ weights.T, weighted_sum.bias_value(values))
+    vectors: Any = input_value(values).reshape(
+        input_type(call).elements // weights.shape[1], weights.shape[1]
+    )
+    products = vectors.astype(np.float64) @ weights.astype(np.float64).T
+    sums = weighted_sum.finish_reals(call, products, weighted_sum.bias_value(values))
     return [sums.reshape(call.outputs[0].shape)]
 
 
@@ -112,7 +126,7 @@ OPERATOR = Operator(
         activation_in_32_bits,
     ),
     infer=_infer,
-    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
+    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
     workload=_workload,
     lowerings=(
         Lowering("mac", (*_NPU_RULES, weighted_sum.constant_weights), lower_matrix_product),

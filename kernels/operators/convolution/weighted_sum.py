@@ -14,6 +14,7 @@ from npusim.isa.arithmetic.integer import Int32Array, Int64Array, Rounding, requ
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.activation import act_range, limited
+from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Rule, Values
 from npusim.kernels.operator.parameters import Activated
@@ -23,7 +24,7 @@ IFM, WEIGHTS, BIAS = 0, 1, 2
 TYPES = (
     "int8, int8|uint8, int32 -> int8",
     "uint8, int8|uint8, int32 -> uint8",
-    "float32, float32, float32 -> float32",
+    *alike("float16", "float32"),
 )
 """Element types of feature map, weights, bias and output."""
 
@@ -67,6 +68,11 @@ def bias_per_channel(call: Call) -> bool:
     return bias is None or bias.elements == call.outputs[0].shape[-1]
 
 
+def groups(call: Call) -> int:
+    """Into how many groups a convolution's channels fall: by how many input channels each filter sees."""
+    return input_type(call).shape[3] // input_type(call, WEIGHTS).shape[3]
+
+
 def quantized_maps(call: Call) -> bool:
     """the NPU computes on 8-bit feature maps"""
     return input_type(call).quantized8 and call.outputs[0].quantized8
@@ -101,11 +107,12 @@ def finish_codes(
     )
 
 
-def finish_reals(call: Call[Activated], sums: NDArray[np.float32], bias: Any) -> Array:
-    """The output stage on float32 sums: bias and activation."""
+def finish_reals(call: Call[Activated], sums: NDArray[np.float64], bias: Any) -> Array:
+    """The output stage on float64 sums: bias, activation, and one rounding to float32."""
     if bias is not None:
         sums += bias
-    return limited(call.parameters.activation, sums)
+    with np.errstate(over="ignore"):  # reals beyond float32 become infinite
+        return limited(call.parameters.activation, sums).astype(np.float32)
 
 
 def workload(call: Call, kind: Literal["gemm", "depthwise"], inner: int) -> Workload:

@@ -10,7 +10,8 @@ from npusim.isa.arithmetic.integer import clamp, rounding_divide
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_average_pool
 from npusim.kernels.operator.activation import act_range, limited
-from npusim.kernels.operator.operands import by_type, input_value
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.pooling import pooling
 
@@ -32,13 +33,15 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     return [limited(call.parameters.activation, sums)]
 
 
+REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _codes, "float32": _reals})
+
 OPERATOR = Operator(
     name="average_pool_2d",
     parameters=Parameters,
-    types=pooling.TYPES,
+    types=alike(*REFERENCES),
     rules=pooling.RULES,
     infer=pooling.infer,
-    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
+    reference=by_type(REFERENCES),
     workload=pooling.workload,
     window=pooling.window,
     lowerings=(Lowering("vector", pooling.NPU_RULES, lower_average_pool),),

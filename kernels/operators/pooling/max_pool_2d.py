@@ -8,7 +8,8 @@ from npusim.isa.arithmetic.integer import clamp
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_max_pool
 from npusim.kernels.operator.activation import act_range, limited
-from npusim.kernels.operator.operands import by_type, code_range, input_type, input_value
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, code_range, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.pooling import pooling
 
@@ -32,13 +33,15 @@ def _border(call: Call) -> int:
     return code_range(input_type(call).dtype)[0]
 
 
+REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _codes, "float32": _reals})
+
 OPERATOR = Operator(
     name="max_pool_2d",
     parameters=Parameters,
-    types=pooling.TYPES,
+    types=alike(*REFERENCES),
     rules=pooling.RULES,
     infer=pooling.infer,
-    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
+    reference=by_type(REFERENCES),
     workload=pooling.workload,
     window=pooling.window,
     border=_border,

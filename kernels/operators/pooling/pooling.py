@@ -14,7 +14,6 @@ from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import activation_in_32_bits
-from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import (
     Window,
     image_ranks,
@@ -59,8 +58,6 @@ def _one_scale(call: Call) -> bool:
     ifm, ofm = quantization(input_type(call)), quantization(call.outputs[0])
     return ifm.zero_point == ofm.zero_point and abs(ifm.scale - ofm.scale) <= 1e-6
 
-
-TYPES = alike("int8", "uint8", "float32")
 
 RULES: tuple[Rule, ...] = (
     rules.operands(1),

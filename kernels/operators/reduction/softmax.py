@@ -1,4 +1,4 @@
-"""softmax: exp(beta * x) over the last axis, divided by its sum."""
+"""softmax: exp(beta * x) along an axis, divided by the sum."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.vector import softmax_work
 from npusim.kernels.lowering.work import Parts
-from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.operator.operands import (
@@ -22,6 +23,7 @@ from npusim.kernels.operator.operands import (
     input_value,
     like_input,
     quantization,
+    with_halves,
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import sound_scales
@@ -33,8 +35,8 @@ SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
 _WORD = FixedPoint(32)
 
 
-class Parameters(parameters.Parameters):
-    """beta: what differences are multiplied by."""
+class Parameters(Along):
+    """beta: what differences are multiplied by; axis: along which the results add up to 1."""
 
     beta: float = 1.0
 
@@ -66,12 +68,13 @@ def _real_multiplier(call: Call[Parameters]) -> float:
 
 def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
     """Probabilities in 1/256 (0..255) of int64 codes, in any shape."""
+    axis = axis_of(call)
     multiplier, left_shift, difference_min = fixed_point_numbers(call)
-    difference = codes - codes.max(axis=-1, keepdims=True)
+    difference = codes - codes.max(axis=axis, keepdims=True)
     counts = difference >= difference_min
     scaled = _WORD.multiply(np.where(counts, difference, 0) << left_shift, multiplier)
     exponentials = np.where(counts, _WORD.exponential(scaled, DIFFERENCE_INTEGER_BITS), 0)
-    total = divide_by_power(exponentials, SUM_INTEGER_BITS).sum(axis=-1, keepdims=True)
+    total = divide_by_power(exponentials, SUM_INTEGER_BITS).sum(axis=axis, keepdims=True)
     # total = (1 + f) * 2**(length - 1), f in 0..1; its reciprocal is 1 / (1 + f), shifted
     length = np.frexp(total.astype(np.float64))[1].astype(np.int64)
     reciprocal = _WORD.half_reciprocal((total << (32 - length)) - (1 << 31))
@@ -81,13 +84,13 @@ def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
-    x = input_value(values).astype(np.float32, copy=False)
+    x, axis = input_value(values).astype(np.float32, copy=False), axis_of(call)
     if not x.size:
         return [x]
-    exponentials: Float32Array = np.exp(
-        (x - x.max(axis=-1, keepdims=True)) * np.float32(call.parameters.beta)
-    )
-    return [exponentials / exponentials.sum(axis=-1, keepdims=True)]
+    with np.errstate(over="ignore"):  # a difference beyond float32 is one whose exponential is 0
+        differences = (x - x.max(axis=axis, keepdims=True)) * np.float32(call.parameters.beta)
+    exponentials: Float32Array = np.exp(differences)
+    return [exponentials / exponentials.sum(axis=axis, keepdims=True)]
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
@@ -96,11 +99,6 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
         return [codes]
     shares = _fixed_point(call, codes.astype(np.int64))
     return [(shares + quantization(output).zero_point).astype(output.numpy_dtype)]
-
-
-def _has_axis(call: Call) -> bool:
-    """the input has at least one axis"""
-    return len(input_type(call).shape) > 0
 
 
 def _positive_beta(call: Call[Parameters]) -> bool:
@@ -124,10 +122,15 @@ def _representable_scale(call: Call) -> bool:
     return input_type(call).real or _real_multiplier(call) > 1
 
 
-def _short_axis(call: Call) -> bool:
-    """an 8-bit input has at most 4096 elements along the last axis, which is what the accumulator holds"""
+def _short_axis(call: Call[Parameters]) -> bool:
+    """an 8-bit input has at most 4096 elements along the axis, which is what the accumulator holds"""
     tensor = input_type(call)
-    return tensor.real or tensor.shape[-1] <= 1 << SUM_INTEGER_BITS
+    return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
+
+
+def _last_axis(call: Call[Parameters]) -> bool:
+    """on the NPU the axis is the last one"""
+    return axis_of(call) == len(input_type(call).shape) - 1
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
@@ -135,7 +138,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
     return softmax_work(call, *fixed_point_numbers(call))
 
 
-REFERENCES = {"int8": _codes, "uint8": _codes, "float32": _reals}
+REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})
 
 OPERATOR = Operator(
     name="softmax",
@@ -146,7 +149,7 @@ OPERATOR = Operator(
         rules.same_shape,
         rules.per_tensor,
         sound_scales,
-        _has_axis,
+        an_axis,
         _positive_beta,
         _probabilities,
         _representable_scale,
@@ -155,5 +158,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit,), _lower),),
+    lowerings=(Lowering("vector", (rules.eight_bit, _last_axis), _lower),),
 )

@@ -15,7 +15,7 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value
+from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Size
 
@@ -149,7 +149,7 @@ def corners_or_centers(call: Call[Resizing]) -> bool:
     return not (call.parameters.align_corners and call.parameters.half_pixel_centers)
 
 
-REFERENCES = {"int8": _integers, "uint8": _rounded_reals, "float32": _reals}
+REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_reals, "int16": _integers, "float32": _reals})
 
 OPERATOR = Operator(
     name="resize_bilinear",

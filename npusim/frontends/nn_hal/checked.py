@@ -106,8 +106,9 @@ class CheckedOperand:
         """The elements of a constant, in its shape; read-only. Raises ValueError for what is none or of OEM type."""
         if self.bytes is None or self.row.element is None or self.dimensions is None:
             raise ValueError(f"{self.place}: has no value in the model")
-        data = self.bytes if self.bytes.size else np.empty(0, np.uint8)
-        array: Array = np.frombuffer(data.tobytes(), self.row.element).reshape(self.dimensions)
+        elements = self.bytes.view(self.row.element) if self.row.element != "bool" else self.bytes != 0
+        array: Array = elements.reshape(self.dimensions)
+        array.flags.writeable = False
         return array
 
 
@@ -140,13 +141,15 @@ class CheckedGraph:
 class CheckedModel:
     """A model that keeps the rules.
 
-    pools: the memory of constants by reference; an execution's outputs must not overlap those parts of it.
+    values: the memory of constants by copy.
+    pools:  the memory of constants by reference; outputs of an execution must not overlap those parts of it.
     """
 
     main: CheckedGraph
     referenced: tuple[CheckedGraph, ...]
     version: HalVersion
     relaxed: bool
+    values: Bytes = field(repr=False, compare=False)
     pools: tuple[Bytes, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -169,6 +172,11 @@ class CheckedArgument:
     dimensions: tuple[int, ...] | None
     bytes: Bytes | None = field(repr=False, compare=False)
 
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of its data by its dimensions, None where they depend on an unspecified size or the type has none."""
+        return _size_bytes(self.operand.type, self.dimensions)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedRequest:
@@ -176,3 +184,8 @@ class CheckedRequest:
 
     inputs: tuple[CheckedArgument, ...]
     outputs: tuple[CheckedArgument, ...]
+
+
+def _size_bytes(type_: OperandType, dimensions: tuple[int, ...] | None) -> int | None:
+    each = row_of(type_).element_bytes
+    return None if each is None or dimensions is None or not all(dimensions) else each * prod(dimensions)

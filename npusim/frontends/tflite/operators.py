@@ -71,7 +71,7 @@ def _gelu(layer: Layer) -> Parameters:
 
 def _local_response(layer: Layer) -> Parameters:
     constants = {name.lower(): layer.real(name) for name in ("Bias", "Alpha", "Beta")}
-    return {"radius": layer.whole("Radius", 0), **constants}
+    return {"radius": layer.whole("Radius", 0), **constants, "last_left_out": True}
 
 
 def _resize(layer: Layer) -> Parameters:
@@ -101,6 +101,14 @@ def _position(layer: Layer) -> Parameters:
     if layer.outputs[0].dtype != kind:
         layer.fail(f"the output is {layer.outputs[0].dtype}, its option OutputType says {kind}")
     return _operand_axis(layer)
+
+
+def _top(layer: Layer) -> Parameters:
+    shape = layer.input(0).shape
+    [count] = layer.integers(1, "k", 1)
+    if not shape or not 0 <= count <= shape[-1]:
+        layer.fail(f"operand 1 (k) is {count}, for input shape {list(shape)}")
+    return {"k": count}
 
 
 def _cumulative_sum(layer: Layer) -> Parameters:
@@ -196,7 +204,7 @@ OPERATORS: dict[str, Translation] = {
     "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
     "BATCH_MATMUL": Translation("batch_matmul", 2, 2, windows.matrix_product, "BatchMatMulOptions"),
     "BATCH_TO_SPACE_ND": Translation("batch_to_space_nd", 3, 3, movement.batch_to_space, keeps=(0,)),
-    "BROADCAST_TO": Translation("broadcast_to", 2, 2, keeps=(0,)),
+    "BROADCAST_TO": Translation("broadcast_to", 2, 2, movement.broadcast, keeps=(0,)),
     "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
     "CONV_2D": Translation("conv_2d", 2, 3, windows.convolution, "Conv2DOptions", keeps=(0, 1, 2)),
     "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", keeps=(0,)),
@@ -259,6 +267,7 @@ OPERATORS: dict[str, Translation] = {
     "SUB": Translation("sub", 2, 2, Layer.activation, "SubOptions"),
     "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "TILE": Translation("tile", 2, 2, movement.tile, keeps=(0,)),
+    "TOPK_V2": Translation("topk_v2", 2, 2, _top, "TopKV2Options", keeps=(0,), results=2),
     "TRANSPOSE": Translation("transpose", 2, 2, movement.transpose, keeps=(0,)),
     "TRANSPOSE_CONV": Translation(
         "transpose_conv", 3, 4, windows.transposed_convolution, "TransposeConvOptions", keeps=(2, 1, 3)

@@ -103,7 +103,7 @@ def transposed_convolution(layer: Layer) -> Parameters:
         layer.fail(f"output shape {list(output.shape)}, its operand says {layer.integers(0, 'output shape')}")
     strides = _strides(layer)
     padding = _padding(layer, output, _kernel(layer, 1), strides, [1, 1])
-    return {"strides": strides, "padding": padding, **layer.activation()}
+    return {"strides": strides, "padding": padding, "size": output.shape[1:3], **layer.activation()}
 
 
 def pooling(layer: Layer) -> Parameters:

@@ -57,7 +57,7 @@ def test_small_model() -> None:
         ),
         ("pooled", "mean", (3,), (4,), {"axes": [1, 2], "keep_dims": False}),
         ("scores", "fully_connected", (4, 7, None), (6,), {"activation": "none", "keep_num_dims": False}),
-        ("probabilities", "softmax", (6,), (8,), {"beta": 1.0}),
+        ("probabilities", "softmax", (6,), (8,), {"axis": -1, "beta": 1.0}),
     ]
     assert (graph.name, graph.inputs, graph.outputs, graph.states) == ("small", (0,), (8,), ())
     assert graph.tensors[0].type == TensorType("int8", (1, 9, 9, 2), Quantization((0.5,), (-3,)))

@@ -1,0 +1,1 @@
+"""Values divided by a measure of those around them."""

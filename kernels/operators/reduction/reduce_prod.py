@@ -1,0 +1,92 @@
+"""Product over some dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier
+from npusim.isa.base.tensor import Array
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.axes import (
+    Reduction,
+    accumulated,
+    all_read,
+    ascending_axes,
+    combined,
+    in_order,
+    reduced,
+    reduced_shape,
+)
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    input_type,
+    input_value,
+    quantization,
+    with_halves,
+)
+from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.rescale import sound_scales
+
+Parameters = Reduction
+
+_WORD = (1 << 32) - 1
+
+
+def _numbers(call: Call[Parameters], values: Values) -> list[Array]:
+    """In the type of the operand: whole numbers wrap, reals beyond float32 become infinite."""
+    return [accumulated(call, input_value(values), np.multiply)]
+
+
+def _codes(call: Call[Parameters], values: Values) -> list[Array]:
+    """Factor by factor in C order, each scaled by its part of the whole factor: LiteRT's kernel."""
+    ofm, x = call.outputs[0], input_value(values)
+    factors = in_order(call, x).astype(np.int64) - quantization(input_type(call)).zero_point
+    multiplier, shift = _part(call)
+    product = factors[0]
+    for factor in factors[1:]:
+        product = _scaled(product * factor, multiplier, shift)
+    codes = _scaled(product, multiplier, shift) + quantization(ofm).zero_point
+    return [np.clip(codes, *code_range(ofm.dtype)).astype(ofm.numpy_dtype).reshape(ofm.shape)]
+
+
+def _part(call: Call) -> tuple[int, int]:
+    """input scale / output scale ** (1 / count): as often as there are factors, that is the whole scale."""
+    root = float(quantization(call.outputs[0]).scale ** (1 / combined(call)))
+    return quantize_multiplier(quantization(input_type(call)).scale / root)
+
+
+def _scaled(values: Int64Array, multiplier: int, shift: int) -> Int64Array:
+    """values * multiplier * 2**(shift - 31) with 16 bits of the multiplier, halves up, wrapped to 32 bits."""
+    short = (multiplier + (1 << 15)) >> 16 if multiplier < 0x7FFF0000 else 0x7FFF
+    scaled: Int64Array = (values * short + (1 << (14 - shift))) >> (15 - shift)
+    return (scaled & _WORD ^ 1 << 31) - (1 << 31)
+
+
+def _few_bits_left(call: Call) -> bool:
+    """of 8-bit codes there is at least one factor, and input scale / output scale ** (1 / count) is less than 256"""
+    if not input_type(call).quantized8:
+        return True
+    return combined(call) > 0 and _part(call)[1] <= 8
+
+
+REFERENCES = with_halves({"int8": _codes, "int32": _numbers, "int64": _numbers, "float32": _numbers})
+
+OPERATOR = Operator(
+    name="reduce_prod",
+    parameters=Parameters,
+    types=alike(*REFERENCES),
+    rules=(
+        rules.operands(1),
+        rules.per_tensor,
+        ascending_axes,
+        reduced_shape,
+        sound_scales,
+        _few_bits_left,
+    ),
+    infer=reduced,
+    reference=by_type(REFERENCES),
+    workload=all_read,
+    on_host="the vector unit does not multiply along axes",
+)

@@ -1,0 +1,164 @@
+"""From structs to checked values: each field read once, those that hold no value of their HAL type refused (G1, E1 to
+E3, P1)."""
+
+from __future__ import annotations
+
+from npusim.frontends.nn_hal import reading
+from npusim.frontends.nn_hal.checked import (
+    Bytes,
+    Channels,
+    CheckedGraph,
+    CheckedModel,
+    CheckedOperand,
+    CheckedOperation,
+    Location,
+)
+from npusim.frontends.nn_hal.enumerations import (
+    HalVersion,
+    OperandLifeTime,
+    OperandType,
+    OperationType,
+    since,
+)
+from npusim.frontends.nn_hal.operand_types import row_of
+from npusim.frontends.nn_hal.structs import (
+    DataLocation,
+    Model,
+    Operand,
+    Operation,
+    Subgraph,
+    SymmPerChannelQuantParams,
+)
+
+
+def clean_model(model: object) -> CheckedModel:
+    """The model as plain values. Raises Broken with the first fault."""
+    struct = reading.instance("model", model, Model)
+    version = reading.enumerator("version", reading.field("", struct, "version"), HalVersion, "G1")
+    values = reading.memory("operandValues", reading.field("", struct, "operandValues"), "G1")
+    pools = memories("pools", reading.field("", struct, "pools"))
+    cleaner = _Cleaner(version, values, pools)
+    subgraphs = reading.vec("referenced", reading.field("", struct, "referenced"))
+    return CheckedModel(
+        cleaner.graph("", struct),
+        tuple(
+            cleaner.graph(place, reading.instance(place, subgraph, Subgraph))
+            for place, subgraph in ((f"referenced[{i}]", each) for i, each in enumerate(subgraphs))
+        ),
+        version,
+        reading.truth(
+            "relaxComputationFloat32toFloat16", reading.field("", struct, "relaxComputationFloat32toFloat16")
+        ),
+        values,
+        pools,
+    )
+
+
+def memories(place: str, value: object) -> tuple[Bytes, ...]:
+    """A list of pools as bytes. Raises Broken."""
+    return tuple([reading.memory(f"{place}[{i}]", each) for i, each in enumerate(reading.vec(place, value))])
+
+
+def location(place: str, value: object) -> Location:
+    """A DataLocation as plain numbers. Raises Broken."""
+    struct = reading.instance(place, value, DataLocation)
+    pool, offset, length = (
+        reading.uint32(f"{place}.{name}", reading.field(place, struct, name))
+        for name in ("poolIndex", "offset", "length")
+    )
+    return Location(pool, offset, length)
+
+
+class _Cleaner:
+    """What the parts of a model need to know of the whole."""
+
+    def __init__(self, version: HalVersion, values: Bytes, pools: tuple[Bytes, ...]) -> None:
+        self._version, self._values, self._pools = version, values, pools
+
+    def graph(self, place: str, struct: object) -> CheckedGraph:
+        prefix = f"{place}." if place else ""
+        operands, operations, inputs, outputs = (
+            reading.field(place, struct, name)
+            for name in ("operands", "operations", "inputIndexes", "outputIndexes")
+        )
+        return CheckedGraph(
+            place,
+            tuple(
+                [
+                    self._operand(f"{prefix}operands[{index}]", index, each)
+                    for index, each in enumerate(reading.vec(f"{prefix}operands", operands))
+                ]
+            ),
+            tuple(
+                [
+                    self._operation(f"{prefix}operations[{index}]", index, each)
+                    for index, each in enumerate(reading.vec(f"{prefix}operations", operations))
+                ]
+            ),
+            reading.uint32s(f"{prefix}inputIndexes", inputs),
+            reading.uint32s(f"{prefix}outputIndexes", outputs),
+        )
+
+    def _operand(self, place: str, index: int, value: object) -> CheckedOperand:
+        struct = reading.instance(place, value, Operand)
+        type_ = reading.enumerator(f"{place}.type", reading.field(place, struct, "type"), OperandType, "E1")
+        lifetime = reading.enumerator(
+            f"{place}.lifetime", reading.field(place, struct, "lifetime"), OperandLifeTime, "E3"
+        )
+        self._exists(f"{place}.type", type_, "E1")
+        self._exists(f"{place}.lifetime", lifetime, "E3")
+        dimensions = reading.uint32s(f"{place}.dimensions", reading.field(place, struct, "dimensions"))
+        where = location(f"{place}.location", reading.field(place, struct, "location"))
+        return CheckedOperand(
+            place,
+            index,
+            type_,
+            dimensions if dimensions or not row_of(type_).tensor else None,
+            reading.uint32(f"{place}.numberOfConsumers", reading.field(place, struct, "numberOfConsumers")),
+            reading.float32(f"{place}.scale", reading.field(place, struct, "scale")),
+            reading.integer(f"{place}.zeroPoint", reading.field(place, struct, "zeroPoint"), *reading.INT32),
+            lifetime,
+            where,
+            _channels(f"{place}.extraParams", reading.field(place, struct, "extraParams")),
+            self._bytes(lifetime, where),
+        )
+
+    def _operation(self, place: str, index: int, value: object) -> CheckedOperation:
+        struct = reading.instance(place, value, Operation)
+        type_ = reading.enumerator(f"{place}.type", reading.field(place, struct, "type"), OperationType, "E2")
+        self._exists(f"{place}.type", type_, "E2")
+        inputs, outputs = (
+            reading.uint32s(f"{place}.{name}", reading.field(place, struct, name))
+            for name in ("inputs", "outputs")
+        )
+        return CheckedOperation(place, index, type_, inputs, outputs)
+
+    def _exists(self, place: str, value: OperandType | OperationType | OperandLifeTime, rule: str) -> None:
+        if since(value) > self._version:
+            raise reading.broken(
+                place,
+                f"is {value.name}, which is of {since(value).name}; the model is {self._version.name}",
+                rule,
+            )
+
+    def _bytes(self, lifetime: OperandLifeTime, where: Location) -> Bytes | None:
+        """The data of a constant; None for all others, and where there is no such memory (a fault of its own)."""
+        if lifetime is OperandLifeTime.CONSTANT_COPY:
+            memory = self._values
+        elif lifetime is OperandLifeTime.CONSTANT_REFERENCE and where.pool < len(self._pools):
+            memory = self._pools[where.pool]
+        else:
+            return None
+        end = where.offset + where.length
+        return memory[where.offset : end] if end <= memory.size else None
+
+
+def _channels(place: str, value: object) -> Channels | None:
+    if value is None:
+        return None
+    struct = reading.instance(place, value, SymmPerChannelQuantParams)
+    scales = reading.vec(f"{place}.scales", reading.field(place, struct, "scales"))
+    return Channels(
+        tuple([reading.float32(f"{place}.scales[{i}]", scale) for i, scale in enumerate(scales)]),
+        reading.uint32(f"{place}.channelDim", reading.field(place, struct, "channelDim")),
+    )

@@ -1,0 +1,196 @@
+"""One operation of a model as its row sees it: arguments by name, and what is known of their sizes and values.
+
+Nothing but the model is known when a model is prepared; when it is executed the request adds sizes and values, and
+what was computed adds those of temporaries. The same rules read either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperand, CheckedOperation
+from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
+from npusim.frontends.nn_hal.operations.signature import Binding, Slot
+from npusim.isa.base.tensor import Array
+
+Size = int | None
+"""A size of a tensor, None while it is not known."""
+
+Shape = tuple[Size, ...] | None
+"""The sizes of a tensor, None while not even their number is known; () for a scalar."""
+
+
+class Known:
+    """What is known of the operands of one graph: at first what the model says; whoever learns more adds it.
+
+    shapes:  operand -> its sizes, which may be 0 here, unlike in a model.
+    values:  operand -> its elements, in its shape.
+    omitted: the operands that have no value.
+    """
+
+    def __init__(self, graph: CheckedGraph) -> None:
+        self.graph = graph
+        self.shapes: dict[int, Shape] = {}
+        self.values: dict[int, Array] = {}
+        self.omitted: set[int] = {operand.index for operand in graph.operands if not operand.has_value}
+
+    def shape(self, operand: int) -> Shape:
+        """The sizes of an operand."""
+        if operand not in self.shapes:
+            said = self.graph.operands[operand].dimensions
+            constant = self.graph.operands[operand].constant
+            sizes = None if said is None else tuple(size if size or constant else None for size in said)
+            self.shapes[operand] = sizes
+        return self.shapes[operand]
+
+    def bound(self, operand: int) -> bool:
+        """Whether all sizes of an operand are known, or it has none because it is omitted."""
+        sizes = self.shape(operand)
+        return operand in self.omitted or (sizes is not None and None not in sizes)
+
+    def value(self, operand: int) -> Array | None:
+        """The elements of an operand, None while they are not known."""
+        if operand not in self.values and self.graph.operands[operand].constant:
+            self.values[operand] = self.graph.operands[operand].value()
+        return self.values.get(operand)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An operand in its role. `place` is that of the role: "operations[0].inputs[2]"; `optional`: it may be omitted."""
+
+    name: str
+    optional: bool
+    place: str
+    operand: CheckedOperand
+    known: Known = field(repr=False)
+
+    @property
+    def type(self) -> OperandType:
+        """Its type."""
+        return self.operand.type
+
+    @property
+    def omitted(self) -> bool:
+        """Whether it has no value."""
+        return self.operand.index in self.known.omitted
+
+    @property
+    def shape(self) -> Shape:
+        """What is known of its sizes."""
+        return self.known.shape(self.operand.index)
+
+    @property
+    def value(self) -> Array | None:
+        """Its elements, where they are known."""
+        return self.known.value(self.operand.index)
+
+
+class Call:
+    """An operation with its arguments by the names that its row gives them."""
+
+    def __init__(
+        self,
+        operation: CheckedOperation,
+        known: Known,
+        version: HalVersion,
+        binding: Binding,
+        referenced: Sequence[CheckedGraph] = (),
+    ) -> None:
+        """`referenced` are the graphs that IF and WHILE refer to."""
+        self.operation = operation
+        self.place = operation.place
+        self.version = version
+        self.referenced = referenced
+        self._defaults = {slot.name: slot.default for slot in binding.form.inputs.every}
+        self.inputs = self._arguments("inputs", operation.inputs, binding.inputs, known)
+        self.outputs = self._arguments("outputs", operation.outputs, binding.outputs, known)
+        self._by_name: dict[str, list[Argument]] = {}
+        for argument in (*self.inputs, *self.outputs):
+            self._by_name.setdefault(argument.name, []).append(argument)
+
+    def _arguments(
+        self, side: str, operands: Sequence[int], slots: Sequence[Slot], known: Known
+    ) -> tuple[Argument, ...]:
+        graph = known.graph
+        return tuple(
+            Argument(
+                slot.name,
+                slot.optional or slot.default is not None,
+                f"{self.place}.{side}[{position}]",
+                graph.operands[operand],
+                known,
+            )
+            for position, (operand, slot) in enumerate(zip(operands, slots, strict=True))
+        )
+
+    def all(self, name: str) -> Sequence[Argument]:
+        """The arguments of that name: several where it repeats, none where the call ends in front of it."""
+        return self._by_name.get(name, ())
+
+    def get(self, name: str) -> Argument | None:
+        """The argument of that name; None where the call ends in front of it, or it is omitted."""
+        found = next(iter(self.all(name)), None)
+        return None if found is None or found.omitted else found
+
+    def __getitem__(self, name: str) -> Argument:
+        return self._by_name[name][0]
+
+    def type(self, name: str) -> OperandType:
+        """The type of an argument."""
+        return self[name].type
+
+    def shape(self, name: str) -> Shape:
+        """What is known of the sizes of an argument; None too where it is not there."""
+        argument = self.get(name)
+        return None if argument is None else argument.shape
+
+    def rank(self, name: str) -> int | None:
+        """How many dimensions an argument has, None while that is not known."""
+        sizes = self.shape(name)
+        return None if sizes is None else len(sizes)
+
+    def size(self, name: str, axis: int) -> Size:
+        """One size of an argument, None while it is not known or where it does not exist."""
+        sizes = self.shape(name)
+        return sizes[axis] if sizes is not None and -len(sizes) <= axis < len(sizes) else None
+
+    def number(self, name: str) -> float | int | None:
+        """A scalar, or its default where it is not there or omitted; None while it is not known."""
+        argument = self.get(name)
+        if argument is None:
+            return self._defaults.get(name)
+        value = argument.value
+        return None if value is None or value.size != 1 else value.reshape(-1)[0].item()
+
+    def whole(self, name: str) -> int | None:
+        """`number` of an INT32 or BOOL."""
+        value = self.number(name)
+        return None if value is None else int(value)
+
+    def wholes(self, name: str) -> list[int] | None:
+        """The flattened elements of a TENSOR_INT32, None while they are not known, or if it is omitted."""
+        argument = self.get(name)
+        value = None if argument is None else argument.value
+        return None if value is None else [int(element) for element in value.reshape(-1)]
+
+    def axis(self, name: str, of: str, more: int = 0) -> int | None:
+        """An axis of `of` (with `more` dimensions), counted from the front; None while that is not known."""
+        value, rank = self.whole(name), self.rank(of)
+        return None if value is None or rank is None or not rank + more else value % (rank + more)
+
+    @property
+    def nchw(self) -> bool | None:
+        """Whether images are stored channels first; None while that is not known."""
+        value = self.whole("nchw")
+        return None if value is None else bool(value)
+
+    def image(self, name: str) -> tuple[Size, Size, Size, Size] | None:
+        """What is known of batch, height, width and channels of an image, None while rank or layout is not known."""
+        sizes, nchw = self.shape(name), self.nchw
+        if sizes is None or len(sizes) != 4 or nchw is None:
+            return None
+        order = (0, 2, 3, 1) if nchw else (0, 1, 2, 3)
+        batch, height, width, channels = (sizes[axis] for axis in order)
+        return batch, height, width, channels

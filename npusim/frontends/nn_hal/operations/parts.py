@@ -1,0 +1,182 @@
+"""Graphs from operations of a model: all of a graph's, or a stretch of them.
+
+    parts = GraphParts("main", Known(model.main), model.version)
+    for operation in model.main.operations:
+        parts.add(operation)
+    graph = parts.builder.graph([parts.tensor(index) for index in model.main.outputs])
+
+An operand that nothing has written becomes an input of the graph when it is first read (`parts.inputs`), or a constant
+if it is one. So a stretch of the operations makes a graph as well as all of them do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperation
+from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion
+from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.operations import table
+from npusim.frontends.nn_hal.operations.call import Argument, Call, Known
+from npusim.frontends.nn_hal.operations.conversion import (
+    Conversion,
+    Needs,
+    Refused,
+    quantization_of,
+    tensor_type,
+)
+from npusim.frontends.nn_hal.operations.row import Convert, Row
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import UNRANKED, Node
+from npusim.kernels.graph.inference import fits
+from npusim.kernels.table import operator
+
+
+class GraphParts:
+    """A graph in the making from operations of a graph of the model, in their order.
+
+    builder: what the nodes go to.
+    known:   sizes of results are added to it.
+    inputs:  the operands that became inputs of the graph, in its order.
+    counts:  per output of an operation that is `counted`: the tensor of the number of its rows.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        known: Known,
+        version: HalVersion,
+        referenced: Sequence[CheckedGraph] = (),
+        builder: GraphBuilder | None = None,
+    ) -> None:
+        """`builder`, if there is one, has nodes of other graphs of the model already."""
+        self.builder = builder or GraphBuilder(name)
+        self.known = known
+        self.inputs: list[int] = []
+        self.counts: dict[int, int] = {}
+        self._version = version
+        self._referenced = referenced
+        self._tensors: dict[int, int] = {}
+
+    def has(self, operand: int) -> bool:
+        """Whether an operand is a tensor of the graph already."""
+        return operand in self._tensors
+
+    def tensor(self, operand: int, role: Argument | None = None) -> int:
+        """The tensor of an operand, a new input or constant if it has none. Raises Needs if its sizes are not known."""
+        if operand not in self._tensors:
+            self._tensors[operand] = self.added(operand, role)
+        return self._tensors[operand]
+
+    def added(self, operand: int, role: Argument | None) -> int:
+        """The tensor of an operand that nothing in the graph has written: a new input or constant."""
+        said = self.known.graph.operands[operand]
+        name = f"operands[{operand}]"
+        sizes = self.known.shape(operand)
+        if said.constant:
+            return self.builder.constant(name, said.value(), quantization_of(said))
+        if sizes is None or None in sizes:
+            raise Needs(role or Argument(name, False, said.place, said, self.known))
+        self.inputs.append(operand)
+        shape = tuple(size for size in sizes if size is not None)
+        return self.builder.input(name, tensor_type(said, shape))
+
+    def add(self, operation: CheckedOperation) -> Call:
+        """Checks an operation by what is known now, adds its nodes, and knows the sizes of its outputs then.
+
+        Raises Refused where it breaks a rule or npusim cannot do it, Needs where something must be known first. What
+        raises leaves nothing in the graph.
+        """
+        call = checked_call(operation, self.known, self._version, self._referenced)
+        row = row_of(operation)
+        if row.convert is None:
+            raise Refused(_not_computed(operation))
+        before = len(self.builder.tensors), len(self.builder.nodes), len(self.builder.inputs)
+        try:
+            outputs = self._converted(call, row, row.convert, before[1])
+        except (Refused, Needs):
+            self._forget(*before)
+            raise
+        self._take(call, outputs, row.counted)
+        return call
+
+    def _converted(self, call: Call, row: Row, convert: Convert, first_node: int) -> Sequence[int]:
+        outputs = convert(Conversion(call, self))
+        for node in self.builder.nodes[first_node:]:
+            _require_sound(self.builder, node, call)
+        for argument, tensor in zip(call.outputs, outputs, strict=False):
+            _require_shape(argument, self.builder.shape(tensor), row.counted)
+        return outputs
+
+    def _take(self, call: Call, outputs: Sequence[int], counted: bool) -> None:
+        for argument, tensor in zip(call.outputs, outputs, strict=False):
+            self._tensors[argument.operand.index] = tensor
+            self.known.shapes[argument.operand.index] = self.builder.shape(tensor)
+            if counted:
+                self.counts[argument.operand.index] = outputs[-1]
+
+    def _forget(self, tensors: int, nodes: int, inputs: int) -> None:
+        del self.builder.tensors[tensors:], self.builder.nodes[nodes:], self.builder.inputs[inputs:]
+        self._tensors = {operand: number for operand, number in self._tensors.items() if number < tensors}
+        self.inputs = [operand for operand in self.inputs if operand in self._tensors]
+
+
+def checked_call(
+    operation: CheckedOperation,
+    known: Known,
+    version: HalVersion,
+    referenced: Sequence[CheckedGraph] = (),
+) -> Call:
+    """An operation with its arguments named. Raises Refused for a rule that it breaks by what is known now."""
+    row = row_of(operation)
+    call = row.call(operation, known, version, referenced)
+    fault = call if isinstance(call, Fault) else row.fault(call)
+    if fault is not None:
+        raise Refused(fault)
+    assert isinstance(call, Call)
+    return call
+
+
+def row_of(operation: CheckedOperation) -> Row:
+    """The row of an operation. Raises Refused for one that npusim does not have."""
+    row = table.row(operation.type)
+    if row is None:
+        raise Refused(_not_computed(operation))
+    return row
+
+
+def _not_computed(operation: CheckedOperation) -> Fault:
+    text = f"npusim does not compute {operation.type.name}"
+    return Fault(operation.place, text, status=ErrorStatus.GENERAL_FAILURE)
+
+
+def _require_sound(builder: GraphBuilder, node: Node, call: Call) -> None:
+    """Raises Refused where an operator does not take a node, which is nobody's fault but npusim's."""
+    try:
+        broken = operator(node.op).broken_rule(call_of(builder, node))
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        broken = "its sizes do not fit"
+    if broken is not None:
+        where = f"{call.operation.type.name}: {node.op}: {broken}"
+        raise Refused(Fault(call.place, where, status=ErrorStatus.GENERAL_FAILURE))
+
+
+def _require_shape(argument: Argument, computed: tuple[int, ...], counted: bool) -> None:
+    """Raises Refused where the model says other sizes of an output than its operands do.
+
+    How many rows a counted one has is known when they are counted.
+    """
+    said = argument.shape
+    own = UNRANKED if said is None else tuple(-1 if size is None else size for size in said)
+    if counted and said:
+        own = (-1, *own[1:])
+    if not fits(own, computed):
+        where = f"operands[{argument.operand.index}] ({argument.name})"
+        shown = ["?" if size < 0 else size for size in own]
+        text = f"{where} has dimensions {_list(shown)}, {_list(computed)} by its operands and parameters"
+        raise Refused(Fault(argument.place, text, "O6"))
+
+
+def _list(sizes: Sequence[object]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"

@@ -1,0 +1,252 @@
+"""Signatures of operations as rows of text, and which of them a call has.
+
+A form is `inputs > outputs`, an argument `name:kind`, with `@1.2` in front if it came after the operation:
+
+    input:T filter:F bias:B stride:i activation:i | nchw:b=0 @1.2 | dilation:i=1 @1.2 > output:T
+
+Kinds are scalars i INT32, f FLOAT32, h FLOAT16, b BOOL, g SUBGRAPH, s (FLOAT16 if T is F16, else FLOAT32), the tensors
+of `TENSORS`, `any`, or a variable. `?` behind a kind says that the argument may be omitted, `=` what it is where a call
+ends in front of it, `*` that it may repeat. Behind a bar stand arguments with which a call may go on, from a version
+on. The types text names the variables and what they may be together, from a version on:
+
+    T F B: F32,F32,F32 Q8,Q8,I32 F16,F16,F16@1.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
+
+TENSORS = {
+    "F32": OperandType.TENSOR_FLOAT32,
+    "F16": OperandType.TENSOR_FLOAT16,
+    "I32": OperandType.TENSOR_INT32,
+    "B8": OperandType.TENSOR_BOOL8,
+    "Q8": OperandType.TENSOR_QUANT8_ASYMM,
+    "Q8S": OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    "Q8SY": OperandType.TENSOR_QUANT8_SYMM,
+    "Q8C": OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+    "Q16S": OperandType.TENSOR_QUANT16_SYMM,
+    "Q16A": OperandType.TENSOR_QUANT16_ASYMM,
+}
+"""Tensor types by the names that signatures have for them."""
+
+_KINDS = {
+    "i": OperandType.INT32,
+    "f": OperandType.FLOAT32,
+    "h": OperandType.FLOAT16,
+    "b": OperandType.BOOL,
+    "g": OperandType.SUBGRAPH,
+    **TENSORS,
+}
+_VERSIONS = {
+    "1.0": HalVersion.V1_0,
+    "1.1": HalVersion.V1_1,
+    "1.2": HalVersion.V1_2,
+    "1.3": HalVersion.V1_3,
+    "6": HalVersion.AIDL_V2,
+    "7": HalVersion.AIDL_V3,
+}
+
+Types = dict[str, OperandType]
+"""What the variables of a signature are."""
+
+
+class Slot(NamedTuple):
+    """One argument of a form. `default` is what a call has that ends in front of it."""
+
+    name: str
+    kind: str
+    optional: bool = False
+    repeats: bool = False
+    default: float | None = None
+
+
+class Slots(NamedTuple):
+    """The arguments of one side of a form: those of every call, then those with which it may go on."""
+
+    first: tuple[Slot, ...]
+    further: tuple[tuple[HalVersion, tuple[Slot, ...]], ...]
+
+    @property
+    def every(self) -> tuple[Slot, ...]:
+        """All arguments that a call may have."""
+        return sum((slots for _, slots in self.further), self.first)
+
+    def lists(self, version: HalVersion) -> Iterator[tuple[Slot, ...]]:
+        """The lists of arguments that a call may have by a version, the shortest first."""
+        slots = self.first
+        yield slots
+        for since, more in self.further:
+            if since <= version:
+                slots = (*slots, *more)
+                yield slots
+
+
+class Form(NamedTuple):
+    """One way to call an operation."""
+
+    since: HalVersion
+    inputs: Slots
+    outputs: Slots
+
+
+class Binding(NamedTuple):
+    """A signature that a call has: per operand its argument, and the form with all that it might have."""
+
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    form: Form
+
+
+class Mismatch(NamedTuple):
+    """Why a call has none: which operand ("inputs", 2), or ("", 0) for their number, and the text."""
+
+    side: str
+    position: int
+    text: str
+
+
+@cache
+def form(text: str) -> Form:
+    """The form that a row of text says."""
+    inputs, _, outputs = text.partition(">")
+    since = "1.0"
+    if inputs.startswith("@"):
+        since, _, inputs = inputs.removeprefix("@").partition(" ")
+    return Form(_VERSIONS[since], _slots(inputs), _slots(outputs))
+
+
+@cache
+def assignments(text: str) -> tuple[tuple[HalVersion, Types], ...]:
+    """What the variables may be together, and since when."""
+    names, _, rows = text.partition(":")
+    found = []
+    for row in rows.split():
+        kinds, _, since = row.partition("@")
+        types = [_KINDS[kind] for kind in kinds.split(",")]
+        found.append((_VERSIONS[since or "1.0"], dict(zip(names.split(), types, strict=True))))
+    return tuple(found)
+
+
+def bind(
+    forms: Sequence[str],
+    types: str,
+    version: HalVersion,
+    inputs: Sequence[OperandType],
+    outputs: Sequence[OperandType],
+) -> Binding | Mismatch:
+    """The signature that operands of these types have by a version, or what is wrong with the nearest."""
+    known_forms = [known for known in map(form, forms) if known.since <= version]
+    candidates = [
+        Binding(taken, given, known)
+        for known in known_forms
+        for taken in _stretched(known.inputs, version, len(inputs))
+        for given in _stretched(known.outputs, version, len(outputs))
+    ]
+    if not candidates:
+        return Mismatch("", 0, _counts(known_forms, version, len(inputs), len(outputs)))
+    nearest = Mismatch("", -1, "")
+    for candidate in candidates:
+        fault = _first_misfit(candidate, _known(types, version), inputs, outputs)
+        if fault is None:
+            return candidate
+        nearest = max(nearest, fault, key=lambda one: (one.side == "outputs", one.position))
+    return nearest
+
+
+def tensor_types(types: str, version: HalVersion = HalVersion.AIDL_V3) -> tuple[OperandType, ...]:
+    """What the first variable may be."""
+    first = types.split(":")[0].split()[:1]
+    return tuple(dict.fromkeys(row[name] for row in _known(types, version) for name in first))
+
+
+def _known(types: str, version: HalVersion) -> list[Types]:
+    return [row for since, row in assignments(types) if since <= version]
+
+
+def _slots(text: str) -> Slots:
+    first, *further = text.split("|")
+    groups = []
+    for group in further:
+        *words, since = group.split()
+        groups.append((_VERSIONS[since.removeprefix("@")], tuple(map(_slot, words))))
+    return Slots(tuple(map(_slot, first.split())), tuple(groups))
+
+
+def _slot(word: str) -> Slot:
+    name, _, kind = word.partition(":")
+    kind, _, default = kind.partition("=")
+    bare = kind.rstrip("?*")
+    return Slot(name, bare, "?" in kind, "*" in kind, float(default) if default else None)
+
+
+def _stretched(slots: Slots, version: HalVersion, count: int) -> Iterator[tuple[Slot, ...]]:
+    """The lists of arguments of a form that `count` operands fill."""
+    for listed in slots.lists(version):
+        repeated = next((index for index, slot in enumerate(listed) if slot.repeats), None)
+        if repeated is None:
+            if len(listed) == count:
+                yield listed
+        elif (times := count - len(listed) + 1) >= (0 if listed[repeated].optional else 1):
+            yield (*listed[:repeated], *[listed[repeated]] * times, *listed[repeated + 1 :])
+
+
+def _first_misfit(
+    binding: Binding, known: Sequence[Types], inputs: Sequence[OperandType], outputs: Sequence[OperandType]
+) -> Mismatch | None:
+    """None if some assignment of the variables fits all operands; else the misfit of the one that fits longest."""
+    nearest = Mismatch("", -1, "")
+    for types in known or [{}]:
+        for side, slots, operands in (
+            ("inputs", binding.inputs, inputs),
+            ("outputs", binding.outputs, outputs),
+        ):
+            wrong = next((i for i, slot in enumerate(slots) if not _fits(slot, types, operands[i])), None)
+            if wrong is not None:
+                fault = Mismatch(side, wrong, _wanted(slots[wrong], types))
+                nearest = max(nearest, fault, key=lambda one: (one.side == "outputs", one.position))
+                break
+        else:
+            return None
+    if nearest.side == "inputs":
+        wanted = [_wanted(binding.inputs[nearest.position], types) for types in known or [{}]]
+        return nearest._replace(text=" or ".join(dict.fromkeys(wanted)))
+    return nearest
+
+
+def _kind(slot: Slot, types: Types) -> OperandType | None:
+    """The type that an argument must have; None for any."""
+    if slot.kind == "any":
+        return None
+    if slot.kind == "s":
+        return OperandType.FLOAT16 if types["T"] is OperandType.TENSOR_FLOAT16 else OperandType.FLOAT32
+    return types[slot.kind] if slot.kind in types else _KINDS[slot.kind]
+
+
+def _fits(slot: Slot, types: Types, operand: OperandType) -> bool:
+    return _kind(slot, types) in (None, operand)
+
+
+def _wanted(slot: Slot, types: Types) -> str:
+    kind = _kind(slot, types)
+    return "anything" if kind is None else kind.name
+
+
+def _counts(known: Sequence[Form], version: HalVersion, inputs: int, outputs: int) -> str:
+    """What a call with a wrong number of operands has, and which there may be."""
+    taken = _numbers([listed for one in known for listed in one.inputs.lists(version)])
+    given = _numbers([listed for one in known for listed in one.outputs.lists(version)])
+    return f"has {inputs} inputs and {outputs} outputs, takes {taken} and gives {given}"
+
+
+def _numbers(lists: Sequence[Sequence[Slot]]) -> str:
+    words = []
+    for listed in sorted(lists, key=len):
+        repeated = next((slot for slot in listed if slot.repeats), None)
+        least = len(listed) - (1 if repeated and repeated.optional else 0)
+        words.append(f"{least} or more" if repeated else str(least))
+    return " or ".join(dict.fromkeys(words))

@@ -1,0 +1,42 @@
+"""Every operation of NNAPI that npusim knows, one row each."""
+
+from __future__ import annotations
+
+from npusim.frontends.nn_hal.enumerations import OperationType
+from npusim.frontends.nn_hal.operations import (
+    control,
+    convolutions,
+    elementwise,
+    lookups,
+    movement,
+    reductions,
+    resizes,
+    shapes,
+    windows,
+)
+from npusim.frontends.nn_hal.operations.row import Row
+
+OPERATIONS: tuple[Row, ...] = tuple(
+    sorted(
+        (
+            *convolutions.ROWS,
+            *windows.ROWS,
+            *elementwise.ROWS,
+            *reductions.ROWS,
+            *resizes.ROWS,
+            *shapes.ROWS,
+            *movement.ROWS,
+            *lookups.ROWS,
+            *control.ROWS,
+        ),
+        key=lambda row: row.type,
+    )
+)
+"""By code."""
+
+_BY_TYPE = {row.type: row for row in OPERATIONS}
+
+
+def row(type_: OperationType) -> Row | None:
+    """The row of an operation; None while npusim does not have it."""
+    return _BY_TYPE.get(type_)

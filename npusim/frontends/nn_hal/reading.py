@@ -1,0 +1,210 @@
+"""Values of structs as they should be, or a fault that says what is there instead; whatever is there, nothing raises.
+
+A field may hold any Python object, also one whose methods raise or never say the same twice. So every value is looked
+at once, by these functions, and turned into a plain one.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping, Set
+from enum import IntEnum
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+
+from npusim.frontends.nn_hal.checked import Bytes
+from npusim.frontends.nn_hal.fault import Fault
+from npusim.isa.base.printable import replaced
+
+Enumeration = TypeVar("Enumeration", bound=IntEnum)
+Value = TypeVar("Value")
+
+UINT32_MOST = (1 << 32) - 1
+INT32 = (-(1 << 31), (1 << 31) - 1)
+
+_MOST_ELEMENTS = 1 << 24
+"""Of a vec; what is longer is refused before it is gone through."""
+
+_SHOWN_LETTERS = 40
+_name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
+
+
+class Broken(Exception):
+    """A rule of the HAL is broken; carries the fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def broken(place: str, text: str, rule: str = "G1") -> Broken:
+    """The exception of a fault."""
+    return Broken(Fault(place, text, rule))
+
+
+def shown(value: object) -> str:
+    """A value as messages show it: plain ones themselves, of all others the type."""
+    kind = type(value)
+    if value is None or kind is bool or kind is float:
+        return str(value)
+    if issubclass(kind, int):
+        number = int.__add__(value, 0)  # type: ignore[operator]
+        return str(number) if abs(number) < 1 << 64 else f"an integer of {number.bit_length()} bits"
+    if kind is str:
+        return repr(replaced(str(value), _SHOWN_LETTERS))
+    return f"of type {replaced(_name_of(kind), _SHOWN_LETTERS)}"
+
+
+def integer(place: str, value: object, low: int, high: int) -> int:
+    """A whole number within limits, as a plain int."""
+    if type(value) is int and low <= value <= high:
+        return value
+    try:
+        number = _whole(value)
+    except Exception:
+        number = None
+    if number is None:
+        raise broken(place, f"is {shown(value)}, must be an integer {low}..{high}")
+    if not low <= number <= high:
+        raise broken(place, f"is {shown(number)}, must be {low}..{high}")
+    return number
+
+
+def _whole(value: Any) -> int | None:
+    kind = type(value)
+    if issubclass(kind, bool) or not issubclass(kind, Integral):
+        return None
+    return int.__add__(value if issubclass(kind, int) else value.__index__(), 0)
+
+
+def uint32(place: str, value: object) -> int:
+    """A plain int of 32 bits without a sign."""
+    return integer(place, value, 0, UINT32_MOST)
+
+
+def float32(place: str, value: object) -> float:
+    """A finite number, rounded to float32."""
+    try:
+        if type(value) is not float:
+            kind: type = type(value)
+            if issubclass(kind, bool) or not issubclass(kind, Real):
+                raise TypeError
+            value = float.__add__(float(value), 0.0)  # type: ignore[arg-type]
+        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+        if math.isfinite(rounded):
+            return rounded
+    except Exception:
+        pass
+    raise broken(place, f"is {shown(value)}, must be a finite float32")
+
+
+def truth(place: str, value: object) -> bool:
+    """A bool; 0 and 1 serve as well."""
+    if value is True or value is False:
+        return value
+    try:
+        kind = type(value)
+        if issubclass(kind, np.bool_):
+            return bool(value)
+        number = _whole(value)
+        if number in (0, 1):
+            return bool(number)
+    except Exception:
+        pass
+    raise broken(place, f"is {shown(value)}, must be a bool")
+
+
+def enumerator(place: str, value: object, kind: type[Enumeration], rule: str) -> Enumeration:
+    """The enumerator of a number."""
+    if type(value) is kind:
+        return value
+    try:
+        number = _whole(value)
+    except Exception:
+        number = None
+    if number is None:
+        raise broken(place, f"is {shown(value)}, must be one of {kind.__name__}")
+    try:
+        return kind(number)
+    except ValueError:
+        raise broken(place, f"is {shown(number)}, which is none of {kind.__name__}", rule) from None
+
+
+def instance(place: str, value: object, kind: type[Value]) -> Value:
+    """A struct of a class; its fields are not looked at."""
+    try:
+        if issubclass(type(value), kind):
+            return value  # type: ignore[return-value]
+    except Exception:
+        pass
+    article = "an" if kind.__name__[0] in "AEIO" else "a"
+    raise broken(place, f"is {shown(value)}, must be {article} {kind.__name__}")
+
+
+def field(place: str, value: object, name: str) -> Any:
+    """A field of a struct, as it is."""
+    try:
+        return getattr(value, name)
+    except Exception as fault:
+        raise broken(f"{place}.{name}" if place else name, f"cannot be read ({_kind(fault)})") from None
+
+
+def vec(place: str, value: Any) -> list[Any] | tuple[Any, ...]:
+    """The elements of any sequence, as they are."""
+    kind = type(value)
+    if kind is tuple:
+        return value  # type: ignore[no-any-return]
+    try:
+        if kind is list:
+            return list(value)
+        if issubclass(kind, np.ndarray) and np.ndarray.__getattribute__(value, "ndim") == 1:
+            return np.ndarray.tolist(value)  # type: ignore[no-any-return]
+        sequence = hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
+        if sequence and not issubclass(kind, (str, Mapping, Set, np.generic)):
+            size = len(value)
+            if size > _MOST_ELEMENTS:
+                raise broken(place, f"has {size} elements, may have {_MOST_ELEMENTS}")
+            return [value[index] for index in range(size)]
+    except Broken:
+        raise
+    except Exception as fault:
+        raise broken(place, f"cannot be read ({_kind(fault)})") from None
+    raise broken(place, f"is {shown(value)}, must be a sequence")
+
+
+def uint32s(place: str, value: object) -> tuple[int, ...]:
+    """A sequence of plain ints of 32 bits without a sign."""
+    elements = vec(place, value)
+    if all(type(each) is int and 0 <= each <= UINT32_MOST for each in elements):
+        return tuple(elements)
+    return tuple([uint32(f"{place}[{index}]", each) for index, each in enumerate(elements)])
+
+
+def memory(place: str, value: Any, rule: str = "P1") -> Bytes:
+    """The bytes of a C-contiguous buffer, where they are; writable if the buffer is."""
+    try:
+        if issubclass(type(value), np.ndarray):
+            return _bytes_of_array(place, np.ndarray.view(value, np.ndarray), rule)
+        view = memoryview(value)
+        if "O" in view.format or not view.c_contiguous:
+            raise broken(place, "must be a C-contiguous buffer of plain elements", rule)
+        return np.frombuffer(value, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+    except Broken:
+        raise
+    except TypeError:
+        raise broken(place, f"is {shown(value)}, must be a C-contiguous buffer", rule) from None
+    except Exception as fault:
+        raise broken(place, f"cannot be read as a C-contiguous buffer ({_kind(fault)})", rule) from None
+
+
+def _bytes_of_array(place: str, array: np.ndarray[Any, Any], rule: str) -> Bytes:
+    if array.dtype.hasobject or not array.flags.c_contiguous:
+        raise broken(place, "must be a C-contiguous array of plain elements", rule)
+    return array.reshape(-1).view(np.uint8) if array.nbytes else np.empty(0, np.uint8)
+
+
+def _kind(fault: Exception) -> str:
+    return replaced(_name_of(type(fault)), _SHOWN_LETTERS)

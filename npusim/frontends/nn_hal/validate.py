@@ -1,0 +1,42 @@
+"""The check of a model: structs in, checked values or the first broken rule out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npusim.frontends.nn_hal.checked import CheckedModel
+from npusim.frontends.nn_hal.cleaning import clean_model
+from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.reading import Broken
+from npusim.frontends.nn_hal.rules import control, graphs, operands, operations
+from npusim.frontends.nn_hal.rules.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    *operands.RULES,
+    *control.REFERENCES,
+    *graphs.RULES,
+    *control.RULES,
+    *operations.RULES,
+)
+"""The rules of a model; all graphs keep one before anybody looks at the next."""
+
+
+def check_model(model: object) -> CheckedModel | Fault:
+    """The model as plain values if it keeps all rules, or one broken rule.
+
+    Nothing that a field holds makes it raise.
+    """
+    try:
+        checked = clean_model(model)
+    except Broken as broken:
+        return broken.fault
+    return next(faults(checked), checked)
+
+
+def faults(model: CheckedModel) -> Iterator[Fault]:
+    """How a model whose fields hold values of their types breaks the first rule that it breaks; nothing if none."""
+    for rule in RULES:
+        found = [fault for graph in model.graphs for fault in rule.faults(model, graph)]
+        if found:
+            yield from found
+            return
