@@ -1,4 +1,4 @@
-"""HAL models and requests: legal ones drawn at random, the same with a rule broken, with garbage, and their files damaged.
+"""HAL models and requests: legal ones drawn at random, the same with a rule broken or garbage, and damaged files.
 
 A legal model must be prepared, run, and give outputs of the right shapes, the same bytes as the graph of its file; an
 illegal one must be refused with INVALID_ARGUMENT and a place. Nothing may raise.
@@ -30,7 +30,16 @@ BREAKS, PIECES, DAMAGED = 12, 12, 6
 """Of each legal model: so many with a broken rule, with garbage, and damaged files."""
 
 PLACES = (
-    *("model", "operands", "operations", "inputIndexes", "outputIndexes", "operandValues", "pools", "version"),
+    *(
+        "model",
+        "operands",
+        "operations",
+        "inputIndexes",
+        "outputIndexes",
+        "operandValues",
+        "pools",
+        "version",
+    ),
     *("relaxComputationFloat32toFloat16", "referenced", "request", "inputs", "outputs"),
 )
 """What a message may begin with."""
@@ -132,9 +141,9 @@ def _garbage(device: hal.Device, seed: int, rng: random.Random, report: Report) 
     """Anything anywhere: any status, but nothing raises."""
     drawn = drawn_by(seed)
     for struct in (drawn.model, drawn.request):
-        for _ in range(rng.choice((1, 1, 2, 5))):
-            setters = [setter for _, setter in places(struct)]
-            rng.choice(setters)(rng.choice(GARBAGE)())
+        setters = [setter for _, setter in places(struct)]
+        for setter in rng.sample(setters, rng.choice((1, 1, 2, 5))):
+            setter(rng.choice(GARBAGE)())
     prepared = device.prepareModel(drawn.model)
     if prepared.value is not None:
         _message(prepared.value.execute(drawn.request).message, report)
@@ -156,7 +165,9 @@ def _damaged(data: bytes, rng: random.Random, report: Report) -> None:
 
 def _message(text: str, report: Report) -> bool:
     """Whether a message is one printable line that begins with a place; notes what it is not."""
-    good = not text or (text.isprintable() and len(text) < 600 and text.startswith(PLACES) and INSIDE not in text)
+    good = not text or (
+        text.isprintable() and len(text) < 600 and text.startswith(PLACES) and INSIDE not in text
+    )
     if not good:
         report.note("bad message", text)
     return good

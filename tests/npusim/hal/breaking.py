@@ -134,7 +134,9 @@ def indexes(pick: Pick, drawn: Drawn) -> bool:
     graph = _one(pick, _graphs(drawn.model))
     name = _one(pick, ("inputIndexes", "outputIndexes"))
     own = list(getattr(graph, name))
-    stranger = next((i for i, operand in enumerate(graph.operands) if _constant(operand)), len(graph.operands))
+    stranger = next(
+        (i for i, operand in enumerate(graph.operands) if _constant(operand)), len(graph.operands)
+    )
     wrong = ([*own, own[0]], own[1:], [*own, len(graph.operands)], [*own, stranger], [])
     return _set(graph, name, _one(pick, wrong))
 
