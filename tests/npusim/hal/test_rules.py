@@ -419,7 +419,7 @@ def test_the_models_themselves_break_no_rule(model: Callable[[], hal.Model]) -> 
 
 
 @pytest.mark.parametrize(
-    "case", (*CASES, *OPERATION_CASES), ids=lambda case: f"{case.rule} {case.message[:40]}"
+    "case", [*CASES, *OPERATION_CASES], ids=lambda case: f"{case.rule} {case.message[:40]}"
 )
 def test_a_broken_rule_of_a_model(case: Case) -> None:
     model = case.model()
