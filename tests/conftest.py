@@ -49,6 +49,10 @@ FULL: dict[str, tuple[str, ...]] = {
         "tflite_reader",
         "unknown",
     ),
+    "npusim/hal": (
+        "garbage",
+        "illegal",
+    ),
     "npusim/machine": (
         "banks",
         "dram",

@@ -63,7 +63,8 @@ class Node:
 
     `op` is the name of an operator of `npusim.kernels` ("conv_2d", ...). `inputs` and `outputs` index
     `Graph.tensors`; an absent optional input is None. `parameters` are of the type that the operator has. `bodies` are
-    what a node that decides runs (`npusim.kernels.graph.control`).
+    what a node that decides runs (`npusim.kernels.graph.control`). `on_host` says why the host is to run it although
+    the NPU could; empty where the NPU takes what it can.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Node:
     outputs: tuple[int, ...]
     parameters: Parameters = NONE
     bodies: tuple[Graph, ...] = ()
+    on_host: str = ""
 
 
 class State(NamedTuple):

@@ -30,7 +30,7 @@ def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:
     outputs = set(graph.outputs)
     # The last pad first: what read it reads the pad before it then.
     for index, pad in reversed(list(enumerate(graph.nodes))):
-        found = readers.get(pad.outputs[0]) if pad.op == "pad" else None
+        found = readers.get(pad.outputs[0]) if pad.op == "pad" and not pad.on_host else None
         if not found or pad.outputs[0] in outputs:
             continue
         folded = {
@@ -51,7 +51,9 @@ def _with_padding(graph: Graph, pad: Node, reader: Node, hardware: Hardware) -> 
     found, pad_call, reader_call = operator(reader.op), call_of(graph, pad), call_of(graph, reader)
     borders = pad_call.parameters.paddings
     source, padded = pad_call.inputs[0], pad_call.outputs[0]
-    if found.border is None or reader.inputs.count(pad.outputs[0]) != 1 or reader.inputs[0] != pad.outputs[0]:
+    if reader.on_host or found.border is None:
+        return None
+    if reader.inputs.count(pad.outputs[0]) != 1 or reader.inputs[0] != pad.outputs[0]:
         return None
     if len(borders) != 4 or any(borders[0]) or any(borders[3]):
         return None

@@ -6,7 +6,8 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -61,6 +62,38 @@ UnknownOption = Annotated[
     ),
 ]
 
+HostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host",
+        metavar="OP,OP",
+        help="Operators that the host is to run although the NPU could, such as softmax,pad; may be repeated.",
+        show_default=False,
+    ),
+]
+
+PartitionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition",
+        metavar="FILE|cost",
+        help="A file that names operators for the host, or cost: to the host with whatever makes the run faster "
+        "there. May be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def partition_inputs(partition: Sequence[str] | None) -> dict[str, Path]:
+    """The files that a partition is read from, for `files.check_outputs`."""
+    return {f"--partition {part}": Path(part) for part in partition or () if part != "cost"}
+
+
+def names(given: Sequence[str] | None) -> list[str]:
+    """The names of an option that takes several, with commas or repeated."""
+    return [name for text in given or () for name in text.split(",")]
+
+
 EXIT_OUR_FAULT = 1
 EXIT_USER_FAULT = 2
 EXIT_INTERRUPTED = 130
@@ -79,7 +112,8 @@ class Guarded(TyperGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line; everything that it writes to a terminal is cleaned."""
-        with cleaned_streams():
+        with cleaned_streams(), warnings.catch_warnings():
+            warnings.showwarning = _say_warning
             return super().main(*args, **extra)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -138,6 +172,11 @@ def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
             next(words, None)  # its value, whatever it looks like
     parsed: list[str] = type(command).parse_args(command, ctx, args)
     return parsed
+
+
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Say what a warning says, in one line."""
+    say(f"npusim: warning: {printable(str(message))}", err=True)
 
 
 def _drop_output() -> None:

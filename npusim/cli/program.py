@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from npusim.base.console import say
-from npusim.cli.base import EffortOption, HardwareOption, Progress, SetOption, UnknownOption, hardware_inputs
+from npusim.cli.base import (
+    EffortOption,
+    HardwareOption,
+    HostOption,
+    PartitionOption,
+    Progress,
+    SetOption,
+    UnknownOption,
+    hardware_inputs,
+    names,
+    partition_inputs,
+)
 from npusim.isa.base.errors import NpusimError
 
 
@@ -31,18 +42,29 @@ def compile_model(
     set_: SetOption = None,
     effort: EffortOption = "fast",
     unknown: UnknownOption = None,
+    host: HostOption = None,
+    partition: PartitionOption = None,
 ) -> None:
     """Compile a model to a program that `npusim run` executes."""
     from npusim.base import files
     from npusim.session import api
 
-    files.check_outputs({"-o": output}, {"MODEL": Path(model), **hardware_inputs(hw)})
+    sources = {"MODEL": Path(model), **hardware_inputs(hw), **partition_inputs(partition)}
+    files.check_outputs({"-o": output}, sources)
     api.schedules_of_effort(effort)
     api.check_unknown(unknown)
     machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
     graph = api.load(model)
     with Progress(f"scheduling {graph.name}") as progress:
-        program = api.compile_program(graph, machine, effort=effort, unknown=unknown, progress=progress)
+        program = api.compile_program(
+            graph,
+            machine,
+            effort=effort,
+            unknown=unknown,
+            host=names(host),
+            partition=partition,
+            progress=progress,
+        )
     api.save_program(program, output)
     from npusim.reports.words import quantities as show
     from npusim.reports.words.caveats import caveats

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,11 +18,15 @@ from npusim.cli.base import (
     EffortOption,
     HardwareList,
     HardwareOption,
+    HostOption,
+    PartitionOption,
     Progress,
     SetOption,
     UnknownOption,
     ascii_only,
     hardware_inputs,
+    names,
+    partition_inputs,
 )
 from npusim.isa.base.errors import NpusimError
 from npusim.reports import REPORTS
@@ -104,6 +108,8 @@ def run(
     ] = False,
     effort: EffortOption = "fast",
     unknown: UnknownOption = None,
+    host: HostOption = None,
+    partition: PartitionOption = None,
     decide: job.DecideOption = None,
 ) -> None:
     """Compile and execute a model, and print the summary; of several models or machines, a table."""
@@ -114,7 +120,8 @@ def run(
     if len(models) > 1 or len(machines) > 1:
         from npusim.cli import run_table
 
-        one = {"--input": input, OUTPUT: output, "--what-if": what_if or None, "--unknown": unknown}
+        one: dict[str, object] = {"--input": input, OUTPUT: output, "--what-if": what_if or None}
+        one |= {"--unknown": unknown, "--host": host, "--partition": partition}
         where = run_table.Targets(reports, report)
         run_table.run(models, machines, set_ or (), effort, where, one)
         return
@@ -122,7 +129,8 @@ def run(
     if without_data and (input or output):
         option = "--input" if input else OUTPUT
         raise NpusimError(f"{option}: {without_data} executes no data; give one or the other")
-    asked = _Asked(models[0], hw[0] if hw else None, set_ or (), effort, unknown, seed, input)
+    compiler = _Compiler(effort, unknown, names(host), partition)
+    asked = _Asked(models[0], hw[0] if hw else None, set_ or (), compiler, seed, input)
     targets = ({OUTPUT: output} if output else {}) | dict(reports)
     pages = _report_files(report) if report else {}
     _check_outputs(asked, machines[0], targets, report, pages)
@@ -149,6 +157,15 @@ def run(
         _write(result, targets, pages)
 
 
+class _Compiler(NamedTuple):
+    """What the compiler was asked for, by the names of its arguments."""
+
+    effort: str
+    unknown: str | None
+    host: Sequence[str]
+    partition: Sequence[str] | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """What one run was asked for, as it was written."""
@@ -156,8 +173,7 @@ class _Asked:
     model: str
     hw: str | None
     settings: Sequence[str]
-    effort: str
-    unknown: str | None
+    compiler: _Compiler
     seed: int
     input: Path | None
 
@@ -169,7 +185,9 @@ class _Asked:
         made = of_run(
             self.model,
             self.hw,
-            effort=self.effort,
+            effort=self.compiler.effort,
+            host=self.compiler.host,
+            partition=self.compiler.partition,
             seed=self.seed,
             inputs=result.provenance.inputs,
             settings=self.settings,
@@ -182,9 +200,7 @@ class _Asked:
         from npusim.study.what_if import what_if
 
         with Progress("what if") as progress:
-            variants = what_if(
-                self.model, result.hardware, effort=self.effort, unknown=self.unknown, progress=progress
-            )
+            variants = what_if(self.model, result.hardware, **self.compiler._asdict(), progress=progress)
         return replace(result, variants=variants)
 
 
@@ -197,7 +213,8 @@ def _check_outputs(
 ) -> None:
     from npusim.base import files
 
-    sources = {"MODEL": Path(asked.model), "--input": asked.input, **hardware_inputs(machine)}
+    sources: dict[str, Path | None] = {"MODEL": Path(asked.model), "--input": asked.input}
+    sources |= hardware_inputs(machine) | partition_inputs(asked.compiler.partition)
     files.check_outputs(targets, sources, {"--report": (folder, [path.name for path in pages])})
 
 
@@ -209,9 +226,7 @@ def _compiled(asked: _Asked) -> tuple[Program | Executable, dict[str, float]]:
     if asked.hw or asked.settings:
         machine = api.hardware(asked.hw or api.DEFAULT_HARDWARE, asked.settings)
     with Progress(f"scheduling {asked.model}") as progress:
-        return api.prepare_any(
-            asked.model, machine, effort=asked.effort, unknown=asked.unknown, progress=progress
-        )
+        return api.prepare_any(asked.model, machine, **asked.compiler._asdict(), progress=progress)
 
 
 def _result(

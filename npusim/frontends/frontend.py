@@ -52,7 +52,8 @@ class Door:
 
 DOORS: tuple[Door, ...] = (
     Door("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
-)  # fmt: skip
+    Door("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
+)
 
 
 def read(path: str | Path, sizes: Sizes | None = None) -> Graph:

@@ -39,12 +39,17 @@ if TYPE_CHECKING:
         SymmPerChannelQuantParams,
         Timing,
     )
+    from npusim.hal.device import Device
+    from npusim.hal.execution import Execution
+    from npusim.hal.prepared import PreparedModel
 
 __all__ = [
     "Capabilities",
     "DataLocation",
+    "Device",
     "DeviceStatus",
     "ErrorStatus",
+    "Execution",
     "FusedActivationFunc",
     "HalError",
     "HalVersion",
@@ -56,6 +61,7 @@ __all__ = [
     "OperationType",
     "OutputShape",
     "PerformanceInfo",
+    "PreparedModel",
     "Request",
     "RequestArgument",
     "Result",
@@ -78,6 +84,9 @@ _HOMES = {
         *("Capabilities", "DataLocation", "Model", "Operand", "Operation", "OutputShape", "PerformanceInfo"),
         *("Request", "RequestArgument", "Subgraph", "SymmPerChannelQuantParams", "Timing"),
     ),
+    "npusim.hal.device": ("Device",),
+    "npusim.hal.execution": ("Execution",),
+    "npusim.hal.prepared": ("PreparedModel",),
 }
 """The modules that the names come from."""
 

@@ -103,6 +103,13 @@ ENDS = (
     ),
 )
 
+STAGES = Cause(
+    "stages",
+    "between stages",
+    "#7d7468",
+    "programs follow one another, as the host decides between them: what they could have done beside each other",
+)
+
 GAINS = (
     Cause(
         "prefetched",
@@ -137,7 +144,7 @@ def _all() -> Iterator[Cause]:
     yield from PORT_CAUSES
     yield from (kind.works for kind in COMPUTING if kind.works)
     yield from (kind.works for kind in WORKERS if kind.works and not kind.advances)
-    yield from (*STALLS, FETCH, *ENDS, *GAINS)
+    yield from (*STALLS, FETCH, *ENDS, STAGES, *GAINS)
 
 
 CAUSES: Mapping[str, Cause] = MappingProxyType({cause.name: cause for cause in _all()})

@@ -22,6 +22,7 @@ from npusim.numbers.energy import Energy
 from npusim.numbers.layers import LayerResult, layer_results
 from npusim.numbers.losses import Accounts, accounts
 from npusim.numbers.performance import PerformanceInfo
+from npusim.numbers.pieces import Piece, pieces
 from npusim.numbers.provenance import Provenance
 from npusim.numbers.timeline import BusyCycles
 
@@ -196,6 +197,11 @@ class RunResult:
         """The operators of the model, in its order."""
         return layer_results(self.program, self.execution, self.accounts)
 
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The stretches of layers on the NPU and on the host, in order, and the boundaries between them."""
+        return pieces(self.program, self.execution, self.layers)
+
     @property
     def inferences_per_s(self) -> float:
         """Inferences per second, one after the other."""
@@ -234,6 +240,7 @@ class RunResult:
             "unknown_operators": self.program.unknown_operators,
             **({"constants": "known by their size only"} if self.program.timing_only else {}),
             "layers": [layer.to_dict() for layer in self.layers],
+            "pieces": [piece.to_dict() for piece in self.pieces],
             **({"what_if": self.variants.to_list()} if self.variants else {}),
             "provenance": self.provenance.to_dict(self.hardware),
             "wall_s": asdict(self.wall_s),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from npusim.numbers.job import JobResult
     from npusim.numbers.run import RunResult
     from npusim.session.inputs import Inputs
+    from npusim.session.placing import Asked, Partition
 
 DEFAULT_HARDWARE = "edge-128"
 PROGRAM_SUFFIX = ".npu"
@@ -99,6 +100,8 @@ def compile(
     *,
     effort: str | int = "fast",
     unknown: str | None = None,
+    host: Sequence[str] = (),
+    partition: Asked = None,
     progress: Progress | None = None,
 ) -> Program | Executable:
     """Compile a graph for a machine; `hw` is a preset, a file, or a Hardware.
@@ -109,24 +112,30 @@ def compile(
               program by the machine's own timing; it is never slower than the fast one, and always the same.
     unknown:  "host": operators that npusim does not have become host layers that are timed by their bytes; the
               program has no outputs then. None: they are refused, all of them by name.
+    host:     names of operators that the host is to run although the NPU could.
+    partition: a partition file, which names single operators too; or "cost": whatever makes the run faster goes to the
+              host; or both in a list (`npusim.session.placing`).
     progress: called with (schedules tried, schedules to try).
 
     Raises NpusimError for an operator that npusim does not have, a model that does not fit or an unknown effort.
     """
     machine = hw if isinstance(hw, Hardware) else hardware(hw)
+    chosen = placing(host, partition)
 
     def compiled(part: Graph) -> Program:
+        part = chosen.by_cost_of(part, machine)
         return compile_program(part, machine, effort=effort, unknown=unknown, progress=progress)
 
+    graph = chosen.forced_of(graph)
     if not graph.decides:
         return compiled(graph)
-    from npusim.scheduler.partition.partition import partition  # most graphs decide nothing
+    from npusim.scheduler.partition.partition import partition as steps  # most graphs decide nothing
 
     if check_unknown(unknown):
         from npusim.kernels.graph.unknown import unknown_on_host
 
         graph = unknown_on_host(graph)
-    return partition(graph, machine, compiled)
+    return steps(graph, machine, compiled)
 
 
 def compile_program(
@@ -135,6 +144,8 @@ def compile_program(
     *,
     effort: str | int = "fast",
     unknown: str | None = None,
+    host: Sequence[str] = (),
+    partition: Asked = None,
     progress: Progress | None = None,
 ) -> Program:
     """`compile` for a graph that decides nothing. Raises NpusimError for one that does, too."""
@@ -146,12 +157,20 @@ def compile_program(
 
         graph = unknown_on_host(graph)
     machine = hw if isinstance(hw, Hardware) else hardware(hw)
+    graph = placing(host, partition).of(graph, machine)
     if not schedules:
         return scheduler.compile_graph(graph, machine)
     from npusim.scheduler.search.search import search
     from npusim.session.tuning import timing
 
     return search(scheduler.prepare(graph, machine), timing, schedules, progress).program
+
+
+def placing(host: Sequence[str], partition: Asked) -> Partition:
+    """The partition that `host` and `partition` of `compile` ask for."""
+    from npusim.session import placing
+
+    return placing.partition(host, partition) if host or partition is not None else placing.CAPABILITY
 
 
 def check_unknown(unknown: str | None) -> bool:
@@ -305,6 +324,8 @@ def run(
     seed: int = 0,
     effort: str | int = "fast",
     unknown: str | None = None,
+    host: Sequence[str] = (),
+    partition: Asked = None,
     progress: Progress | None = None,
     decisions: Mapping[str, int] | None = None,
 ) -> RunResult | JobResult:
@@ -312,11 +333,11 @@ def run(
 
     path:   a model file, a `.npu` program, or the name of a built-in model.
     hw:     a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
-    effort, unknown: of the compiler, as for `compile`.
+    effort, unknown, host, partition: of the compiler, as for `compile`.
 
     The other arguments, and what is raised, are those of `simulate`.
     """
-    program, wall = prepare_any(path, hw, effort=effort, unknown=unknown)
+    program, wall = prepare_any(path, hw, effort=effort, unknown=unknown, host=host, partition=partition)
     result: RunResult | JobResult = simulate(
         program, inputs, timing_only=timing_only, seed=seed, progress=progress, decisions=decisions
     )
@@ -349,12 +370,16 @@ def prepare(
     *,
     effort: str | int = "fast",
     unknown: str | None = None,
+    host: Sequence[str] = (),
+    partition: Asked = None,
     progress: Progress | None = None,
 ) -> tuple[Program, dict[str, float]]:
     """`prepare_any` for a model that decides nothing. Raises NpusimError for one that does, too."""
     from npusim.isa.program.program import Program
 
-    program, wall = prepare_any(path, hw, effort=effort, unknown=unknown, progress=progress)
+    program, wall = prepare_any(
+        path, hw, effort=effort, unknown=unknown, host=host, partition=partition, progress=progress
+    )
     if not isinstance(program, Program):
         raise NpusimError(
             f"{path}: decides ({', '.join(program.decisions)}), so it is several programs; npusim.run runs it"
@@ -368,11 +393,14 @@ def prepare_any(
     *,
     effort: str | int = "fast",
     unknown: str | None = None,
+    host: Sequence[str] = (),
+    partition: Asked = None,
     progress: Progress | None = None,
 ) -> tuple[Program | Executable, dict[str, float]]:
     """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
 
-    `effort`, `unknown` and `progress` are those of `compile`, and so is what becomes of a model that decides.
+    `effort`, `unknown`, `host`, `partition` and `progress` are those of `compile`, and so is what becomes of a model
+    that decides.
     """
     from npusim.isa.program.program import Program
 
@@ -388,10 +416,18 @@ def prepare_any(
             raise NpusimError(
                 f"{path}: compiled already, effort {effort} has nothing to search; give the model"
             )
+        if host or partition is not None:
+            raise NpusimError(f"{path}: compiled already, its operators have their places; give the model")
         return model, wall
     with _timed(wall, "compile"):
         program = compile(
-            model, chosen or DEFAULT_HARDWARE, effort=effort, unknown=unknown, progress=progress
+            model,
+            chosen or DEFAULT_HARDWARE,
+            effort=effort,
+            unknown=unknown,
+            host=host,
+            partition=partition,
+            progress=progress,
         )
     return program, wall
 

@@ -10,6 +10,7 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.provenance import Inputs, Provenance
+from npusim.session.placing import Asked, parts_of
 
 
 def digest_of_model(path: str | Path) -> str | None:
@@ -38,6 +39,8 @@ def of_run(
     hw: str | Path | Hardware | None,
     *,
     effort: str | int,
+    host: Sequence[str] = (),
+    partition: Asked = None,
     seed: int,
     inputs: Inputs,
     settings: Sequence[str] = (),
@@ -46,6 +49,7 @@ def of_run(
     """The provenance of a run of the model at `path`.
 
     hw, settings: the hardware as it was named, None for the default; compiled: the model is a program already.
+    host, partition: of the compiler; a `Partition` that Python made has no words.
     """
     import shlex
 
@@ -54,6 +58,8 @@ def of_run(
     words += ["--hw", named] if named is not None else []
     words += [word for each in settings for word in ("--set", each)]
     words += ["--effort", str(effort)] if effort not in ("fast", 0, "0") else []
+    words += ["--host", ",".join(host)] if host else []
+    words += [word for part in parts_of(partition) for word in ("--partition", Path(part).name)]
     words += ["--seed", str(seed)] if inputs == "random" and seed else []
     words += ["--timing-only"] if inputs == "none" else []
     return Provenance(

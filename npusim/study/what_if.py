@@ -24,6 +24,7 @@ from npusim.kernels.graph.unknown import unknown_on_host
 from npusim.numbers.run import RunResult
 from npusim.numbers.variants import Variant, WhatIf
 from npusim.session import api
+from npusim.session.placing import Asked
 from npusim.study.evaluate import Job, Record, Workload
 from npusim.study.executors import Executor, InProcess, LocalProcesses, available_cores
 from npusim.study.metrics import number
@@ -44,6 +45,8 @@ def what_if(
     *,
     effort: str | int = "fast",
     unknown: str | None = None,
+    host: Sequence[str] = (),
+    partition: Asked = None,
     jobs: int | None = None,
     progress: api.Progress | None = None,
 ) -> WhatIf:
@@ -52,6 +55,7 @@ def what_if(
     model:    a model file, a built-in name, a Graph; or a program or `.npu` file, which brings its hardware.
     hw:       a preset, a file, or a Hardware; edge-128 if None.
     effort:   of the compiler, for every variant, as for `npusim.compile`; so is `unknown`.
+    host, partition: likewise; what goes to the host by cost is found for `hw`, and stays there.
     jobs:     processes; as many as there are cores if None. The result does not depend on it.
     progress: called now and then with (variants done, all variants).
 
@@ -61,6 +65,8 @@ def what_if(
     if api.check_unknown(unknown) and isinstance(opened, Graph):
         opened = unknown_on_host(opened)
     base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
+    if isinstance(opened, Graph):
+        opened = api.placing(host, partition).of(opened, base)
     tried = [
         _changed(base, parameter, factor) for parameter in parameters(base) for factor in parameter.what_if
     ]

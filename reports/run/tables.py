@@ -30,6 +30,21 @@ def layers(result: RunResult) -> Columns:
     return {name: [row[name] for row in rows] for name in names}
 
 
+def pieces(result: RunResult) -> Columns:
+    """A row per stretch of layers on the NPU or on the host, with what the boundary in front of it cost."""
+    boundaries = [piece.entered for piece in result.pieces]
+    plain = {
+        name: [getattr(piece, name) for piece in result.pieces]
+        for name in ("side", "first_layer", "last_layer", "cycles", "time_us", "energy_uj")
+    }
+    crossing = {
+        f"boundary_{name}": [getattr(boundary, name) if boundary else None for boundary in boundaries]
+        for name in ("bytes", "copies", "copy_cycles", "handover_cycles")
+    }
+    tensors = [" ".join(boundary.tensors) if boundary else None for boundary in boundaries]
+    return {**plain, "boundary_tensors": tensors, **crossing}
+
+
 def energy(result: RunResult) -> Columns:
     """A row per layer: its energy by component in uJ."""
     parts = layer_energy_uj(result.program, result.execution)
@@ -104,6 +119,7 @@ def buffers(result: RunResult) -> Columns:
 
 TABLES: Mapping[str, Callable[[RunResult], Columns]] = {
     "layers": layers,
+    "pieces": pieces,
     "energy": energy,
     "roofline": roofline,
     "instructions": instructions,

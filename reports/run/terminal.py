@@ -16,6 +16,7 @@ from npusim.isa.hardware.memories import FurtherMemory
 from npusim.isa.hardware.units import WORKERS
 from npusim.numbers.area import area
 from npusim.numbers.layers import sizes_text
+from npusim.reports.run import pieces
 from npusim.reports.words import quantities as show
 from npusim.reports.words.caveats import caveats
 from npusim.reports.words.layer_names import CUT, PLAIN_CUT, short_names
@@ -66,6 +67,7 @@ def summary(result: RunResult, width: int, ascii_only: bool = False) -> Renderab
         *_titled(_hottest_title(result), _hottest(result, table_width, cut)),
         *_titled("Energy, by component", _energy(result, _Bars(max(width - 46, 10), ascii_only))),
         *_host(result, width),
+        *_pieces(result),
         *_footer(result),
     ]
     return Group(*sections)
@@ -386,6 +388,11 @@ def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
     if everything:
         title += ": nothing of this model runs on the NPU"
     return _titled(title, grid)
+
+
+def _pieces(result: RunResult) -> Iterable[RenderableType]:
+    """Where a run passes between NPU and host, and what it cost."""
+    return _titled(pieces.title(result), pieces.table(result)) if len(result.pieces) > 1 else ()
 
 
 def _unknown(result: RunResult) -> Iterable[RenderableType]:

@@ -9,12 +9,12 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
-from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
 from npusim.kernels.lowering.work import Move, Work
-from npusim.kernels.operator.operator import Alias, Call, Operator, Part
+from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part
 from npusim.kernels.table import operator
 from npusim.scheduler.network.memo import Memo
 from npusim.scheduler.network.moves import pieces
@@ -49,13 +49,14 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     require_known(graph)
     graph = simplify(graph, hardware)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
-    check_states(graph, lambda node: uses[node][0].lowering(uses[node][1], hardware) is None)
+    ways = tuple(_way(node, *use, hardware) for node, use in zip(graph.nodes, uses, strict=True))
+    check_states(graph, lambda node: isinstance(ways[node], str))
     aliases, free = join_aliases(graph, _aliases(uses))
     items = tuple(
         Item(node, body)
-        for node, (each, call) in enumerate(uses)
+        for node, (way, (_, call)) in enumerate(zip(ways, uses, strict=True))
         if node not in free
-        for body in _lower(each, call, hardware)
+        for body in _lower(way, call, hardware)
     )
     return Network(graph, hardware, uses, items, aliases)
 
@@ -82,13 +83,19 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
     return found, call
 
 
-def _lower(each: Operator, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
+def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering | str:
+    """How the NPU computes a node, or why the host does."""
+    if node.on_host:
+        return node.on_host
+    return each.lowering(call, hardware) or each.host_reason(call, hardware)
+
+
+def _lower(way: Lowering | str, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
     if not any(output.elements for output in call.outputs):
         return ()  # no element to compute: there is nothing to do, on whatever unit
-    row = each.lowering(call, hardware)
-    if row is None:
-        return (HostStep(each.host_reason(call, hardware)),)
-    return [body for part in row.lower(call, hardware) for body in _bodies(part)]
+    if isinstance(way, str):
+        return (HostStep(way),)
+    return [body for part in way.lower(call, hardware) for body in _bodies(part)]
 
 
 def _bodies(part: Part) -> Iterable[Work | Move]:

@@ -34,7 +34,10 @@ CASES = (
 MODELS = (
     "PADV2", "MAXIMUM", "MINIMUM", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "RESIZE_NEAREST_NEIGHBOR", "ARG_MIN",
     "LOG_SOFTMAX", "L2_NORMALIZATION", "REDUCE_MAX", "REDUCE_MIN", "SUM",
+    "BATCH_TO_SPACE_ND", "DEPTH_TO_SPACE", "GATHER", "MIRROR_PAD", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "TILE",
 )  # fmt: skip
+
+CASES_OF = {"MIRROR_PAD": 36}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
@@ -57,7 +60,7 @@ def test_reference_gives_the_bytes_of_litert(shared: Path, name: str, dtype: str
 def test_one_operator_models_give_the_bytes_of_litert(shared: Path, name: str, dtype: str) -> None:
     stem = shared / "ops_litert_ref" / f"{name}.{dtype}"
     entries = json.loads(Path(f"{stem}.json").read_text())["cases"]
-    assert len(entries) == 40
+    assert len(entries) == CASES_OF.get(name, 40)
     with np.load(f"{stem}.npz") as arrays:
         for entry in entries:
             graph = parse(arrays[f"c{entry['case']}_model"].tobytes(), name)
@@ -350,9 +353,13 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "tanh",
             call_with([TensorType("int16", (2,))], [TensorType("int16", (2,))]),
-            "operands are all int8, all uint8 or all float32",
+            "operands are all int8, all uint8, all float32 or all float16",
         ),
-        ("tanh", call_with([codes(2)], [reals(2)]), "operands are all int8, all uint8 or all float32"),
+        (
+            "tanh",
+            call_with([codes(2)], [reals(2)]),
+            "operands are all int8, all uint8, all float32 or all float16",
+        ),
         ("logistic", call_with([codes(2)], [codes(3)]), "input and output have one shape"),
         (
             "tanh",
@@ -416,11 +423,6 @@ IMAGE = codes(1, 4, 4, 2)
         ),
         (
             "concatenation",
-            call_with([codes(2), codes(2, scale=2.0)], [codes(4)], given("concatenation", axis=0)),
-            "int8 inputs have the scale and zero point of the output",
-        ),
-        (
-            "concatenation",
             call_with([codes(2), codes(2)], [codes(5)], given("concatenation", axis=0)),
             "the sizes of the inputs along the axis add up to the output's; all other sizes are equal",
         ),
@@ -478,11 +480,6 @@ IMAGE = codes(1, 4, 4, 2)
             "slice",
             call_with([codes(4)], [codes(3)], given("slice", begin=[2], size=[3])),
             "begin, size and strides have an entry per axis of the input and choose elements that it has",
-        ),
-        (
-            "maximum",
-            call_with([codes(2), codes(2, scale=2.0)], [codes(2)]),
-            "inputs and outputs have one scale and zero point",
         ),
     ],
 )

@@ -43,6 +43,7 @@ MOST_MORE_BYTES = 300 << 20
 COMMANDS: dict[str, list[str]] = {
     "run": [
         "<models:model.tflite", "--hw", "<hw:chip.toml", "--input", "<input:in.npz", "--output", ">output",
+        "--partition", "<partition:force.txt",
         "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--report", "+report",
     ],
     "run#table": [
@@ -50,7 +51,9 @@ COMMANDS: dict[str, list[str]] = {
         "--json", ">json", "--csv", ">csv", "--report", "+report",
     ],
     "demo": ["--hw", "<hw:chip.toml"],
-    "compile": ["<model:model.tflite", "--hw", "<hw:chip.toml", "-o", ">output"],
+    "compile": [
+        "<model:model.tflite", "--hw", "<hw:chip.toml", "-o", ">output", "--partition", "<partition:force.txt",
+    ],
     "asm": ["<source:program.asm", "-o", ">output"],
     "disasm": ["<program:program.npu", "-o", ">output"],
     "capabilities": ["--hw", "<hw:chip.toml", "--json", ">json"],
@@ -137,6 +140,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "model.tflite").write_bytes(models.path_or_bytes("digits_cnn"))
     (tmp_path / "base.toml").write_text('extends = "edge-64"\n')
     (tmp_path / "chip.toml").write_text('extends = "base.toml"\n')
+    (tmp_path / "force.txt").write_text("# nothing\n")
     np.savez(tmp_path / "in.npz", in0=models.digits_test()[0][:1])
     program = api.prepare(tmp_path / "model.tflite")[0]
     api.save_program(program, tmp_path / "program.npu")
@@ -226,8 +230,8 @@ def test_whatever_is_read_is_a_regular_file_of_bounded_size(slot: Slot, name: st
     make(hostile)
     if slot.command == "verify":
         pytest.importorskip("ai_edge_litert")
-    if name == "empty" and slot.file == "chip.toml":
-        pytest.skip("an empty file is a hardware whose every key has its default")
+    if name == "empty" and slot.file in ("chip.toml", "force.txt"):
+        pytest.skip("an empty file is a hardware whose every key has its default, or forces nothing")
     said = refused(line(slot.command, **{f"at{slot.at}": hostile}))
     assert hostile.name in said
     assert words in said

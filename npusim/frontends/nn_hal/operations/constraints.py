@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
 
@@ -124,19 +124,16 @@ def elements_at_least(least: int, name: str) -> Rule:
 # Shapes
 
 
-def rank_of(name: str, low: int, high: int | None = None) -> Rule:
-    """The rule that a tensor has `low` to `high` dimensions (as many as `low` if that is not given)."""
+def rank_of(name: str, low: int, high: float | None = None) -> Rule:
+    """The rule that tensors have `low` to `high` dimensions (as many as `low` if that is not given)."""
     most = low if high is None else high
 
     def rule(call: Call) -> str | None:
-        ranks = ((argument.name, argument.shape) for argument in call.all(name) if not argument.omitted)
-        return next(
-            (which for which, sizes in ranks if sizes is not None and not low <= len(sizes) <= most), None
-        )
+        shapes = [argument.shape for argument in call.all(name) if not argument.omitted]
+        return None if all(sizes is None or low <= len(sizes) <= most for sizes in shapes) else name
 
-    rule.__doc__ = (
-        f"{name} has {low if most == low else f'{low} to {most}'} dimension{'s' if most != 1 else ''}"
-    )
+    count = str(low) if most == low else f"{low} or more" if most == inf else f"{low} to {most}"
+    rule.__doc__ = f"{name} has {count} dimension{'s' if most != 1 else ''}"
     return rule
 
 

@@ -118,6 +118,11 @@ class Conversion:
             raise Needs(self.call[name])
         return tuple(size for size in sizes if size is not None)
 
+    def require(self, *names: str) -> None:
+        """Raises Needs for the first of these arguments whose elements are not known."""
+        for name in names:
+            self._known(self.call[name].value, name)
+
     def _known(self, value: Any, name: str) -> Any:
         if value is None:
             raise Needs(self.call[name])
@@ -134,19 +139,33 @@ class Conversion:
         """The tensors of an argument that repeats."""
         return [self._operands.tensor(one.operand.index, one) for one in self.call.all(name)]
 
+    def rescaled(self, name: str, output: str = "output") -> int | None:
+        """The tensor of an argument with the scale and zero point of the output, as NNAPI requantizes 8-bit codes."""
+        tensor, wanted = self.tensor(name), self.result(output)
+        if tensor is None or self.builder.type(tensor).quantization == wanted.quantization:
+            return tensor
+        return self.node("quantize", [tensor], wanted)[0]
+
     def result(self, name: str = "output") -> TensorType:
         """The type of an output, of the shape that operands will say."""
-        return tensor_type(self.call[name].operand)
+        return self.result_of(self.call[name])
+
+    def result_of(self, output: Argument) -> TensorType:
+        """`result` of an output that has its name with others."""
+        return tensor_type(output.operand)
 
     def node(
         self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any
     ) -> tuple[int, ...]:
-        """Adds a node with these results (not said: the call's output) and returns them."""
+        """Adds a node with these results (not said: the call's output) and returns them.
+
+        It is called as the operation in the model, the second one of an operation with a number behind that.
+        """
         if not known_operator(op):
             raise Refused(self._unsupported(f"npusim has no operator {op}"))
         try:
             made = operator(op).parameters(**parameters)
-            return self.builder.node(op, inputs, results or (self.result(),), made)
+            return self.builder.node(op, inputs, results or (self.result(),), made, name=self.call.place)
         except GraphError as fault:
             raise Refused(self._unsupported(str(fault))) from fault
 

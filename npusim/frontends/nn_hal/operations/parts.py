@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperation
-from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion
+from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
+from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import table
 from npusim.frontends.nn_hal.operations.call import Argument, Call, Known
@@ -43,9 +43,15 @@ class GraphParts:
     """
 
     def __init__(
-        self, name: str, known: Known, version: HalVersion, referenced: Sequence[CheckedGraph] = ()
+        self,
+        name: str,
+        known: Known,
+        version: HalVersion,
+        referenced: Sequence[CheckedGraph] = (),
+        builder: GraphBuilder | None = None,
     ) -> None:
-        self.builder = GraphBuilder(name)
+        """`builder`, if there is one, has nodes of other graphs of the model already."""
+        self.builder = builder or GraphBuilder(name)
         self.known = known
         self.inputs: list[int] = []
         self.counts: dict[int, int] = {}
@@ -60,10 +66,11 @@ class GraphParts:
     def tensor(self, operand: int, role: Argument | None = None) -> int:
         """The tensor of an operand, a new input or constant if it has none. Raises Needs if its sizes are not known."""
         if operand not in self._tensors:
-            self._tensors[operand] = self._added(operand, role)
+            self._tensors[operand] = self.added(operand, role)
         return self._tensors[operand]
 
-    def _added(self, operand: int, role: Argument | None) -> int:
+    def added(self, operand: int, role: Argument | None) -> int:
+        """The tensor of an operand that nothing in the graph has written: a new input or constant."""
         said = self.known.graph.operands[operand]
         name = f"operands[{operand}]"
         sizes = self.known.shape(operand)
@@ -85,21 +92,21 @@ class GraphParts:
         row = row_of(operation)
         if row.convert is None:
             raise Refused(_not_computed(operation))
-        before = len(self.builder.tensors), len(self.builder.nodes), len(self.inputs)
+        before = len(self.builder.tensors), len(self.builder.nodes), len(self.builder.inputs)
         try:
-            outputs = self._converted(call, row.convert, before[1])
+            outputs = self._converted(call, row, row.convert, before[1])
         except (Refused, Needs):
             self._forget(*before)
             raise
         self._take(call, outputs, row.counted)
         return call
 
-    def _converted(self, call: Call, convert: Convert, first_node: int) -> Sequence[int]:
+    def _converted(self, call: Call, row: Row, convert: Convert, first_node: int) -> Sequence[int]:
         outputs = convert(Conversion(call, self))
         for node in self.builder.nodes[first_node:]:
             _require_sound(self.builder, node, call)
         for argument, tensor in zip(call.outputs, outputs, strict=False):
-            _require_shape(argument, self.builder.shape(tensor))
+            _require_shape(argument, self.builder.shape(tensor), row.counted)
         return outputs
 
     def _take(self, call: Call, outputs: Sequence[int], counted: bool) -> None:
@@ -109,10 +116,40 @@ class GraphParts:
             if counted:
                 self.counts[argument.operand.index] = outputs[-1]
 
+    def refusal(self, operation: CheckedOperation) -> Fault | None:
+        """As `add`, and why npusim does not compute an operation that keeps all rules."""
+        try:
+            self.add(operation)
+        except Refused as refused:
+            return refused.fault if refused.fault.status is ErrorStatus.GENERAL_FAILURE else None
+        return None
+
     def _forget(self, tensors: int, nodes: int, inputs: int) -> None:
-        del self.builder.tensors[tensors:], self.builder.nodes[nodes:], self.inputs[inputs:]
-        del self.builder.inputs[inputs:]
+        del self.builder.tensors[tensors:], self.builder.nodes[nodes:], self.builder.inputs[inputs:]
         self._tensors = {operand: number for operand, number in self._tensors.items() if number < tensors}
+        self.inputs = [operand for operand in self.inputs if operand in self._tensors]
+
+
+def unsupported(model: CheckedModel, graph: CheckedGraph) -> dict[int, Fault]:
+    """Why npusim does not compute operations of a graph that keep all rules, by their index.
+
+    What decides counts as the operations do that it executes.
+    """
+    parts, found = GraphParts(graph.place, Known(graph), model.version, model.referenced), {}
+    for operation in graph.operations:
+        referred = [graph.operands[index].graph for index in operation.inputs if _refers(graph, index)]
+        below = [fault for at in referred for fault in unsupported(model, model.referenced[at]).values()]
+        try:
+            fault = None if referred else parts.refusal(operation)
+        except Needs:
+            continue
+        for reason in [*below, *([] if fault is None else [fault])][:1]:
+            found[operation.index] = reason
+    return found
+
+
+def _refers(graph: CheckedGraph, operand: int) -> bool:
+    return graph.operands[operand].type is OperandType.SUBGRAPH
 
 
 def checked_call(
@@ -155,10 +192,15 @@ def _require_sound(builder: GraphBuilder, node: Node, call: Call) -> None:
         raise Refused(Fault(call.place, where, status=ErrorStatus.GENERAL_FAILURE))
 
 
-def _require_shape(argument: Argument, computed: tuple[int, ...]) -> None:
-    """Raises Refused where the model says other sizes of an output than its operands do."""
+def _require_shape(argument: Argument, computed: tuple[int, ...], counted: bool) -> None:
+    """Raises Refused where the model says other sizes of an output than its operands do.
+
+    How many rows a counted one has is known when they are counted.
+    """
     said = argument.shape
     own = UNRANKED if said is None else tuple(-1 if size is None else size for size in said)
+    if counted and said:
+        own = (-1, *own[1:])
     if not fits(own, computed):
         where = f"operands[{argument.operand.index}] ({argument.name})"
         shown = ["?" if size < 0 else size for size in own]

@@ -1,13 +1,14 @@
 """Signatures of operations as rows of text, and which of them a call has.
 
-A form is `inputs > outputs`, an argument `name:kind`:
+A form is `inputs > outputs`, an argument `name:kind`, with `@1.2` in front if it came after the operation:
 
     input:T filter:F bias:B stride:i activation:i | nchw:b=0 @1.2 | dilation:i=1 @1.2 > output:T
 
 Kinds are scalars i INT32, f FLOAT32, h FLOAT16, b BOOL, g SUBGRAPH, s (FLOAT16 if T is F16, else FLOAT32), the tensors
 of `TENSORS`, `any`, or a variable. `?` behind a kind says that the argument may be omitted, `=` what it is where a call
-ends in front of it, `*` that it may repeat. Behind a bar stand arguments with which a call may go on, from a version
-on. The types text names the variables and what they may be together, from a version on:
+ends in front of it, `+` that there are one or more, `*` that there are any number. Behind a bar stand arguments with
+which a call may go on, from a version on. The types text names the variables and what they may be together, from a
+version on:
 
     T F B: F32,F32,F32 Q8,Q8,I32 F16,F16,F16@1.2
 """
@@ -56,12 +57,15 @@ Types = dict[str, OperandType]
 
 
 class Slot(NamedTuple):
-    """One argument of a form. `default` is what a call has that ends in front of it."""
+    """One argument of a form.
+
+    `repeats` is "" for one, "+" or "*"; `default` what a call has that ends in front of it.
+    """
 
     name: str
     kind: str
     optional: bool = False
-    repeats: bool = False
+    repeats: str = ""
     default: float | None = None
 
 
@@ -89,6 +93,7 @@ class Slots(NamedTuple):
 class Form(NamedTuple):
     """One way to call an operation."""
 
+    since: HalVersion
     inputs: Slots
     outputs: Slots
 
@@ -113,7 +118,10 @@ class Mismatch(NamedTuple):
 def form(text: str) -> Form:
     """The form that a row of text says."""
     inputs, _, outputs = text.partition(">")
-    return Form(_slots(inputs), _slots(outputs))
+    since = "1.0"
+    if inputs.startswith("@"):
+        since, _, inputs = inputs.removeprefix("@").partition(" ")
+    return Form(_VERSIONS[since], _slots(inputs), _slots(outputs))
 
 
 @cache
@@ -123,7 +131,7 @@ def assignments(text: str) -> tuple[tuple[HalVersion, Types], ...]:
     found = []
     for row in rows.split():
         kinds, _, since = row.partition("@")
-        types = [TENSORS[kind] for kind in kinds.split(",")]
+        types = [_KINDS[kind] for kind in kinds.split(",")]
         found.append((_VERSIONS[since or "1.0"], dict(zip(names.split(), types, strict=True))))
     return tuple(found)
 
@@ -136,14 +144,15 @@ def bind(
     outputs: Sequence[OperandType],
 ) -> Binding | Mismatch:
     """The signature that operands of these types have by a version, or what is wrong with the nearest."""
+    known_forms = [known for known in map(form, forms) if known.since <= version]
     candidates = [
         Binding(taken, given, known)
-        for known in map(form, forms)
+        for known in known_forms
         for taken in _stretched(known.inputs, version, len(inputs))
         for given in _stretched(known.outputs, version, len(outputs))
     ]
     if not candidates:
-        return Mismatch("", 0, _counts(forms, version, len(inputs), len(outputs)))
+        return Mismatch("", 0, _counts(known_forms, version, len(inputs), len(outputs)))
     nearest = Mismatch("", -1, "")
     for candidate in candidates:
         fault = _first_misfit(candidate, _known(types, version), inputs, outputs)
@@ -175,8 +184,9 @@ def _slots(text: str) -> Slots:
 def _slot(word: str) -> Slot:
     name, _, kind = word.partition(":")
     kind, _, default = kind.partition("=")
-    bare = kind.rstrip("?*")
-    return Slot(name, bare, "?" in kind, "*" in kind, float(default) if default else None)
+    bare = kind.rstrip("?+*")
+    repeats = kind[-1] if kind[-1] in "+*" else ""
+    return Slot(name, bare, "?" in kind, repeats, float(default) if default else None)
 
 
 def _stretched(slots: Slots, version: HalVersion, count: int) -> Iterator[tuple[Slot, ...]]:
@@ -186,7 +196,7 @@ def _stretched(slots: Slots, version: HalVersion, count: int) -> Iterator[tuple[
         if repeated is None:
             if len(listed) == count:
                 yield listed
-        elif (times := count - len(listed) + 1) >= (0 if listed[repeated].optional else 1):
+        elif (times := count - len(listed) + 1) >= (listed[repeated].repeats == "+"):
             yield (*listed[:repeated], *[listed[repeated]] * times, *listed[repeated + 1 :])
 
 
@@ -231,9 +241,8 @@ def _wanted(slot: Slot, types: Types) -> str:
     return "anything" if kind is None else kind.name
 
 
-def _counts(forms: Sequence[str], version: HalVersion, inputs: int, outputs: int) -> str:
+def _counts(known: Sequence[Form], version: HalVersion, inputs: int, outputs: int) -> str:
     """What a call with a wrong number of operands has, and which there may be."""
-    known = [form(text) for text in forms]
     taken = _numbers([listed for one in known for listed in one.inputs.lists(version)])
     given = _numbers([listed for one in known for listed in one.outputs.lists(version)])
     return f"has {inputs} inputs and {outputs} outputs, takes {taken} and gives {given}"
@@ -243,6 +252,6 @@ def _numbers(lists: Sequence[Sequence[Slot]]) -> str:
     words = []
     for listed in sorted(lists, key=len):
         repeated = next((slot for slot in listed if slot.repeats), None)
-        least = len(listed) - (1 if repeated and repeated.optional else 0)
+        least = len(listed) - (1 if repeated and repeated.repeats == "*" else 0)
         words.append(f"{least} or more" if repeated else str(least))
     return " or ".join(dict.fromkeys(words))

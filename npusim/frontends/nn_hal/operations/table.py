@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations import (
+    control,
     convolutions,
     elementwise,
+    lookups,
+    movement,
+    reductions,
+    resizes,
+    shapes,
     windows,
 )
 from npusim.frontends.nn_hal.operations.row import Row
@@ -13,9 +19,15 @@ from npusim.frontends.nn_hal.operations.row import Row
 OPERATIONS: tuple[Row, ...] = tuple(
     sorted(
         (
-            *elementwise.ROWS,
             *convolutions.ROWS,
             *windows.ROWS,
+            *elementwise.ROWS,
+            *reductions.ROWS,
+            *resizes.ROWS,
+            *shapes.ROWS,
+            *movement.ROWS,
+            *lookups.ROWS,
+            *control.ROWS,
         ),
         key=lambda row: row.type,
     )

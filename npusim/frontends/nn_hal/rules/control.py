@@ -141,10 +141,12 @@ def _operands(graph: CheckedGraph, indexes: Sequence[int]) -> list[CheckedOperan
     return [graph.operands[index] for index in indexes]
 
 
-RULES: tuple[Rule, ...] = (
+REFERENCES: tuple[Rule, ...] = (
     Rule(("S1",), subgraph_operands),
     Rule(("S2",), references),
     Rule(("S3",), no_graph_in_itself),
-    Rule(("S5",), control_flow),
 )
-"""In this order, after the rules of graphs: later ones count on indexes and references leading somewhere."""
+"""In this order: later ones count on references leading somewhere."""
+
+RULES: tuple[Rule, ...] = (Rule(("S5",), control_flow),)
+"""Behind the rules of references and of graphs."""

@@ -121,8 +121,8 @@ def _place(graph: CheckedGraph, name: str) -> str:
 RULES: tuple[Rule, ...] = (
     Rule(("M1",), ends_are_there),
     Rule(("M2", "M4"), ends_are_operands),
-    Rule(("M3", "M5"), ends_are_of_their_lifetime),
     Rule(("L7",), ends_are_apart),
+    Rule(("M3", "M5"), ends_are_of_their_lifetime),
     Rule(("O1",), indexes_of_operations),
     Rule(("L1", "L2", "L3", "L4", "L5", "L6a"), writers),
     Rule(("C1",), consumers),

@@ -1,0 +1,182 @@
+"""Operators that the host is to run although the NPU could: a partition file, its lines, and what they choose.
+
+A line forces operators to the host, as the partition files of NNAdapter do:
+
+    softmax                       every operator of this kind
+    conv_2d:image,weights         those that read all of these tensors
+    conv_2d:image:features        and write these; conv_2d::features whatever they read
+
+Several stand on one line with "-" between them. Empty lines, and those that begin with "#", say nothing. A backslash
+takes the meaning of a colon, comma, hyphen or backslash in a name.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.plain_values import printable
+from npusim.kernels.graph.graph import Graph, Node
+
+HOST_OPTION = "--host"
+
+
+class PartitionWarning(UserWarning):
+    """A line of a partition file that means nothing in a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """Operators of one kind that are forced to the host; those that read and write all of the named tensors.
+
+    source: who says so, for messages and for the reason that reports give.
+    """
+
+    kind: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    source: str = HOST_OPTION
+
+    def takes(self, kind: str, inputs: Iterable[str], outputs: Iterable[str]) -> bool:
+        """Whether it means an operator of this kind with these tensors; kinds are the same in any case of letters."""
+        return (
+            self.kind.lower() == kind.lower()
+            and set(self.inputs) <= set(inputs)
+            and set(self.outputs) <= set(outputs)
+        )
+
+
+def read(path: str | Path) -> tuple[Forced, ...]:
+    """The lines of a partition file. Raises NpusimError, which begins with the path, for one that is not one."""
+    text = user_file.text(Path(path), user_file.PARTITION)
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> tuple[Forced, ...]:
+    """The entries of a partition file's text; `name` is what messages call the file.
+
+    Raises NpusimError with the line that is no `kind:inputs:outputs`.
+    """
+    forced = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        for entry in _split(line.strip(), "-"):
+            fields = _split(entry, ":")
+            if len(fields) > 3 or not _plain(fields[0]):
+                raise NpusimError(
+                    f"{name}: line {number}: {printable(entry)!r} is not KIND, KIND:INPUT,...:OUTPUT,...; "
+                    r"a colon or hyphen of a name is written \: or \-"
+                )
+            inputs, outputs = (
+                [_plain(part) for part in _split(field, ",")] for field in (*fields[1:], "", "")[:2]
+            )
+            forced.append(
+                Forced(
+                    _plain(fields[0]),
+                    tuple(filter(None, inputs)),
+                    tuple(filter(None, outputs)),
+                    f"line {number} of {name}",
+                )
+            )
+    return tuple(forced)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """The parts between separators that no backslash stands before."""
+    parts = [""]
+    for token in re.findall(r"\\.|.", text):
+        if token == separator:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text).strip()
+
+
+def line_of(kind: str, inputs: Iterable[str], outputs: Iterable[str]) -> str:
+    """The line of a partition file that takes an operator with these tensors."""
+    return ":".join((_escaped(kind), ",".join(map(_escaped, inputs)), ",".join(map(_escaped, outputs))))
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([\\:,-])", r"\\\1", name)
+
+
+def lines(graph: Graph) -> Iterator[str]:
+    """A line for each operator of a graph, those of bodies behind the one that has them."""
+    for node in graph.nodes:
+        yield line_of(node.op, *_names(graph, node))
+        for body in node.bodies:
+            yield from lines(body)
+
+
+def _names(graph: Graph, node: Node) -> tuple[list[str], list[str]]:
+    inputs = [graph.tensors[number].name for number in node.inputs if number is not None]
+    return inputs, [graph.tensors[number].name for number in node.outputs]
+
+
+def placed(graph: Graph, forced: Sequence[Forced]) -> Graph:
+    """The graph with the operators that `forced` takes marked for the host.
+
+    An entry that takes none is said with the nearest kind or name that there is: of a file, which may serve several
+    models, as a `PartitionWarning`, else as a NpusimError.
+    """
+    used: set[Forced] = set()
+    marked = _marked(graph, forced, used)
+    for entry in forced:
+        if entry in used:
+            continue
+        if entry.source == HOST_OPTION:
+            raise NpusimError(_unused(graph, entry))
+        warnings.warn(PartitionWarning(_unused(graph, entry)), stacklevel=2)
+    return marked
+
+
+def _marked(graph: Graph, forced: Sequence[Forced], used: set[Forced]) -> Graph:
+    nodes = []
+    for node in graph.nodes:
+        takers = [entry for entry in forced if entry.takes(node.op, *_names(graph, node))]
+        used.update(takers)
+        bodies = tuple([_marked(body, forced, used) for body in node.bodies])
+        reason = f"forced to the host by {takers[0].source}" if takers and not node.bodies else node.on_host
+        nodes.append(replace(node, bodies=bodies, on_host=reason))
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _every(graph: Graph) -> Iterator[tuple[Graph, Node]]:
+    for node in graph.nodes:
+        yield graph, node
+        for body in node.bodies:
+            yield from _every(body)
+
+
+def _unused(graph: Graph, entry: Forced) -> str:
+    """Why an entry takes no operator of a graph."""
+    kinds = sorted({node.op for _, node in _every(graph)})
+    if entry.kind.lower() not in kinds:
+        near = nearest(entry.kind.lower(), kinds)
+        hint = f"did you mean {near}? It has" if near else "it has"
+        return f"{entry.source}: {printable(entry.kind)}: {graph.name} has no such operator; {hint} {', '.join(kinds)}"
+    names = {
+        name
+        for part, node in _every(graph)
+        if node.op == entry.kind.lower()
+        for side in _names(part, node)
+        for name in side
+    }
+    for name in (*entry.inputs, *entry.outputs):
+        if name not in names:
+            near = nearest(name, sorted(names))
+            hint = f", did you mean {near}?" if near else ""
+            return f"{entry.source}: no {entry.kind} of {graph.name} has a tensor {printable(name)!r}{hint}"
+    return f"{entry.source}: no {entry.kind} of {graph.name} reads and writes all of these tensors at once"

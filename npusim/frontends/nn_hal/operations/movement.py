@@ -1,0 +1,404 @@
+"""Operations that move elements: borders, blocks, slices, repetitions, rows at indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from npusim.frontends.nn_hal.enumerations import OperationType
+from npusim.frontends.nn_hal.operations import constraints
+from npusim.frontends.nn_hal.operations.call import Call
+from npusim.frontends.nn_hal.operations.conversion import Conversion
+from npusim.frontends.nn_hal.operations.row import Row
+
+_ALL = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"
+_SINCE_1_1 = "F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3"
+_WHOLE_TOO = "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
+_SINCE_7 = "F16@7 F32@7 I32@7 Q8@7 Q8S@7"
+_MOST_RANK = 4
+_ALIKE = (constraints.same_quantization("input", "output"),)
+
+
+# Borders
+
+
+def _padded(call: Call) -> str | None:
+    """the dimensions of output are those of input with the paddings"""
+    paddings, sizes = call.wholes("paddings"), call.shape("input")
+    if paddings is None or sizes is None:
+        return None
+    sums = zip(sizes, paddings[::2], paddings[1::2], strict=False)
+    padded = tuple(None if size is None else size + before + after for size, before, after in sums)
+    return None if constraints.may_equal(padded, call.shape("output")) else "output"
+
+
+_PADDED = (
+    constraints.pair_per_dimension("paddings", "input"),
+    _padded,
+)
+_NOT_NEGATIVE = constraints.elements_at_least(0, "paddings")
+
+
+def _pad(c: Conversion) -> Sequence[int]:
+    return c.node("pad", [c.tensor("input")], paddings=c.pairs("paddings"))
+
+
+def _code(call: Call) -> str | None:
+    """the value for an 8-bit tensor is one of its codes"""
+    value, low = call.number("value"), call["input"].operand.row.zero_points[0]
+    if value is None or call.type("input") not in constraints.QUANTIZED:
+        return None
+    return None if low <= value <= low + 255 else "value"
+
+
+def _pad_with_value(c: Conversion) -> Sequence[int]:
+    quantized = c.call.type("input") in constraints.QUANTIZED
+    value = c.whole("value") if quantized else c.real("value")
+    return c.node("pad", [c.tensor("input")], paddings=c.pairs("paddings"), pad_value=value)
+
+
+_MIRROR_MODES = ("reflect", "symmetric")
+
+
+def _mirrored(call: Call) -> str | None:
+    """a padding is less than the dimension (mode 0, reflect) or not more than it (mode 1, symmetric)"""
+    paddings, sizes, mode = call.wholes("paddings"), call.shape("input"), call.whole("mode")
+    if paddings is None or sizes is None or mode is None:
+        return None
+    room = [None if size is None else size - 1 + mode for size in sizes for _ in range(2)]
+    pairs = zip(paddings, room, strict=False)
+    return None if all(most is None or padding <= most for padding, most in pairs) else "paddings"
+
+
+def _mirror_pad(c: Conversion) -> Sequence[int]:
+    mode = _MIRROR_MODES[c.whole("mode")]
+    return c.node("mirror_pad", [c.tensor("input")], paddings=c.pairs("paddings"), mode=mode)
+
+
+# Blocks of images
+
+
+def _block_divides_depth(call: Call) -> str | None:
+    """the depth of the input is divisible by the block size squared"""
+    image, block = call.image("input"), call.whole("block_size")
+    depth = None if image is None else image[3]
+    return None if depth is None or not block or depth % (block * block) == 0 else "input"
+
+
+def _block_divides_image(call: Call) -> str | None:
+    """height and width of the input are divisible by the block size"""
+    image, block = call.image("input"), call.whole("block_size")
+    if image is None or not block:
+        return None
+    return None if all(size is None or size % block == 0 for size in image[1:3]) else "input"
+
+
+def _block(c: Conversion) -> Sequence[int]:
+    op = c.call.operation.type.name.lower()
+    return [c.stored(c.node(op, [c.image()], block_size=c.whole("block_size"))[0])]
+
+
+def _block_divides_batch(call: Call) -> str | None:
+    """the batch of the input is divisible by the number of pixels of a block"""
+    block, batch = call.wholes("block_shape"), call.size("input", 0)
+    if block is None or batch is None or min(block) < 1:
+        return None
+    return None if batch % prod(block) == 0 else "input"
+
+
+def _batch_to_space(c: Conversion) -> Sequence[int]:
+    crops = ((0, 0), (0, 0))
+    block = tuple(c.wholes("block_shape"))
+    return [c.stored(c.node("batch_to_space_nd", [c.image()], block_shape=block, crops=crops)[0])]
+
+
+def _block_divides_padded(call: Call) -> str | None:
+    """height and width of the input with the paddings are divisible by the block"""
+    image, block, paddings = call.image("input"), call.wholes("block_shape"), call.wholes("paddings")
+    if image is None or block is None or paddings is None:
+        return None
+    padded = zip(image[1:3], paddings[::2], paddings[1::2], block, strict=False)
+    fits = (
+        size is None or not step or (size + before + after) % step == 0
+        for size, before, after, step in padded
+    )
+    return None if all(fits) else "input"
+
+
+def _space_to_batch(c: Conversion) -> Sequence[int]:
+    block, paddings = tuple(c.wholes("block_shape")), c.pairs("paddings")
+    return [c.stored(c.node("space_to_batch_nd", [c.image()], block_shape=block, paddings=paddings)[0])]
+
+
+def _two_blocks(call: Call) -> str | None:
+    """block_shape has one dimension, with an element for height and one for width"""
+    return None if constraints.may_equal(call.shape("block_shape"), (2,)) else "block_shape"
+
+
+def _two_pairs(call: Call) -> str | None:
+    """paddings has dimensions [2, 2], a pair for height and one for width"""
+    return None if constraints.may_equal(call.shape("paddings"), (2, 2)) else "paddings"
+
+
+# Slices
+
+
+def _slice_inside(call: Call) -> str | None:
+    """a slice begins at 0 or behind, and its size, if it is not -1, leaves it inside the input"""
+    begins, counts, sizes = call.wholes("begin"), call.wholes("size"), call.shape("input")
+    if begins is not None and min(begins, default=0) < 0:
+        return "begin"
+    if counts is not None and min(counts, default=0) < -1:
+        return "size"
+    if begins is None or counts is None or sizes is None:
+        return None
+    ends = ((begin + max(count, 0), size) for begin, count, size in zip(begins, counts, sizes, strict=False))
+    return None if all(size is None or end <= size for end, size in ends) else "size"
+
+
+def _slice(c: Conversion) -> Sequence[int]:
+    begins, sizes = c.wholes("begin"), c.shape("input")
+    counts = [
+        size - begin if count < 0 else count
+        for begin, count, size in zip(begins, c.wholes("size"), sizes, strict=True)
+    ]
+    return c.node("slice", [c.tensor("input")], begin=tuple(begins), size=tuple(counts))
+
+
+class _Range(NamedTuple):
+    """Elements of one axis: the first, how many, and how far from one to the next."""
+
+    first: int
+    elements: int
+    step: int
+
+
+def _ranges(call: Call) -> list[_Range] | None:
+    """What a strided slice takes of each axis, by Python's rules for slices; None while that is not known."""
+    begins, ends, steps = (call.wholes(name) for name in ("begin", "end", "strides"))
+    masks = call.whole("begin_mask"), call.whole("end_mask")
+    sizes = call.shape("input")
+    if begins is None or ends is None or steps is None or None in masks or sizes is None or None in sizes:
+        return None
+    found = []
+    for axis, (size, begin, end, step) in enumerate(zip(sizes, begins, ends, steps, strict=True)):
+        from_, to = (None if _bit(mask, axis) else at for mask, at in zip(masks, (begin, end), strict=True))
+        first, last, _ = slice(from_, to, step).indices(size or 0)
+        found.append(_Range(first, len(range(first, last, step)), step))
+    return found
+
+
+def _bit(mask: int | None, position: int) -> bool:
+    return bool((mask or 0) >> position & 1)
+
+
+def _steps(call: Call) -> str | None:
+    """strides are not 0"""
+    return "strides" if 0 in (call.wholes("strides") or ()) else None
+
+
+def _shrunk(call: Call) -> str | None:
+    """a dimension that is shrunk away has a positive stride, and a slice of one element"""
+    mask, steps = call.whole("shrink_axis_mask"), call.wholes("strides")
+    if mask is None or steps is None:
+        return None
+    if any(step < 0 and _bit(mask, axis) for axis, step in enumerate(steps)):
+        return "strides"
+    ranges = _ranges(call) or ()
+    wrong = any(taken.elements != 1 and _bit(mask, axis) for axis, taken in enumerate(ranges))
+    return "end" if wrong else None
+
+
+def _strided_slice(c: Conversion) -> Sequence[int]:
+    c.require("begin", "end", "strides", "begin_mask", "end_mask")
+    mask, _ = c.whole("shrink_axis_mask"), c.shape("input")
+    ranges = _ranges(c.call) or []
+    kept = tuple(taken.elements for axis, taken in enumerate(ranges) if not _bit(mask, axis))
+    return c.node(
+        "strided_slice",
+        [c.tensor("input")],
+        begin=tuple(taken.first if taken.elements else 0 for taken in ranges),
+        size=tuple(taken.elements for taken in ranges),
+        strides=tuple(taken.step for taken in ranges),
+        shape=kept or (1,),
+    )
+
+
+# Repetition and order
+
+
+def _tile(c: Conversion) -> Sequence[int]:
+    return c.node("tile", [c.tensor("input")], multiples=tuple(c.wholes("multiples")))
+
+
+def _reverse(c: Conversion) -> Sequence[int]:
+    (axis,) = c.wholes("axis")
+    return c.node("reverse_v2", [c.tensor("input")], axes=(axis % len(c.shape("input")),))
+
+
+def _one_axis(call: Call) -> str | None:
+    """axis has one element"""
+    return None if constraints.may_equal(call.shape("axis"), (1,)) else "axis"
+
+
+def _groups_divide(call: Call) -> str | None:
+    """the dimension of input at axis is divisible by groups"""
+    axis, groups = call.axis("axis", "input"), call.whole("groups")
+    size = None if axis is None else call.size("input", axis)
+    return None if size is None or not groups or size % groups == 0 else "input"
+
+
+def _channel_shuffle(c: Conversion) -> Sequence[int]:
+    groups, axis = c.whole("groups"), c.axis("axis", "input")
+    return c.node("channel_shuffle", [c.tensor("input")], groups=groups, axis=axis)
+
+
+_STRIDED = "input:T begin:I32 end:I32 strides:I32 begin_mask:i end_mask:i shrink_axis_mask:i > output:T"
+
+_BORDERS = (
+    Row(
+        OperationType.PAD,
+        ("input:T paddings:I32 > output:T",),
+        f"T: {_SINCE_1_1}",
+        (_NOT_NEGATIVE,),
+        (constraints.rank_of("input", 1, _MOST_RANK), *_PADDED),
+        _ALIKE,
+        _pad,
+        ("pad",),
+    ),
+    Row(
+        OperationType.PAD_V2,
+        ("input:T paddings:I32 value:V > output:T",),
+        "T V: F16,h@1.2 F32,f@1.2 Q8,i@1.2 Q8S,i@1.3",
+        (_NOT_NEGATIVE, _code),
+        (constraints.rank_of("input", 1, _MOST_RANK), *_PADDED),
+        _ALIKE,
+        _pad_with_value,
+        ("pad",),
+    ),
+    Row(
+        OperationType.MIRROR_PAD,
+        ("input:T paddings:I32 mode:i > output:T",),
+        f"T: {_SINCE_7}",
+        (_NOT_NEGATIVE, constraints.one_of("mode", 0, 1, "0 (reflect) or 1 (symmetric)"), _mirrored),
+        _PADDED,
+        _ALIKE,
+        _mirror_pad,
+        ("mirror_pad",),
+    ),
+)
+
+_BLOCKS = (
+    Row(
+        OperationType.DEPTH_TO_SPACE,
+        ("input:T block_size:i | nchw:b=0 @1.2 > output:T",),
+        f"T: {_ALL}",
+        (constraints.at_least(1, "block_size"),),
+        (constraints.rank_of("input", 4), _block_divides_depth),
+        _ALIKE,
+        _block,
+        ("depth_to_space", "transpose"),
+    ),
+    Row(
+        OperationType.SPACE_TO_DEPTH,
+        ("input:T block_size:i | nchw:b=0 @1.2 > output:T",),
+        f"T: {_ALL}",
+        (constraints.at_least(1, "block_size"),),
+        (constraints.rank_of("input", 4), _block_divides_image),
+        _ALIKE,
+        _block,
+        ("space_to_depth", "transpose"),
+    ),
+    Row(
+        OperationType.BATCH_TO_SPACE_ND,
+        ("input:T block_shape:I32 | nchw:b=0 @1.2 > output:T",),
+        f"T: {_SINCE_1_1}",
+        (constraints.elements_at_least(1, "block_shape"),),
+        (constraints.rank_of("input", 4), _two_blocks, _block_divides_batch),
+        _ALIKE,
+        _batch_to_space,
+        ("batch_to_space_nd", "transpose"),
+    ),
+    Row(
+        OperationType.SPACE_TO_BATCH_ND,
+        ("input:T block_shape:I32 paddings:I32 | nchw:b=0 @1.2 > output:T",),
+        f"T: {_SINCE_1_1}",
+        (constraints.elements_at_least(1, "block_shape"), _NOT_NEGATIVE),
+        (constraints.rank_of("input", 4), _two_blocks, _two_pairs, _block_divides_padded),
+        _ALIKE,
+        _space_to_batch,
+        ("space_to_batch_nd", "transpose"),
+    ),
+)
+
+_SLICES = (
+    Row(
+        OperationType.SLICE,
+        ("input:T begin:I32 size:I32 > output:T",),
+        f"T: {_WHOLE_TOO}",
+        (_slice_inside,),
+        (
+            constraints.entry_per_dimension("begin", "input"),
+            constraints.entry_per_dimension("size", "input"),
+        ),
+        _ALIKE,
+        _slice,
+        ("slice",),
+    ),
+    Row(
+        OperationType.STRIDED_SLICE,
+        (_STRIDED,),
+        f"T: {_SINCE_1_1}",
+        (_steps,),
+        (
+            constraints.rank_of("input", 1, _MOST_RANK),
+            constraints.entry_per_dimension("begin", "input"),
+            constraints.entry_per_dimension("end", "input"),
+            constraints.entry_per_dimension("strides", "input"),
+            _shrunk,
+        ),
+        _ALIKE,
+        _strided_slice,
+        ("strided_slice",),
+    ),
+)
+
+_ORDERS = (
+    Row(
+        OperationType.TILE,
+        ("input:T multiples:I32 > output:T",),
+        f"T: {_WHOLE_TOO}",
+        (constraints.elements_at_least(0, "multiples"),),
+        (constraints.entry_per_dimension("multiples", "input"),),
+        _ALIKE,
+        _tile,
+        ("tile",),
+    ),
+    Row(
+        OperationType.REVERSE,
+        ("input:T axis:I32 > output:T",),
+        f"T: {_SINCE_7}",
+        (constraints.axes_of("axis", "input"),),
+        (_one_axis, constraints.same_shape("input", "output")),
+        _ALIKE,
+        _reverse,
+        ("reverse_v2",),
+    ),
+    Row(
+        OperationType.CHANNEL_SHUFFLE,
+        ("input:T groups:i axis:i > output:T",),
+        "T: F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3",
+        (constraints.at_least(1, "groups"), constraints.axis_of("axis", "input")),
+        (
+            constraints.rank_of("input", 1, _MOST_RANK),
+            constraints.same_shape("input", "output"),
+            _groups_divide,
+        ),
+        _ALIKE,
+        _channel_shuffle,
+        ("channel_shuffle",),
+    ),
+)
+
+ROWS: tuple[Row, ...] = (*_BORDERS, *_BLOCKS, *_SLICES, *_ORDERS)

@@ -1,0 +1,141 @@
+"""HAL model files as a front door: a model as one graph, which is compiled and executed like that of any other file.
+
+What a graph cannot be is left to `npusim.hal`: sizes and parameters that only a request says, and loops that change
+the shapes of what they carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
+from npusim.frontends.nn_hal.enumerations import OperandLifeTime, OperationType
+from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.file import MAGIC, loads
+from npusim.frontends.nn_hal.operations.call import Argument, Known
+from npusim.frontends.nn_hal.operations.conversion import Needs, Refused, tensor_type
+from npusim.frontends.nn_hal.operations.parts import GraphParts
+from npusim.frontends.nn_hal.validate import check_model
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import FormatError, GraphError
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.control import IF, WHILE, body_names
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph
+
+MOST_BODIES = 4096
+"""Most bodies of a file; one graph may be that of several operations."""
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """True if the file begins as HAL model files do."""
+    return head.startswith(MAGIC)
+
+
+def read(path: Path, builder: GraphBuilder) -> Graph:
+    """The graph of a HAL model file, as a whole not checked; raises FormatError or GraphError."""
+    return graph_of(loads(user_file.mapped(path, user_file.MODEL, FormatError, "")), builder)
+
+
+def graph_of(model: object, builder: GraphBuilder) -> Graph:
+    """The graph of a HAL model, as a whole not checked. Its inputs and outputs are called as operands are.
+
+    Raises GraphError for a model that breaks a rule, or that no graph can be.
+    """
+    checked = check_model(model)
+    if isinstance(checked, Fault):
+        raise GraphError(checked.message)
+    try:
+        return _Reading(checked).graph(checked.main, builder)
+    except Refused as refused:
+        raise GraphError(refused.fault.message) from None
+    except Needs as needs:
+        raise GraphError(f"{needs} before it is compiled; npusim.hal takes it from the request") from None
+
+
+class _Reading:
+    """The reading of a model; counts the bodies that it makes."""
+
+    def __init__(self, model: CheckedModel) -> None:
+        self._model = model
+        self._bodies = 0
+
+    def graph(
+        self, graph: CheckedGraph, builder: GraphBuilder, shapes: Sequence[tuple[int, ...]] = ()
+    ) -> Graph:
+        """A graph of the model; `shapes` are those of its inputs, where whoever executes it says them."""
+        known = Known(graph)
+        known.shapes.update(zip(graph.inputs, shapes, strict=False))
+        parts = _Parts(builder.name, known, self._model.version, self._model.referenced, builder)
+        for index in graph.inputs:
+            parts.tensor(index)
+        for operation in graph.operations:
+            if operation.type is OperationType.IF:
+                self._if(parts, operation)
+            elif operation.type is OperationType.WHILE:
+                self._while(parts, operation)
+            else:
+                parts.add(operation)
+        return builder.graph([parts.tensor(index) for index in graph.outputs])
+
+    def _if(self, parts: _Parts, operation: CheckedOperation) -> None:
+        condition, *graphs = operation.inputs[:3]
+        operands = [parts.tensor(index) for index in operation.inputs[3:]]
+        bodies = self._bodies_of(IF, parts, graphs, operands)
+        results = [tensor_type(parts.known.graph.operands[index]) for index in operation.outputs]
+        made = parts.builder.node(IF, [parts.tensor(condition), *operands], results, bodies=bodies)
+        parts.take(operation.outputs, made)
+
+    def _while(self, parts: _Parts, operation: CheckedOperation) -> None:
+        operands = [parts.tensor(index) for index in operation.inputs[2:]]
+        test, turn = self._bodies_of(WHILE, parts, operation.inputs[:2], operands)
+        turn = _carrying_on(turn)
+        results = [_unshaped(parts.builder.type(tensor)) for tensor in operands]
+        made = parts.builder.node(WHILE, operands, results, bodies=[test, turn])
+        parts.take(operation.outputs, made)
+
+    def _bodies_of(
+        self, op: str, parts: _Parts, graphs: Sequence[int], operands: Sequence[int]
+    ) -> list[Graph]:
+        shapes = [parts.builder.shape(tensor) for tensor in operands]
+        bodies = []
+        for name, index in zip(body_names(op), graphs, strict=True):
+            self._bodies += 1
+            if self._bodies > MOST_BODIES:
+                raise GraphError(f"has more than {MOST_BODIES} branches and bodies of loops")
+            graph = self._model.referenced[parts.known.graph.operands[index].graph]
+            bodies.append(self.graph(graph, GraphBuilder(name), shapes))
+        return bodies
+
+
+class _Parts(GraphParts):
+    """A graph in the making whose inputs may get their sizes from who reads the file."""
+
+    def added(self, operand: int, role: Argument | None) -> int:
+        """The tensor of an operand that nothing has written; of an input whose sizes are open with those given."""
+        said = self.known.graph.operands[operand]
+        if said.lifetime is not OperandLifeTime.MODEL_INPUT or self.known.bound(operand):
+            return super().added(operand, role)
+        sizes = self.known.shape(operand)
+        shape = UNRANKED if sizes is None else tuple(UNKNOWN if size is None else size for size in sizes)
+        tensor = self.builder.input(f"operands[{operand}]", tensor_type(said, shape))
+        self.known.shapes[operand] = self.builder.shape(tensor)
+        self.inputs.append(operand)
+        return tensor
+
+    def take(self, operands: Sequence[int], tensors: Sequence[int]) -> None:
+        """Tensors that are operands from now on."""
+        for operand, tensor in zip(operands, tensors, strict=False):
+            self.known.shapes[operand] = self.builder.shape(tensor)
+            self._tensors[operand] = tensor
+
+
+def _unshaped(kind: TensorType) -> TensorType:
+    return TensorType(kind.dtype, UNRANKED, kind.quantization)
+
+
+def _carrying_on(turn: Graph) -> Graph:
+    """The body of a loop with an output per input: what it only reads stays what it is."""
+    return replace(turn, outputs=(*turn.outputs, *turn.inputs[len(turn.outputs) :]))

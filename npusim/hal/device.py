@@ -1,0 +1,131 @@
+"""The device: npusim as a driver of the NN HAL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from npusim.frontends.nn_hal.checked import CheckedModel
+from npusim.frontends.nn_hal.enumerations import DeviceStatus, ErrorStatus
+from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.operations.conversion import Refused
+from npusim.frontends.nn_hal.operations.parts import unsupported
+from npusim.frontends.nn_hal.result import Result
+from npusim.frontends.nn_hal.rules.rule import Rule
+from npusim.frontends.nn_hal.rules.table import FORM, RULES
+from npusim.frontends.nn_hal.structs import Capabilities
+from npusim.frontends.nn_hal.validate import check_model
+from npusim.hal.prepared import PreparedModel, refusing
+from npusim.hal.stage import Target
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.hardware.hardware import Hardware
+from npusim.session import api
+
+
+class Device:
+    """A driver of the NN HAL for simulated hardware; a context manager that closes itself.
+
+    Methods are those of `IDevice`. Each returns at once a `Result` in place of a callback, and raises nothing,
+    whatever the structs hold.
+    """
+
+    def __init__(
+        self,
+        hw: str | Path | Hardware = api.DEFAULT_HARDWARE,
+        *,
+        host: Sequence[str] = (),
+        partition: str | Path | None = None,
+        timing_only: bool = False,
+        max_loop_iterations: int = 10_000,
+    ) -> None:
+        """A device on hardware: a preset, a file, or a `Hardware`.
+
+        host:        operations that the host computes, whatever the NPU can do.
+        partition:   a file that says which operations run where.
+        timing_only: compute no data: outputs stay as they are. What depends on data, such as a condition that is
+                     computed, ends with GENERAL_FAILURE then.
+        max_loop_iterations: a WHILE that has not ended then ends with MISSED_DEADLINE_TRANSIENT.
+
+        Raises NpusimError for a wrong argument.
+        """
+        if isinstance(max_loop_iterations, bool) or not isinstance(max_loop_iterations, int):
+            raise NpusimError(f"max_loop_iterations {max_loop_iterations!r}: must be a whole number")
+        if max_loop_iterations < 0:
+            raise NpusimError(f"max_loop_iterations {max_loop_iterations}: must be 0 or more")
+        if not isinstance(timing_only, bool):
+            raise NpusimError(f"timing_only {timing_only!r}: must be True or False")
+        if isinstance(host, str) or not all(isinstance(name, str) for name in host):
+            raise NpusimError(f"host {host!r}: must be names of operations, such as ('SOFTMAX',)")
+        machine = hw if isinstance(hw, Hardware) else api.hardware(hw)
+        self._target = Target(
+            machine, tuple(host), None if partition is None else str(partition), timing_only
+        )
+        self._most_turns = max_loop_iterations
+        self._closed = False
+        self._capabilities: Capabilities | None = None
+
+    def close(self) -> None:
+        """The device is OFFLINE from now on: it and its prepared models answer with DEVICE_UNAVAILABLE."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def getStatus(self) -> DeviceStatus:
+        """AVAILABLE, after `close` OFFLINE."""
+        return DeviceStatus.OFFLINE if self._closed else DeviceStatus.AVAILABLE
+
+    def getCapabilities(self) -> Result[Capabilities | None]:
+        """The capability table of the hardware."""
+        return self._answer(None, self._table)
+
+    def getSupportedOperations(self, model: object) -> Result[list[bool]]:
+        """For each operation of the main graph of a `Model`, whether the device executes it."""
+        return self._answer([], lambda: _supported(_checked(model)))
+
+    def prepareModel(self, model: object) -> Result[PreparedModel | None]:
+        """Checks a `Model` and compiles what is known of it."""
+        return self._answer(None, lambda: self._prepared(model))
+
+    def _prepared(self, model: object) -> PreparedModel:
+        checked = _checked(model, FORM)
+        prepared = PreparedModel(checked, self._target, self._most_turns, self._unavailable)
+        for fault in unsupported(checked, checked.main).values():
+            raise Refused(fault)
+        return prepared
+
+    def _table(self) -> Capabilities:
+        if self._capabilities is None:
+            from npusim.hal.capabilities import capabilities  # simulates the reference workloads
+
+            self._capabilities = capabilities(self._target.hardware)
+        return self._capabilities
+
+    def _unavailable(self) -> str:
+        return "device: is closed" if self._closed else ""
+
+    def _answer(self, otherwise: Any, value: Callable[[], Any]) -> Result[Any]:
+        if self._closed:
+            return Result(ErrorStatus.DEVICE_UNAVAILABLE, otherwise, self._unavailable())
+        result = refusing(lambda: Result(ErrorStatus.NONE, value()))
+        return result if result.status is ErrorStatus.NONE else result._replace(value=otherwise)
+
+
+def _checked(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel:
+    """The model as plain values. Raises Refused for the first of these rules that it breaks."""
+    checked = check_model(model, rules)
+    if isinstance(checked, Fault):
+        raise Refused(checked)
+    return checked
+
+
+def _supported(model: CheckedModel) -> list[bool]:
+    refused = unsupported(model, model.main)
+    return [operation.index not in refused for operation in model.main.operations]

@@ -1,0 +1,300 @@
+"""Prepared models: a model on a device, compiled as far as it is known, and its executions.
+
+An execution is a sequence of steps (`npusim.hal.walk`). What a model says completely is one step, compiled when the
+model is prepared: one program computes all of it. Where sizes come from the request, or what comes next depends on
+elements, steps are compiled when an execution first gets there; equal forms share a step. Programs follow one another.
+A value that one needs and another left, or read before, is copied on the DMA; the host looks at what decides.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.nn_hal.checked import CheckedArgument, CheckedModel, CheckedOperand, CheckedRequest
+from npusim.frontends.nn_hal.enumerations import ErrorStatus
+from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.operations.conversion import Refused, tensor_type
+from npusim.frontends.nn_hal.request import check_request
+from npusim.frontends.nn_hal.result import Result
+from npusim.frontends.nn_hal.rules.operations import RULES as OPERATIONS
+from npusim.frontends.nn_hal.structs import OutputShape
+from npusim.frontends.nn_hal.validate import faults
+from npusim.hal.execution import Execution, timing
+from npusim.hal.frames import Frame, Frames, Ground, Value, form_of, replaced, values_of
+from npusim.hal.glue import look, transfer
+from npusim.hal.stage import Stage, Target
+from npusim.hal.walk import Counted, Step, Walk, endless
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.tensor import Array
+from npusim.numbers.staged import Launch
+from npusim.session.host import one_blas_thread
+
+_STEPS = 1024
+"""So many steps of a model are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A step, and the program of its graph."""
+
+    step: Step
+    stage: Stage | None
+
+
+class PreparedModel:
+    """What `Device.prepareModel` gives: `execute` runs it. It keeps programs, and nothing of what was executed."""
+
+    def __init__(
+        self, model: CheckedModel, target: Target, most_turns: int, unavailable: Callable[[], str]
+    ) -> None:
+        """Compiles what the model alone says.
+
+        model:       one that keeps the rules that do not ask what operations mean.
+        unavailable: says why the device cannot be used, or "".
+
+        Raises Refused for operations that break a rule, or that npusim does not have, and NpusimError.
+        """
+        self._model, self._target, self._most_turns = model, target, most_turns
+        self._unavailable = unavailable
+        self._ground = Ground(model)
+        self._steps: OrderedDict[Any, _Compiled] = OrderedDict()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """The first step, if the model says all sizes of its inputs. It checks all operations if it is the only one."""
+        values = {
+            operand: _unbound(self._model.main.operands[operand]) for operand in self._model.main.inputs
+        }
+        known = {operand: value for operand, value in values.items() if value is not None}
+        step = None
+        try:
+            if len(known) == len(values):
+                step = self._walked(frames := [Frame(0, "main", known)])
+        except Refused as refused:
+            if refused.fault.status is not ErrorStatus.INVALID_ARGUMENT:
+                self._check_operations()
+            raise
+        if step is None or step.results is None:
+            self._check_operations()
+        if step is not None:
+            self._steps[form_of(frames, values_of(frames))] = self._compiled(step)
+
+    def _check_operations(self) -> None:
+        for fault in faults(self._model, OPERATIONS):
+            raise Refused(fault)
+
+    def execute(self, request: object) -> Result[Execution | None]:
+        """Runs the model on a `Request`: reads inputs from its pools and writes outputs into them."""
+        if text := self._unavailable():
+            return Result(ErrorStatus.DEVICE_UNAVAILABLE, None, text)
+        return refusing(lambda: self._execute(request))
+
+    def _execute(self, request: object) -> Result[Execution | None]:
+        checked = check_request(request, self._model)
+        if isinstance(checked, Fault):
+            raise Refused(checked)
+        run = _Run(self, checked)
+        with one_blas_thread(self._target.timing_only):
+            results = run.results()
+        shapes, short = [], ""
+        for argument, value in zip(checked.outputs, results, strict=True):
+            text = _too_short(argument, value)
+            shapes.append(OutputShape(list(_shape(value)), not text))
+            short = short or text
+        outputs = None if self._target.timing_only else [_data(value) for value in results]
+        done = Execution(
+            shapes,
+            timing(run.launches, self._target.hardware),
+            "model",
+            tuple(run.launches),
+            None if outputs is None else tuple(outputs),
+        )
+        if short:
+            return Result(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, done, short)
+        for argument, data in zip(checked.outputs, outputs or (), strict=False):
+            raw = np.frombuffer(data.tobytes(), np.uint8)
+            assert argument.bytes is not None
+            argument.bytes[: raw.size] = raw
+        return Result(ErrorStatus.NONE, done)
+
+    # Steps.
+
+    @property
+    def target(self) -> Target:
+        """What it is compiled for."""
+        return self._target
+
+    def first(self, request: CheckedRequest) -> Frames:
+        """The frames of an execution before its first step."""
+        values = {argument.operand.index: _given(argument) for argument in request.inputs}
+        return [Frame(0, "main", values)]
+
+    def follow(self, frames: Frames, values: list[Value]) -> _Compiled:
+        """What follows where the frames stand; `values` are theirs."""
+        form = form_of(frames, values)
+        found = self._steps.get(form)
+        if found is None:
+            found = self._steps[form] = self._compiled(self._walked(frames))
+            if len(self._steps) > _STEPS:
+                self._steps.popitem(last=False)
+        else:
+            self._steps.move_to_end(form)
+        return found
+
+    def _walked(self, frames: Frames) -> Step:
+        return Walk(self._ground, frames, "model", self._most_turns).step()
+
+    def _compiled(self, step: Step) -> _Compiled:
+        return _Compiled(step, None if step.graph is None else Stage(step.graph, self._target))
+
+    def ended(self, frames: Frames) -> None:
+        """Raises Refused for a WHILE that has gone on for too long."""
+        for frame in frames:
+            if frame.turns > self._most_turns:
+                operation = self._model.graphs[frame.graph].operations[frame.position]
+                raise Refused(endless(operation, self._most_turns))
+
+
+class _Run:
+    """One execution, step by step; `launches` are what the machine did."""
+
+    def __init__(self, model: PreparedModel, request: CheckedRequest) -> None:
+        self.launches: list[Launch] = []
+        self._model = model
+        self._hardware = model.target.hardware
+        self._frames = model.first(request)
+
+    def results(self) -> list[Value]:
+        """The outputs of the model."""
+        while True:
+            values = values_of(self._frames)
+            step, stage = (compiled := self._model.follow(self._frames, values)).step, compiled.stage
+            now = {id(before): value for before, value in zip(step.before, values, strict=True)}
+            if stage is not None:
+                self._launch(step, stage, now)
+            if step.results is not None:
+                return self._written([now.get(id(value), value) for value in step.results])
+            if step.learn is not None:
+                self._learn(step, now[id(step.learn)])
+            self._frames = [
+                self._moved(frame, origin, now)
+                for frame, origin in zip(step.frames, step.origins, strict=True)
+            ]
+            self._model.ended(self._frames)
+
+    def _written(self, results: list[Value]) -> list[Value]:
+        """The outputs; those that no program computed are known to the host, which writes them itself."""
+        for value in results:
+            if not value.computed and value.type is not None:
+                self.launches.append(look(self._hardware, value.type.size_bytes, "write"))
+        return results
+
+    def _moved(self, frame: Frame, origin: int | None, now: dict[int, Value]) -> Frame:
+        moved = replaced(frame, now)
+        if origin is not None:
+            moved.turns += self._frames[origin].turns
+        return moved
+
+    def _launch(self, step: Step, stage: Stage, now: dict[int, Value]) -> None:
+        inputs = [now[id(value)] for value in step.inputs]
+        sizes = [value.type.size_bytes for value in inputs if value.placed and value.type is not None]
+        if any(sizes):
+            self.launches.append(transfer(self._hardware, tuple(size for size in sizes if size)))
+        given = None if self._model.target.timing_only else [_data(value) for value in inputs]
+        launch, arrays = stage.run(given)
+        self.launches.append(launch)
+        for value in inputs:
+            value.placed = True
+        for position, output in enumerate(step.outputs):
+            data = None if arrays is None else arrays[position]
+            now[id(output)] = Value(output.type, data, placed=True, computed=True)
+        for counted in step.counted:
+            _cut(counted, now)
+
+    def _learn(self, step: Step, value: Value) -> None:
+        if value.data is None:
+            text = "depends on data, and a device that only times computes none"
+            raise Refused(Fault(step.place, text, status=ErrorStatus.GENERAL_FAILURE))
+        value.learned = True
+        if value.computed or step.decides:
+            what = "decide" if step.decides else "read"
+            self.launches.append(look(self._hardware, value.data.nbytes, what))
+
+
+def _cut(counted: Counted, now: dict[int, Value]) -> None:
+    """Values that were computed for the most rows that there can be have as many as were counted."""
+    count = now[id(counted.rows)].data
+    if count is None:
+        return
+    for value in counted.values:
+        cut = now.get(id(value))
+        if cut is not None and cut.data is not None and cut.type is not None:
+            cut.data = cut.data[: int(count.reshape(-1)[0])]
+            cut.type = type(cut.type)(cut.type.dtype, cut.data.shape, cut.type.quantization)
+
+
+def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
+    """The result of a call; what it raises is a status with its message."""
+    try:
+        return call()
+    except Refused as refused:
+        return Result(refused.fault.status, None, refused.fault.message)
+    except NpusimError as error:
+        placed = str(error).startswith(("operations[", "referenced["))
+        return Result(ErrorStatus.GENERAL_FAILURE, None, str(error) if placed else f"model: {error}")
+    except Exception as error:  # a fault of npusim, which a caller of the HAL gets as a status too
+        text = f"model: npusim itself fails: {type(error).__name__}: {error}; please report it"
+        return Result(ErrorStatus.GENERAL_FAILURE, None, text)
+
+
+# Values and memory.
+
+
+def _unbound(operand: CheckedOperand) -> Value | None:
+    """An input of which the model says all sizes; else None."""
+    if not operand.known or operand.dimensions is None:
+        return None
+    return Value(tensor_type(operand, operand.dimensions))
+
+
+def _given(argument: CheckedArgument) -> Value:
+    """An input of a request."""
+    if argument.bytes is None:
+        return Value(None)
+    assert argument.dimensions is not None
+    kind = tensor_type(argument.operand, argument.dimensions)
+    raw = np.frombuffer(argument.bytes.tobytes(), np.uint8)
+    if kind.dtype == "bool":
+        return Value(kind, (raw != 0).reshape(kind.shape))
+    return Value(kind, raw.view(kind.numpy_dtype).reshape(kind.shape))
+
+
+def _data(value: Value) -> Array:
+    assert value.data is not None
+    return value.data
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    assert value.type is not None
+    return value.type.shape
+
+
+def _too_short(argument: CheckedArgument, value: Value) -> str:
+    """What keeps an output from being written; raises Refused where the request says other sizes of it."""
+    said, shape = argument.dimensions, _shape(value)
+    if said is not None and not (
+        len(said) == len(shape) and all(one in (0, other) for one, other in zip(said, shape, strict=True))
+    ):
+        text = f"are {list(said)}, the output has {list(shape)}"
+        raise Refused(Fault(f"{argument.place}.dimensions", text, "R8"))
+    assert value.type is not None
+    assert argument.bytes is not None
+    needed = value.type.size_bytes
+    if argument.bytes.size >= needed:
+        return ""
+    return f"{argument.place}.location.length: is {argument.bytes.size}, the output {list(shape)} has {needed} bytes"

@@ -1,0 +1,59 @@
+"""A graph of an execution as a program, and its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.interpreter import Interpreter
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.system import execute
+from npusim.numbers.staged import Launch
+from npusim.session.api import compile_program
+from npusim.session.host import host_functions
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What graphs are compiled for.
+
+    host:        operations that the host is to compute.
+    partition:   the file that says where operations run.
+    timing_only: whether no data is executed.
+    """
+
+    hardware: Hardware
+    host: tuple[str, ...] = ()
+    partition: str | None = None
+    timing_only: bool = False
+
+
+class Stage:
+    """A program and its timeline.
+
+    The first launch with data runs on the machine. The cycles of a program do not depend on its data, so later ones
+    have that timeline, and the interpreter computes their bytes, which are the machine's.
+    """
+
+    def __init__(self, graph: Graph, target: Target) -> None:
+        """Compiles `graph`. Raises NpusimError where it does not fit."""
+        self.program: Program = compile_program(graph, target.hardware)
+        self._functions = host_functions(self.program)
+        self._launch: Launch | None = None
+        self._interpreter: Interpreter | None = None
+
+    def run(self, inputs: Sequence[Array] | None) -> tuple[Launch, tuple[Array, ...] | None]:
+        """A launch and the outputs, without data None. Raises NpusimError for data that an operator refuses."""
+        if self._launch is None:
+            data = inputs is not None
+            done = execute(self.program, inputs, host_functions=self._functions, data=data)
+            self._launch = Launch(self.program, replace(done, outputs=None))
+            return self._launch, done.outputs
+        if inputs is None:
+            return self._launch, None
+        if self._interpreter is None:
+            self._interpreter = Interpreter(self.program, self._functions)
+        return self._launch, self._interpreter.run(inputs)
