@@ -38,11 +38,16 @@ class Needs(Exception):
 
 
 def quantization_of(operand: CheckedOperand) -> Quantization | None:
-    """What the codes of an operand mean; None where its elements stand for themselves."""
+    """What the codes of an operand mean; None where its elements stand for themselves, as those of TENSOR_INT32 do.
+
+    The scale of a bias says nothing that its operands do not say.
+    """
     if operand.channels is not None:
         scales = operand.channels.scales
         return Quantization(scales, (0,) * len(scales), operand.channels.axis)
-    return Quantization((operand.scale,), (operand.zero_point,)) if operand.scale else None
+    if operand.row.scaling != "one":
+        return None
+    return Quantization((operand.scale,), (operand.zero_point,))
 
 
 def tensor_type(operand: CheckedOperand, shape: tuple[int, ...] = UNRANKED) -> TensorType:
