@@ -245,7 +245,7 @@ def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
     except NpusimError as error:
         return Result(ErrorStatus.GENERAL_FAILURE, None, f"model: {error}")
     except Exception as error:  # a fault of npusim, which a caller of the HAL gets as a status too
-        text = f"model: npusim fails with {type(error).__name__}: {error}; this should be reported"
+        text = f"model: npusim itself fails: {type(error).__name__}: {error}; please report it"
         return Result(ErrorStatus.GENERAL_FAILURE, None, text)
 
 
