@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
-from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion, Refused
+from npusim.frontends.nn_hal.operations.conversion import Conversion
 from npusim.frontends.nn_hal.operations.dimensions import dimensions
-from npusim.frontends.nn_hal.operations.row import Row, text
+from npusim.frontends.nn_hal.operations.row import Row
 
 _TYPES = {1: "sparse_deprecated", 2: "dense", 3: "sparse"}
 _DENSE, _SPARSE = 2, 3
@@ -49,8 +48,6 @@ def _length(call: Call) -> str | None:
 
 def _hashed(c: Conversion) -> Sequence[int]:
     operands = [c.tensor(name) for name in ("hash", "input", "weight")]
-    if operands[2] is not None and c.whole("type") != _DENSE:
-        raise Refused(Fault(c.call["weight"].place, f"has a value; {text(_unweighted)}", "L6"))
     return c.node("lsh_projection", operands, type=_TYPES[c.whole("type")])
 
 

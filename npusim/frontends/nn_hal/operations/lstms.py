@@ -7,12 +7,11 @@ from math import inf
 from typing import NamedTuple
 
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
-from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion, Refused
+from npusim.frontends.nn_hal.operations.conversion import Conversion
 from npusim.frontends.nn_hal.operations.dimensions import dimensions
-from npusim.frontends.nn_hal.operations.row import Row, Rule, text
+from npusim.frontends.nn_hal.operations.row import Row, Rule
 
 _GATES = ("input", "forget", "cell", "output")
 _PEEPHOLES = ("input", "forget", "output")
@@ -152,14 +151,6 @@ def _together(names: _Names) -> tuple[Rule, ...]:
     return gate, peepholes, projection, norms
 
 
-def _require_together(c: Conversion, rules: Sequence[Rule]) -> None:
-    """Raises Refused for omissions of a request that do not go together: now that it is known, they are decided."""
-    for rule in rules:
-        guilty = rule(c.call)
-        if guilty is not None:
-            raise Refused(Fault(c.call[guilty].place, f"{guilty} is omitted or is not; {text(rule)}", "L6"))
-
-
 # Parameters
 
 
@@ -187,7 +178,6 @@ def _tensors(c: Conversion, *names: Iterable[str]) -> list[int | None]:
 
 def _lstm(c: Conversion) -> Sequence[int]:
     inputs = _tensors(c, ("input",), _ONE.weights, _ONE.states, _ONE.norms)
-    _require_together(c, _together(_ONE))
     results = [c.result(name) for name in ("output", "output_state_out", "cell_state_out", "scratch")]
     output, output_state, cell_state, scratch = c.node("lstm", inputs, *results, **_of_cell(c))
     return [scratch, output_state, cell_state, output]
@@ -195,7 +185,6 @@ def _lstm(c: Conversion) -> Sequence[int]:
 
 def _sequence_lstm(c: Conversion) -> Sequence[int]:
     inputs = _tensors(c, ("input",), _ONE.weights, _ONE.states, _ONE.norms)
-    _require_together(c, _together(_ONE))
     results = [c.result_of(output) for output in c.call.outputs]
     parameters = _of_cell(c) | {"time_major": c.flag("time_major")}
     return c.node("unidirectional_sequence_lstm", inputs, *results, **parameters)
@@ -215,7 +204,6 @@ def _bidirectional_lstm(c: Conversion) -> Sequence[int]:
         _FORWARD.norms,
         _BACKWARD.norms,
     )
-    _require_together(c, (*_together(_FORWARD), *_together(_BACKWARD), _linked))
     results = [c.result_of(output) for output in c.call.outputs]
     flags = {name: c.flag(name) for name in ("time_major", "merge_outputs")}
     return c.node("bidirectional_sequence_lstm", inputs, *results, **_of_cell(c), **flags)
@@ -223,7 +211,6 @@ def _bidirectional_lstm(c: Conversion) -> Sequence[int]:
 
 def _quantized_lstm(c: Conversion) -> Sequence[int]:
     inputs = _tensors(c, ("input",), _ONE.weights, _ONE.states, _ONE.norms)
-    _require_together(c, _together(_ONE))
     sums = [(c.real(f"{gate}_scale"), 0) for gate in _GATES]
     results = [c.result(name) for name in ("output_state_out", "cell_state_out", "output")]
     return c.node(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npusim.frontends.nn_hal.enumerations import OperationType
-from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion, Refused
+from npusim.frontends.nn_hal.operations.conversion import Conversion
 from npusim.frontends.nn_hal.operations.dimensions import dimensions
 from npusim.frontends.nn_hal.operations.lstms import merged
-from npusim.frontends.nn_hal.operations.row import Row, text
+from npusim.frontends.nn_hal.operations.row import Row
 
 _TYPES = "T: F32@1.0 F16@1.2"
 _LATER_TYPES = "T: F32@1.2 F16@1.2"
@@ -76,9 +75,6 @@ def _depth(call: Call) -> str | None:
 def _bidirectional_rnn(c: Conversion) -> Sequence[int]:
     cells = [f"{way}_{name}" for way in ("fw", "bw") for name in _OPERANDS[1:]]
     operands = [c.tensor(name) for name in ("input", *cells, *_LINKS)]
-    guilty = _linked(c.call)
-    if guilty is not None:
-        raise Refused(Fault(c.call[guilty].place, f"{guilty} is omitted; {text(_linked)}", "L6"))
     results = [c.result_of(output) for output in c.call.outputs]
     flags = {name: c.flag(name) for name in ("time_major", "merge_outputs")}
     return c.node("bidirectional_sequence_rnn", operands, *results, activation=c.activation(), **flags)
