@@ -32,6 +32,7 @@ from npusim.hal.walk import Counted, Step, Walk, endless
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.numbers.staged import Launch
+from npusim.session.host import one_blas_thread
 
 _STEPS = 1024
 """So many steps of a model are remembered."""
@@ -104,7 +105,8 @@ class PreparedModel:
         if isinstance(checked, Fault):
             raise Refused(checked)
         run = _Run(self, checked)
-        results = run.results()
+        with one_blas_thread(self._target.timing_only):
+            results = run.results()
         shapes, short = [], ""
         for argument, value in zip(checked.outputs, results, strict=True):
             text = _too_short(argument, value)
