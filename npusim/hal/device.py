@@ -14,8 +14,9 @@ from npusim.frontends.nn_hal.operations.conversion import Refused
 from npusim.frontends.nn_hal.operations.parts import unsupported
 from npusim.frontends.nn_hal.result import Result
 from npusim.frontends.nn_hal.rules.rule import Rule
+from npusim.frontends.nn_hal.rules.table import FORM, RULES
 from npusim.frontends.nn_hal.structs import Capabilities
-from npusim.frontends.nn_hal.validate import FORM, RULES, check_model
+from npusim.frontends.nn_hal.validate import check_model
 from npusim.hal.prepared import PreparedModel, refusing
 from npusim.hal.stage import Target
 from npusim.isa.base.errors import NpusimError

@@ -251,7 +251,8 @@ def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
     except Refused as refused:
         return Result(refused.fault.status, None, refused.fault.message)
     except NpusimError as error:
-        return Result(ErrorStatus.GENERAL_FAILURE, None, f"model: {error}")
+        placed = str(error).startswith(("operations[", "referenced["))
+        return Result(ErrorStatus.GENERAL_FAILURE, None, str(error) if placed else f"model: {error}")
     except Exception as error:  # a fault of npusim, which a caller of the HAL gets as a status too
         text = f"model: npusim itself fails: {type(error).__name__}: {error}; please report it"
         return Result(ErrorStatus.GENERAL_FAILURE, None, text)

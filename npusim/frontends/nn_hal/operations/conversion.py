@@ -168,12 +168,15 @@ class Conversion:
     def node(
         self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any
     ) -> tuple[int, ...]:
-        """Adds a node with these results (not said: the call's output) and returns them."""
+        """Adds a node with these results (not said: the call's output) and returns them.
+
+        It is called as the operation in the model, the second one of an operation with a number behind that.
+        """
         if not known_operator(op):
             raise Refused(self._unsupported(f"npusim has no operator {op}"))
         try:
             made = operator(op).parameters(**parameters)
-            return self.builder.node(op, inputs, results or (self.result(),), made)
+            return self.builder.node(op, inputs, results or (self.result(),), made, name=self.call.place)
         except GraphError as fault:
             raise Refused(self._unsupported(str(fault))) from fault
 

@@ -221,6 +221,14 @@ def _matrices(call: Call) -> str | None:
     return None if not known or constraints.may_be_same(inner, other) else "second"
 
 
+def _batches(call: Call) -> str | None:
+    """the dimensions of second in front of its last two are equal to those of first, or one of them is 1"""
+    first, second = call.shape("first"), call.shape("second")
+    if first is None or second is None:
+        return None
+    return None if constraints.broadcast(first[:-2], second[:-2]) is not None else "second"
+
+
 def _batch_matmul(c: Conversion) -> Sequence[int]:
     operands = [c.tensor("first"), c.tensor("second")]
     return c.node("batch_matmul", operands, adj_x=c.flag("adj_first"), adj_y=c.flag("adj_second"))
@@ -323,7 +331,7 @@ ROWS: tuple[Row, ...] = (
         OperationType.BATCH_MATMUL,
         ("first:T second:T adj_first:b adj_second:b > output:T",),
         "T: F16@6 F32@6 I32@6 Q8S@6",
-        shapes=(constraints.rank_of("first", 2, 4), constraints.rank_of("second", 2, 4), _matrices),
+        shapes=(constraints.rank_of("first", 2, 4), constraints.rank_of("second", 2, 4), _matrices, _batches),
         convert=_batch_matmul,
         operators=("batch_matmul",),
     ),
