@@ -15,8 +15,42 @@ from npusim.kernels.operators.convolution import (
     fully_connected,
     transpose_conv,
 )
-from npusim.kernels.operators.detection import detection_post_process
-from npusim.kernels.operators.elementwise import add, maximum, minimum, mul, sub
+from npusim.kernels.operators.detection import (
+    axis_aligned_bbox_transform,
+    box_with_nms_limit,
+    detection_post_process,
+    detection_postprocessing,
+    generate_proposals,
+    heatmap_max_keypoint,
+    roi_align,
+    roi_pooling,
+)
+from npusim.kernels.operators.elementwise import (
+    add,
+    add_n,
+    cast,
+    div,
+    equal,
+    floor_div,
+    floor_mod,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    mul,
+    not_equal,
+    pow,
+    prelu,
+    select,
+    select_v2,
+    squared_difference,
+    sub,
+)
+from npusim.kernels.operators.hashing import lsh_projection, random_multinomial
 from npusim.kernels.operators.movement import (
     batch_to_space_nd,
     broadcast_to,
@@ -67,8 +101,43 @@ from npusim.kernels.operators.reduction import (
     topk_v2,
 )
 from npusim.kernels.operators.resize import resize_bilinear, resize_nearest_neighbor
-from npusim.kernels.operators.sequence import unidirectional_sequence_lstm
-from npusim.kernels.operators.tables import hard_swish, leaky_relu, logistic, relu, relu6, tanh
+from npusim.kernels.operators.sequence import (
+    bidirectional_sequence_lstm,
+    bidirectional_sequence_rnn,
+    lstm,
+    quantized_16bit_lstm,
+    quantized_lstm,
+    rnn,
+    svdf,
+    unidirectional_sequence_lstm,
+    unidirectional_sequence_rnn,
+)
+from npusim.kernels.operators.tables import (
+    abs,
+    ceil,
+    cos,
+    elu,
+    exp,
+    floor,
+    gelu,
+    hard_swish,
+    leaky_relu,
+    log,
+    logical_not,
+    logistic,
+    neg,
+    relu,
+    relu6,
+    relu_0_to_1,
+    relu_n1_to_1,
+    round,
+    rsqrt,
+    sign,
+    sin,
+    sqrt,
+    square,
+    tanh,
+)
 
 OPERATORS: tuple[Operator, ...] = (
     # convolutions and matrix products
@@ -83,6 +152,24 @@ OPERATORS: tuple[Operator, ...] = (
     mul.OPERATOR,
     maximum.OPERATOR,
     minimum.OPERATOR,
+    div.OPERATOR,
+    floor_div.OPERATOR,
+    floor_mod.OPERATOR,
+    pow.OPERATOR,
+    prelu.OPERATOR,
+    squared_difference.OPERATOR,
+    add_n.OPERATOR,
+    equal.OPERATOR,
+    not_equal.OPERATOR,
+    greater.OPERATOR,
+    greater_equal.OPERATOR,
+    less.OPERATOR,
+    less_equal.OPERATOR,
+    logical_and.OPERATOR,
+    logical_or.OPERATOR,
+    select.OPERATOR,
+    select_v2.OPERATOR,
+    cast.OPERATOR,
     # pools and reductions
     average_pool_2d.OPERATOR,
     max_pool_2d.OPERATOR,
@@ -111,6 +198,24 @@ OPERATORS: tuple[Operator, ...] = (
     relu6.OPERATOR,
     leaky_relu.OPERATOR,
     hard_swish.OPERATOR,
+    relu_n1_to_1.OPERATOR,
+    relu_0_to_1.OPERATOR,
+    abs.OPERATOR,
+    neg.OPERATOR,
+    sign.OPERATOR,
+    square.OPERATOR,
+    sqrt.OPERATOR,
+    rsqrt.OPERATOR,
+    exp.OPERATOR,
+    log.OPERATOR,
+    sin.OPERATOR,
+    cos.OPERATOR,
+    floor.OPERATOR,
+    ceil.OPERATOR,
+    round.OPERATOR,
+    elu.OPERATOR,
+    gelu.OPERATOR,
+    logical_not.OPERATOR,
     # moves and type conversions
     quantize.OPERATOR,
     reshape.OPERATOR,
@@ -140,9 +245,29 @@ OPERATORS: tuple[Operator, ...] = (
     hashtable_lookup.OPERATOR,
     # whole layers that run on the host
     resize_bilinear.OPERATOR,
-    unidirectional_sequence_lstm.OPERATOR,
-    detection_post_process.OPERATOR,
     resize_nearest_neighbor.OPERATOR,
+    # sequences
+    lstm.OPERATOR,
+    unidirectional_sequence_lstm.OPERATOR,
+    bidirectional_sequence_lstm.OPERATOR,
+    quantized_lstm.OPERATOR,
+    quantized_16bit_lstm.OPERATOR,
+    rnn.OPERATOR,
+    unidirectional_sequence_rnn.OPERATOR,
+    bidirectional_sequence_rnn.OPERATOR,
+    svdf.OPERATOR,
+    # detection
+    detection_post_process.OPERATOR,
+    detection_postprocessing.OPERATOR,
+    box_with_nms_limit.OPERATOR,
+    generate_proposals.OPERATOR,
+    axis_aligned_bbox_transform.OPERATOR,
+    roi_align.OPERATOR,
+    roi_pooling.OPERATOR,
+    heatmap_max_keypoint.OPERATOR,
+    # hashes and samples
+    lsh_projection.OPERATOR,
+    random_multinomial.OPERATOR,
 )
 """Every operator that npusim knows, grouped by what computes it."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.errors import OperandFault, SimulationError
+from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.instructions.region import Space
@@ -114,8 +114,8 @@ class Memory(Spaces):
         types = [None if place is None else place.type for place in call.inputs]
         try:
             results = function(call.parameters, types, [place.type for place in call.outputs], values)
-        except OperandFault as fault:
-            raise SimulationError(f'host call "{call.name}": {fault}') from None
+        except SimulationError as fault:
+            raise SimulationError(f"{call.name}: {fault}") from None
         writes: list[Write] = []
         for place, value in zip(call.outputs, results, strict=True):
             if value.shape != place.type.shape or value.dtype != place.type.numpy_dtype:

@@ -29,6 +29,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     vector.Rescale,
     vector.Lookup,
     vector.Softmax,
+    reduction.Reduce,
     control.Call,
 )
 

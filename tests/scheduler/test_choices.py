@@ -171,7 +171,7 @@ def test_a_computed_index_outside_ends_the_run(buffer_kib: int) -> None:
     assert str(fault.value) == (
         'instruction 0 (dma.gather, layer "gather_0"): index 1 of the list is 10; it may be 0..9'
         if buffer_kib
-        else 'host call "gather_0": index 10 at [1] of input 1: may be 0..9'
+        else "gather_0: index 10 at [1] of input 1: may be 0..9"
     )
 
 
