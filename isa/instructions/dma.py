@@ -76,7 +76,8 @@ class Copy(_Transfer):
     """Copy up to four dimensions of bytes, or fill the destination with one byte value.
 
     The source is read when the transfer starts, the destination is complete when it ends. A source stride
-    of zero repeats the source. With `block`, the bytes pass the burst buffer block by block: the source is read in
+    of zero repeats the source; one of a dimension that goes `backward` leads to lower addresses, from `source` on. With
+    `block`, the bytes pass the burst buffer block by block: the source is read in
     the order of the dimensions, the destination of a block is written in the order of falling strides.
     """
 
@@ -101,12 +102,14 @@ class Copy(_Transfer):
     target_stride1: int = bits(32, "of the second dimension, destination")
     target_stride2: int = bits(32, "of the third dimension, destination")
     block: int = bits(2, "dimensions, next to the innermost, that form a block with it; 0: straight through")
+    backward: int = bits(3, "dimensions that read the source backwards: bit 0 stands for the outermost")
 
     def _loops(self) -> _Loops:
+        signs = [-1 if self.backward >> place & 1 else 1 for place in range(3)]
         return [
-            (self.count0 + 1, self.source_stride0, self.target_stride0),
-            (self.count1 + 1, self.source_stride1, self.target_stride1),
-            (self.count2 + 1, self.source_stride2, self.target_stride2),
+            (self.count0 + 1, signs[0] * self.source_stride0, self.target_stride0),
+            (self.count1 + 1, signs[1] * self.source_stride1, self.target_stride1),
+            (self.count2 + 1, signs[2] * self.source_stride2, self.target_stride2),
         ]
 
     def _block(self) -> _Loops:
@@ -118,7 +121,14 @@ class Copy(_Transfer):
         return (*counts, self.size), sources, targets
 
     def regions(self, context: Context) -> Regions:
-        """Source (unless filling) and destination, each in the order in which it is passed."""
+        """Source (unless filling) and destination."""
+        reads, writes = self._passed()
+        if not self.backward:
+            return reads, writes
+        return tuple([region.rising for region in reads]), writes
+
+    def _passed(self) -> Regions:
+        """The same, each in the order in which it is passed."""
         loops = self._loops()
         counts, strides, _ = self._sides(loops)
         source = _region(self.source_space, self.source, counts, strides)
@@ -129,10 +139,15 @@ class Copy(_Transfer):
         return (() if self.fill else (source,)), (target,)
 
     def faults(self) -> list[str]:
-        """A copy moves at least one byte, and a fill goes straight through."""
+        """A copy moves at least one byte, a fill goes straight through, and no byte lies below address 0."""
         found = [] if self.size else ["size is 0; it may be 1 or more"]
         if self.fill and self.block:
             found.append(f"block is {self.block}; a fill has no blocks, it may be 0")
+        if self.fill and self.backward:
+            found.append(f"backward is {self.backward}; a fill has no source, it may be 0")
+        reach = sum([(count - 1) * stride for count, stride, _ in self._loops() if stride < 0])
+        if self.source + reach < 0:
+            found.append(f"source is {self.source}; backwards it reaches {-reach} bytes further down")
         return found
 
     def misfits(self, context: Context) -> list[str]:
@@ -167,7 +182,7 @@ class Copy(_Transfer):
         hardware = context.hardware
         actions: dict[str, int] = {}
         dram: list[tuple[Region, bool]] = []
-        reads, writes = self.regions(context)
+        reads, writes = self._passed()
         for region, write in [(r, False) for r in reads] + [(w, True) for w in writes]:
             size = region.size_bytes
             if region.space != Space.SCRATCHPAD:

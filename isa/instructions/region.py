@@ -10,7 +10,8 @@ from npusim.isa.hardware.memories import Space as Space
 class Region(NamedTuple):
     """Bytes that an instruction touches: `counts[-1]` contiguous bytes, repeated along the outer counts.
 
-    `strides` are byte distances of the outer dimensions, so `len(strides) == len(counts) - 1`.
+    `strides` are byte distances of the outer dimensions, so `len(strides) == len(counts) - 1`. Where the order matters
+    in which bytes pass, some may be negative (`Cost.dram`); `end` and `overlaps_itself` are of regions without these.
     """
 
     space: Space
@@ -25,6 +26,14 @@ class Region(NamedTuple):
         for count, stride in zip(self.counts, self.strides, strict=False):
             span += (count - 1) * stride
         return self.address + span
+
+    @property
+    def rising(self) -> Region:
+        """The same bytes in rising order along every dimension."""
+        first = self.address
+        for count, stride in zip(self.counts, self.strides, strict=False):
+            first += min((count - 1) * stride, 0)
+        return self._replace(address=first, strides=tuple([abs(stride) for stride in self.strides]))
 
     @property
     def size_bytes(self) -> int:

@@ -1,145 +1,346 @@
-"""How operators that only move bytes become strided copies and fills."""
+"""How operators that only move elements become strided copies and fills, whatever the size of an element."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from math import prod
+from typing import NamedTuple
 
+import numpy as np
+
+from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.work import Move, OperandRef, Parts
 from npusim.kernels.operator.operands import input_type
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Alias, Call
+
+INPUT: OperandRef = ("in", 0)
+OUTPUT: OperandRef = ("out", 0)
+
+_MOST_OUTER = 3
+"""Dimensions of a copy beside its contiguous bytes."""
+
+
+class Loop(NamedTuple):
+    """A dimension of a move: how often, and how many elements from one time to the next in source and target.
+
+    A source distance of 0 repeats the source, a negative one walks it backwards.
+    """
+
+    times: int
+    source: int
+    target: int
+
+
+def dense_strides(shape: Sequence[int]) -> list[int]:
+    """Elements from one to the next along each axis of a dense tensor."""
+    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def strided_moves(
+    loops: Iterable[Loop],
+    itemsize: int,
+    source: tuple[OperandRef, int] = (INPUT, 0),
+    target: tuple[OperandRef, int] = (OUTPUT, 0),
+) -> Parts:
+    """The copies that go through `loops`, outermost first, from an element of the source to one of the target.
+
+    Loops that one longer run can do are joined. Of those that a copy has no dimension for the shortest are unrolled.
+    """
+    outer, size = _joined(
+        [Loop(times, step * itemsize, to * itemsize) for times, step, to in loops], itemsize
+    )
+    if size == 0 or any(loop.times == 0 for loop in outer):
+        return ()
+    unrolled = sorted(range(len(outer)), key=lambda place: outer[place].times)[
+        : max(len(outer) - _MOST_OUTER, 0)
+    ]
+    nest = [loop for place, loop in enumerate(outer) if place not in unrolled]
+    counts = (*[loop.times for loop in nest], size)
+    strides = tuple([loop.source for loop in nest]), tuple([loop.target for loop in nest])
+    steps = [outer[place] for place in sorted(unrolled)]
+    moves = []
+    for place in product(*[range(loop.times) for loop in steps]):
+        start = source[1] * itemsize + sum([n * loop.source for n, loop in zip(place, steps, strict=True)])
+        end = target[1] * itemsize + sum([n * loop.target for n, loop in zip(place, steps, strict=True)])
+        moves.append(Move(target[0], end, counts, strides[1], source[0], start, strides[0]))
+    return tuple(moves)
+
+
+def _joined(loops: Sequence[Loop], size: int) -> tuple[list[Loop], int]:
+    """The loops outside of contiguous bytes, and those bytes, when neighbours that are one walk are one loop."""
+    found: list[Loop] = []
+    for loop in reversed(loops):
+        if loop.times == 1:
+            continue
+        inner = found[0] if found else Loop(size, 1, 1)
+        if loop[1:] != (inner.times * inner.source, inner.times * inner.target):
+            found.insert(0, loop)
+        elif found:
+            found[0] = inner._replace(times=inner.times * loop.times)
+        else:
+            size *= loop.times
+    return found, size
+
+
+def _itemsize(tensor: TensorType) -> int:
+    return tensor.numpy_dtype.itemsize
 
 
 def lower_copy(call: Call, hardware: Hardware) -> Parts:
     """The bytes as they are, for an operator that could not share memory with its input."""
-    return (Move(("out", 0), 0, (call.outputs[0].size_bytes,), (), ("in", 0)),)
+    return (Move(OUTPUT, 0, (call.outputs[0].size_bytes,), (), INPUT),)
+
+
+def columns(shape: Sequence[int], axis: int) -> tuple[int, int]:
+    """Repetitions before an axis, and elements from one to the next."""
+    return prod(shape[:axis]), prod(shape[axis:])
 
 
 def lower_split(call: Call, hardware: Hardware) -> Parts:
     """One copy per output: a column of the input along the axis."""
     axis, source = call.parameters.axis, input_type(call)
-    outer, pitch = _pitch(source.shape, axis, source.numpy_dtype.itemsize)
-    moves, offset = [], 0
+    outer, pitch = columns(source.shape, axis)
+    moves: Parts = ()
+    offset = 0
     for number, output in enumerate(call.outputs):
-        _, size = _pitch(output.shape, axis, output.numpy_dtype.itemsize)
-        moves.append(Move(("out", number), 0, (outer, size), (size,), ("in", 0), offset, (pitch,)))
+        size = output.elements // outer if outer else 0
+        loops = Loop(outer, pitch, size), Loop(size, 1, 1)
+        moves += strided_moves(loops, _itemsize(source), (INPUT, offset), (("out", number), 0))
         offset += size
-    return tuple(moves)
+    return moves
 
 
-def _pitch(shape: tuple[int, ...], axis: int, itemsize: int) -> tuple[int, int]:
-    """Repetitions before an axis, and bytes from one to the next."""
-    return prod(shape[:axis]), prod(shape[axis:]) * itemsize
-
-
-def join(call: Call, position: int, offset: int) -> Move:
-    """Copy one input of a concatenation to its column of the output."""
+def join(call: Call, position: int, offset: int) -> Parts:
+    """Copy one input, from an element on, to its column of the output along the axis."""
     axis, source, output = call.parameters.axis, input_type(call, position), call.outputs[0]
-    outer, size = _pitch(source.shape, axis, source.numpy_dtype.itemsize)
-    _, pitch = _pitch(output.shape, axis, output.numpy_dtype.itemsize)
-    return Move(("out", 0), offset, (outer, size), (pitch,), ("in", position), 0, (size,))
+    outer, pitch = columns(output.shape, axis)
+    size = source.elements // outer if outer else 0
+    loops = Loop(outer, size, pitch), Loop(size, 1, 1)
+    return strided_moves(loops, _itemsize(source), (("in", position), 0), (OUTPUT, offset))
 
 
-def pad_moves(call: Call, value: int) -> Parts:
+def fill_moves(call: Call, value: int | float) -> Parts:
+    """Fill the output with a number: its bytes at once if they are all the same, otherwise one after the other."""
+    output = call.outputs[0]
+    data = np.array(value).astype(output.numpy_dtype).tobytes()
+    if len(set(data)) == 1:
+        return (Move(OUTPUT, 0, (output.size_bytes,), (), value=data[0]),)
+    return tuple(
+        [
+            Move(OUTPUT, place, (output.elements, 1), (len(data),), value=byte)
+            for place, byte in enumerate(data)
+        ]
+    )
+
+
+def pad_moves(call: Call, value: int | float) -> Parts:
     """Fill the output with the pad value, then copy the input into its middle."""
     source, output = input_type(call), call.outputs[0]
-    sizes, strides, offset = _box(source.shape, output.shape, call.parameters.paddings)
-    source_strides = [prod(sizes[k + 1 :]) for k in range(len(sizes) - 1)]
-    fill = Move(("out", 0), 0, (output.size_bytes,), (), value=value & 0xFF)
-    moves = _nested(("out", 0), offset, sizes, strides, ("in", 0), 0, source_strides)
-    return (fill, *moves)
-
-
-def _box(
-    inner: tuple[int, ...], outer: tuple[int, ...], paddings: Sequence[tuple[int, int]]
-) -> tuple[list[int], list[int], int]:
-    """Sizes of the inner box, strides of all but its last dimension inside the outer one, and its offset.
-
-    Dimensions without padding merge into the one before them.
-    """
-    sizes: list[int] = []
-    strides: list[int] = []
-    offset = 0
-    for axis, (before, _) in enumerate(paddings):
-        stride = prod(outer[axis + 1 :])
-        offset += before * stride
-        if sizes and inner[axis] == outer[axis]:
-            sizes[-1] *= inner[axis]
-            strides[-1] = stride
-        else:
-            sizes.append(inner[axis])
-            strides.append(stride)
-    if strides[-1] != 1:
-        raise ValueError("the last stride of a dense tensor of bytes is 1")
-    return sizes, strides[:-1], offset
-
-
-def _nested(
-    target: OperandRef,
-    target_offset: int,
-    counts: list[int],
-    target_strides: list[int],
-    source: OperandRef,
-    source_offset: int,
-    source_strides: list[int],
-) -> tuple[Move, ...]:
-    """Copies of at most four dimensions each; outer dimensions beyond that are unrolled."""
-    if len(counts) <= 4:
-        strides = tuple(target_strides), tuple(source_strides)
-        return (Move(target, target_offset, tuple(counts), strides[0], source, source_offset, strides[1]),)
-    moves: list[Move] = []
-    for index in range(counts[0]):
-        moves += _nested(
-            target,
-            target_offset + index * target_strides[0],
-            counts[1:],
-            target_strides[1:],
-            source,
-            source_offset + index * source_strides[0],
-            source_strides[1:],
-        )
-    return tuple(moves)
-
-
-def gather_moves(call: Call, offset: int, strides: Sequence[int], sizes: Sequence[int]) -> Parts:
-    """Fill the output in order with bytes of the input: dimensions of `sizes` with input `strides`, from `offset`."""
-    counts: list[int] = []
-    steps: list[int] = []
-    for size, stride in zip(sizes, strides, strict=True):
-        if size == 1:
-            continue
-        if counts and steps[-1] == size * stride:
-            counts[-1], steps[-1] = counts[-1] * size, stride
-        else:
-            counts.append(size)
-            steps.append(stride)
-    if not counts or steps[-1] != 1:
-        counts, steps = [*counts, 1], [*steps, 1]
-    targets = [prod(counts[axis + 1 :]) for axis in range(len(counts) - 1)]
-    return _nested(("out", 0), 0, counts, targets, ("in", 0), offset, steps[:-1])
-
-
-def _dense_strides(shape: Sequence[int]) -> list[int]:
-    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    steps = dense_strides(source.shape), dense_strides(output.shape)
+    offset = sum([before * to for (before, _), to in zip(call.parameters.paddings, steps[1], strict=True)])
+    middle = strided_moves(map(Loop, source.shape, *steps), _itemsize(source), target=(OUTPUT, offset))
+    return (*fill_moves(call, value), *middle)
 
 
 def lower_transpose(call: Call, hardware: Hardware) -> Parts:
     """Copies that walk the input in the order of the output."""
-    strides = _dense_strides(input_type(call).shape)
+    source, output = input_type(call), call.outputs[0]
+    strides = dense_strides(source.shape)
     permuted = [strides[axis] for axis in call.parameters.perm]
-    return gather_moves(call, 0, permuted, call.outputs[0].shape)
+    return strided_moves(map(Loop, output.shape, permuted, dense_strides(output.shape)), _itemsize(source))
 
 
 def lower_slice(call: Call, hardware: Hardware) -> Parts:
     """Copies of the chosen elements."""
-    chosen, dense = call.parameters, _dense_strides(input_type(call).shape)
+    source, chosen = input_type(call), call.parameters
+    dense = dense_strides(source.shape)
     steps = chosen.strides or (1,) * len(dense)
-    offset = sum(begin * stride for begin, stride in zip(chosen.begin, dense, strict=True))
+    offset = sum([begin * stride for begin, stride in zip(chosen.begin, dense, strict=True)])
     strides = [step * stride for step, stride in zip(steps, dense, strict=True)]
-    return gather_moves(call, offset, strides, chosen.size)
+    loops = map(Loop, chosen.size, strides, dense_strides(chosen.size))
+    return strided_moves(loops, _itemsize(source), (INPUT, offset))
 
 
-def forward(call: Call) -> bool:
-    """on the NPU strides are positive and something is chosen"""
-    return min(call.parameters.strides, default=1) > 0 and call.outputs[0].elements > 0
+def lower_reverse(call: Call, hardware: Hardware) -> Parts:
+    """A copy that walks some axes of the input backwards."""
+    source, axes = input_type(call), call.parameters.axes
+    strides = dense_strides(source.shape)
+    last = sum([(source.shape[axis] - 1) * strides[axis] for axis in axes])
+    signed = [-stride if axis in axes else stride for axis, stride in enumerate(strides)]
+    return strided_moves(map(Loop, source.shape, signed, strides), _itemsize(source), (INPUT, last))
+
+
+def lower_tile(call: Call, hardware: Hardware) -> Parts:
+    """A copy that repeats the input along each axis: its stride there is 0."""
+    source, output = input_type(call), call.outputs[0]
+    steps = zip(
+        source.shape,
+        call.parameters.multiples,
+        dense_strides(source.shape),
+        dense_strides(output.shape),
+        strict=True,
+    )
+    loops = [
+        loop for size, times, step, to in steps for loop in (Loop(times, 0, size * to), Loop(size, step, to))
+    ]
+    return strided_moves(loops, _itemsize(source))
+
+
+def lower_broadcast(call: Call, hardware: Hardware) -> Parts:
+    """A copy that repeats the input along the axes that it has not, or has one element of."""
+    source, output = input_type(call), call.outputs[0]
+    own = (1,) * (len(output.shape) - len(source.shape)) + source.shape
+    strides = [0 if size == 1 else step for size, step in zip(own, dense_strides(own), strict=True)]
+    return strided_moves(map(Loop, output.shape, strides, dense_strides(output.shape)), _itemsize(source))
+
+
+def lower_pack(call: Call, hardware: Hardware) -> Parts:
+    """One copy per input, to its column of the output."""
+    output = call.outputs[0]
+    outer, pitch = columns(output.shape, call.parameters.axis)
+    size = pitch // len(call.inputs)
+    loops = Loop(outer, size, pitch), Loop(size, 1, 1)
+    parts = [
+        strided_moves(loops, _itemsize(output), (("in", number), 0), (OUTPUT, number * size))
+        for number in range(len(call.inputs))
+    ]
+    return sum(parts, ())
+
+
+def lower_unpack(call: Call, hardware: Hardware) -> Parts:
+    """One copy per output: a column of the input."""
+    source = input_type(call)
+    outer, pitch = columns(source.shape, call.parameters.axis)
+    size = pitch // len(call.outputs)
+    loops = Loop(outer, pitch, size), Loop(size, 1, 1)
+    parts = [
+        strided_moves(loops, _itemsize(source), (INPUT, number * size), (("out", number), 0))
+        for number in range(len(call.outputs))
+    ]
+    return sum(parts, ())
+
+
+def pack_alias(call: Call) -> tuple[Alias, ...] | None:
+    """Each input is a contiguous part of the output when all axes before the new one have one element."""
+    if prod(call.outputs[0].shape[: call.parameters.axis]) != 1:
+        return None
+    size = input_type(call).size_bytes
+    return tuple([Alias(("in", number), OUTPUT, number * size) for number in range(len(call.inputs))])
+
+
+def unpack_alias(call: Call) -> tuple[Alias, ...] | None:
+    """Each output is a contiguous part of the input when all axes before the one that goes have one element."""
+    if prod(input_type(call).shape[: call.parameters.axis]) != 1:
+        return None
+    size = call.outputs[0].size_bytes
+    return tuple([Alias(("out", number), INPUT, number * size) for number in range(len(call.outputs))])
+
+
+def permuted_moves(call: Call, split: Sequence[int], order: Sequence[int]) -> Parts:
+    """The input under the shape `split`, its axes in another order: that of the output."""
+    strides = dense_strides(split)
+    sizes = [split[axis] for axis in order]
+    loops = map(Loop, sizes, [strides[axis] for axis in order], dense_strides(sizes))
+    return strided_moves(loops, _itemsize(input_type(call)))
+
+
+class _Band(NamedTuple):
+    """A part of an axis: so many elements, from one of the source and one of the target on; `step` -1: backwards."""
+
+    times: int
+    source: int
+    target: int
+    step: int = 1
+
+
+def _mirrored(size: int, border: tuple[int, int], edge: int) -> list[_Band]:
+    """The parts of a mirrored axis: border, middle, border. `edge`: 0 if the edge is repeated, 1 if not."""
+    before, after = border
+    bands = [
+        _Band(before, before - 1 + edge, 0, -1),
+        _Band(size, 0, before),
+        _Band(after, size - 1 - edge, before + size, -1),
+    ]
+    return [band for band in bands if band.times]
+
+
+def mirror_moves(call: Call, edge: int) -> Parts:
+    """A copy for each combination of the parts of all axes."""
+    source, output = input_type(call), call.outputs[0]
+    steps, to = dense_strides(source.shape), dense_strides(output.shape)
+    axes = [
+        _mirrored(size, border, edge)
+        for size, border in zip(source.shape, call.parameters.paddings, strict=True)
+    ]
+    moves: Parts = ()
+    for bands in product(*axes):
+        start = sum([band.source * step for band, step in zip(bands, steps, strict=True)])
+        end = sum([band.target * step for band, step in zip(bands, to, strict=True)])
+        loops = [
+            Loop(band.times, band.step * step, stride)
+            for band, step, stride in zip(bands, steps, to, strict=True)
+        ]
+        moves += strided_moves(loops, _itemsize(source), (INPUT, start), (OUTPUT, end))
+    return moves
+
+
+class Phases(NamedTuple):
+    """Phases of a block along an axis that see the same part of it: `times` of them from `first` on, and for each
+    the steps of the axis from `begin` to `end`, of which element `phase + step * block - before` is inside.
+    """
+
+    first: int
+    times: int
+    begin: int
+    end: int
+
+
+def phases(block: int, size: int, before: int, steps: int) -> Iterator[Phases]:
+    """The phases of a block over an axis of `size` elements with `before` ones in front that do not exist.
+
+    There are three kinds of them at most, however long the block is.
+    """
+    found: list[Phases] = []
+    for phase in range(block):
+        begin, end = -(-max(before - phase, 0) // block), min(-(-(size + before - phase) // block), steps)
+        if found and (found[-1].begin, found[-1].end) == (begin, end):
+            found[-1] = found[-1]._replace(times=found[-1].times + 1)
+        else:
+            found.append(Phases(phase, 1, begin, end))
+    return (each for each in found if each.begin < each.end)
+
+
+def block_moves(
+    image: TensorType, blocks: TensorType, block_shape: Sequence[int], before: Sequence[int], to_batch: bool
+) -> Parts:
+    """Between an image and the batches of its phases: from the image to the batches, or back.
+
+    `before`: elements in front of each blocked axis that the batches have and the image has not.
+    """
+    rank, batch = len(block_shape), image.shape[0]
+    steps, batches = dense_strides(image.shape), dense_strides(blocks.shape)
+    phase_strides = [stride * batch * batches[0] for stride in dense_strides(block_shape)]
+    found = [
+        list(phases(block, image.shape[axis + 1], before[axis], blocks.shape[axis + 1]))
+        for axis, block in enumerate(block_shape)
+    ]
+    rest = prod(image.shape[rank + 1 :])
+    moves: Parts = ()
+    for kinds in product(*found):
+        at_image = at_blocks = 0
+        of_phases, of_steps = [], []
+        for axis, kind in enumerate(kinds):
+            step, block = steps[axis + 1], block_shape[axis]
+            at_image += (kind.first + kind.begin * block - before[axis]) * step
+            at_blocks += kind.first * phase_strides[axis] + kind.begin * batches[axis + 1]
+            of_phases.append(Loop(kind.times, step, phase_strides[axis]))
+            of_steps.append(Loop(kind.end - kind.begin, step * block, batches[axis + 1]))
+        loops = [*of_phases, Loop(batch, steps[0], batches[0]), *of_steps, Loop(rest, 1, 1)]
+        if to_batch:
+            moves += strided_moves(loops, _itemsize(image), (INPUT, at_image), (OUTPUT, at_blocks))
+        else:
+            back = [Loop(loop.times, loop.target, loop.source) for loop in loops]
+            moves += strided_moves(back, _itemsize(image), (INPUT, at_blocks), (OUTPUT, at_image))
+    return moves

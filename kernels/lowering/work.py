@@ -191,6 +191,7 @@ class Move(Part):
     """A strided copy between tensors, or a fill of part of one. Offsets and strides in bytes.
 
     counts: repetitions from the outermost dimension in; the last is the number of contiguous bytes. At most four.
+    A source stride of 0 repeats the source, a negative one reads it backwards from `source_offset` on.
     """
 
     target: OperandRef

@@ -134,7 +134,7 @@ def _blocks(
     other side as long as they can be, there or in half as much room: what a smaller buffer takes, a larger one does.
     """
     places = range(len(loops))
-    by_source, by_target = (sorted(places, key=lambda place: loops[place][side]) for side in (1, 2))
+    by_source, by_target = (sorted(places, key=lambda place: abs(loops[place][side])) for side in (1, 2))
     words = {-(-each // size) for each in (burst_bytes, hardware.dma.port_bytes_per_cycle)}
     seen = set()
     most = hardware.dma.block_bytes // size
@@ -193,10 +193,10 @@ def _in_blocks(
         inner = [
             loop._replace(times=count) for loop, (_, _, count) in zip(loops, corner, strict=True) if count > 1
         ]
-        outer.sort(key=lambda loop: (loop.times, loop[side]))
+        outer.sort(key=lambda loop: (loop.times, abs(loop[side])))
         unrolled = outer[: max(len(outer) + len(inner) - 3, 0)]
-        nest = sorted(outer[len(unrolled) :], key=lambda loop: -loop[side])
-        nest += sorted(inner, key=lambda loop: -loop.source)
+        nest = sorted(outer[len(unrolled) :], key=lambda loop: -abs(loop[side]))
+        nest += sorted(inner, key=lambda loop: -abs(loop.source))
         counts = (*[loop.times for loop in nest], size)
         if any(count > most for count, most in zip(counts, MOST_COUNTS[4 - len(counts) :], strict=True)):
             return []
@@ -245,7 +245,8 @@ def _visits(region: Region, unit_bytes: int) -> float:
     """
     span, step = region.counts[-1], gcd(*region.strides, unit_bytes)
     found, rises = (span + unit_bytes - step) / unit_bytes, True
-    for count, stride in zip(reversed(region.counts[:-1]), reversed(region.strides), strict=True):
+    for count, signed in zip(reversed(region.counts[:-1]), reversed(region.strides), strict=True):
+        stride = abs(signed)
         wider = span + (count - 1) * stride
         if stride >= span:
             together = (wider + unit_bytes - step) / unit_bytes if rises else inf

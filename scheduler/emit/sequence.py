@@ -106,7 +106,8 @@ def strided_copy(
     block: int = 0,
 ) -> Copy:
     """A copy from (source, target) spaces and addresses with (source, target) strides of the outer dimensions, up to
-    three; the inner `block` of them pass the burst buffer together. `counts[-1]` bytes are contiguous.
+    three; the inner `block` of them pass the burst buffer together. `counts[-1]` bytes are contiguous. Negative source
+    strides read backwards.
     """
     missing = 4 - len(counts)
     full_counts = (1,) * missing + tuple(counts)
@@ -122,13 +123,14 @@ def strided_copy(
         count1=full_counts[1] - 1,
         count2=full_counts[2] - 1,
         size=full_counts[3],
-        source_stride0=source_strides[0],
-        source_stride1=source_strides[1],
-        source_stride2=source_strides[2],
+        source_stride0=abs(source_strides[0]),
+        source_stride1=abs(source_strides[1]),
+        source_stride2=abs(source_strides[2]),
         target_stride0=target_strides[0],
         target_stride1=target_strides[1],
         target_stride2=target_strides[2],
         block=block,
+        backward=sum([1 << place for place, stride in enumerate(source_strides) if stride < 0]),
     )
 
 

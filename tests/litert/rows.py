@@ -11,12 +11,14 @@ import numpy as np
 from npusim.isa.base.tensor import Array
 from npusim.kernels.table import operator
 
-from . import elementwise, moves, reductions, weighted
+from . import elementwise, gathers, moves, reductions, weighted
 from .sample import Sample, values
 
 EIGHT_BIT = ("int8", "uint8")
 COMPUTED = (*EIGHT_BIT, "float32")
 MOVED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
+DEEP = (*EIGHT_BIT, "int32", "int64", "float32")
+STACKED = (*EIGHT_BIT, "int16", "int32", "float32", "bool")
 REDUCED = (*COMPUTED, "int16", "int32", "int64", "bool")
 CLOSE = 1e-5
 """Floats that are sums or transcendental differ in their last bits: so much of the largest magnitude is allowed."""
@@ -108,6 +110,18 @@ ROWS: dict[str, Row] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(
         "unidirectional_sequence_lstm", weighted.lstm, ("int8", "float32"), exact=False
     ),
+    "BATCH_TO_SPACE_ND": Row("batch_to_space_nd", gathers.batch_to_space, MOVED),
+    "BROADCAST_TO": Row("broadcast_to", gathers.broadcast_to, MOVED),
+    "DEPTH_TO_SPACE": Row("depth_to_space", gathers.depth_to_space, DEEP),
+    "GATHER": Row("gather", gathers.gather, MOVED),
+    "GATHER_ND": Row("gather_nd", gathers.gather_nd, MOVED),
+    "MIRROR_PAD": Row("mirror_pad", gathers.mirror_pad, MOVED),
+    "PACK": Row("pack", gathers.pack, MOVED[:-1]),
+    "REVERSE_V2": Row("reverse_v2", gathers.reverse, MOVED),
+    "SPACE_TO_BATCH_ND": Row("space_to_batch_nd", gathers.space_to_batch, MOVED),
+    "SPACE_TO_DEPTH": Row("space_to_depth", gathers.space_to_depth, DEEP),
+    "TILE": Row("tile", gathers.tile, MOVED),
+    "UNPACK": Row("unpack", gathers.unpack, STACKED),
 }
 
 

@@ -25,17 +25,22 @@ from npusim.session.api import host_functions
 CASES = 40
 """Cases of an operator and a type."""
 
+FEWER_CASES = {"MIRROR_PAD": 36}
+
 ON_HOST = {
     "ADD": 0,
     "ARG_MAX": CASES,
     "ARG_MIN": CASES,
     "AVERAGE_POOL_2D": 0,
     "BATCH_MATMUL": 0,
+    "BATCH_TO_SPACE_ND": 0,
     "CONCATENATION": 0,
     "CONV_2D": 0,
     "DEPTHWISE_CONV_2D": 0,
+    "DEPTH_TO_SPACE": 0,
     "DEQUANTIZE": CASES,
     "FULLY_CONNECTED": 0,
+    "GATHER": CASES,
     "HARD_SWISH": 0,
     "L2_NORMALIZATION": CASES,
     "LEAKY_RELU": 0,
@@ -45,6 +50,7 @@ ON_HOST = {
     "MAX_POOL_2D": 0,
     "MEAN": 6,  # over dimensions that are not adjacent
     "MINIMUM": 0,
+    "MIRROR_PAD": 0,
     "MUL": 0,
     "PAD": 0,
     "PADV2": 0,
@@ -57,10 +63,13 @@ ON_HOST = {
     "RESIZE_NEAREST_NEIGHBOR": CASES,
     "SLICE": 0,
     "SOFTMAX": 0,
+    "SPACE_TO_BATCH_ND": 0,
+    "SPACE_TO_DEPTH": 0,
     "STRIDED_SLICE": 0,
     "SUB": 0,
     "SUM": CASES,
     "TANH": 0,
+    "TILE": 0,
     "TRANSPOSE": 0,
     "TRANSPOSE_CONV": CASES,
 }
@@ -109,6 +118,6 @@ def test_machine_gives_the_bytes_of_litert(shared: Path, operator: str, dtype: s
             for found, wanted in zip(outputs, expected, strict=True):
                 assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), name
                 assert found.tobytes() == wanted.tobytes(), f"{name} with {chosen.scratchpad.size_kib} KiB"
-    assert count == CASES
+    assert count == FEWER_CASES.get(operator, CASES)
     assert on_host == ON_HOST[operator]
     assert refused <= REFUSED.get(operator, 0)

@@ -1,4 +1,4 @@
-"""concatenation: tensors joined along one axis; uint8 inputs of another scale are rescaled."""
+"""concatenation: tensors joined along one axis; 8-bit inputs of another scale are rescaled."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ def table(call: Call, position: int) -> Array | None:
     half away from zero.
     """
     tensor, output = input_type(call, position), call.outputs[0]
-    if output.dtype != "uint8" or tensor.quantization == output.quantization:
+    if not output.quantized8 or tensor.quantization == output.quantization:
         return None
     source, target = quantization(tensor), quantization(output)
     with np.errstate(over="ignore", invalid="ignore"):
         factor = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
         offset = np.float32(-source.zero_point) * factor
-        steps = np.arange(256, dtype=np.float32) * factor + offset
-    return clamp(codes_of_reals(steps, target.zero_point), *code_range("uint8"), np.uint8)
+        codes = np.arange(256, dtype=np.uint8).view(tensor.numpy_dtype).astype(np.float32)
+        steps = codes * factor + offset
+    return clamp(codes_of_reals(steps, target.zero_point), *code_range(output.dtype), output.numpy_dtype)
 
 
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
@@ -109,11 +110,6 @@ def _no_activation(call: Call[Parameters]) -> bool:
     return call.parameters.activation == "none"
 
 
-def _same_quantization_in_int8(call: Call) -> bool:
-    """int8 inputs have the scale and zero point of the output"""
-    return call.outputs[0].dtype != "int8" or rules.same_quantization(call)
-
-
 def _few_rescaled_rows(call: Call[Parameters]) -> bool:
     """on the NPU inputs of another scale than the output have at most 256 elements before the joined axis"""
     rescaled = any(table(call, position) is not None for position in range(len(call.inputs)))
@@ -127,7 +123,7 @@ def _lower(call: Call[Parameters], hardware: Hardware) -> Parts:
     for position in range(len(call.inputs)):
         entries, row_bytes = table(call, position), prod(input_type(call, position).shape[axis:])
         if entries is None:
-            parts.append(join(call, position, offset))
+            parts += join(call, position, offset)
         elif row_bytes:
             pitch, inner = prod(call.outputs[0].shape[axis:]), dense_row_bytes(row_bytes)
             for piece in range(prod(call.outputs[0].shape[:axis])):
@@ -149,11 +145,10 @@ OPERATOR = Operator(
         _axis,
         _joined_shape,
         _no_activation,
-        _same_quantization_in_int8,
     ),
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    lowerings=(Lowering("dma", (rules.eight_bit, _few_rescaled_rows), _lower),),
+    lowerings=(Lowering("dma", (_few_rescaled_rows,), _lower),),
     alias=_alias,
 )

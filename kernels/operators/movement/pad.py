@@ -60,7 +60,7 @@ def _storable_value(call: Call) -> bool:
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
     """Fill the output, then copy the input into its middle."""
-    return pad_moves(call, int(pad_value(call)))
+    return pad_moves(call, pad_value(call))
 
 
 OPERATOR = Operator(
@@ -71,5 +71,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=move,
-    lowerings=(Lowering("dma", (rules.eight_bit,), _lower),),
+    lowerings=(Lowering("dma", (), _lower),),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npusim.kernels.lowering.move import forward, lower_slice
+from npusim.kernels.lowering.move import lower_slice
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import move
@@ -24,5 +24,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=reference,
     workload=move,
-    lowerings=(Lowering("dma", (rules.eight_bit, forward), lower_slice),),
+    lowerings=(Lowering("dma", (), lower_slice),),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.move import lower_split
-from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator import parameters
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Shapes, Values
@@ -70,6 +70,6 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=move,
-    lowerings=(Lowering("dma", (rules.eight_bit,), lower_split),),
+    lowerings=(Lowering("dma", (), lower_split),),
     alias=_alias,
 )

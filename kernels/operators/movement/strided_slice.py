@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.move import forward, lower_slice
+from npusim.kernels.lowering.move import lower_slice
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
@@ -81,5 +81,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=reference,
     workload=move,
-    lowerings=(Lowering("dma", (rules.eight_bit, forward), lower_slice),),
+    lowerings=(Lowering("dma", (), lower_slice),),
 )

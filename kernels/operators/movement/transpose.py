@@ -45,5 +45,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=move,
-    lowerings=(Lowering("dma", (rules.eight_bit,), lower_transpose),),
+    lowerings=(Lowering("dma", (), lower_transpose),),
 )

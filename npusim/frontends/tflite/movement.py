@@ -91,6 +91,18 @@ def slice(layer: Layer) -> Parameters:
     return {"begin": begin, "size": size}
 
 
+def broadcast(layer: Layer) -> Parameters:
+    """The shape operand, or where it is computed while running that of the output."""
+    if layer.is_constant(1):
+        return {"shape": layer.integers(1, "shape")}
+    if any(size < 0 for size in layer.outputs[0].shape):
+        shape = list(layer.outputs[0].shape)
+        layer.fail(
+            f"operand 1 (shape) is computed while running, and the file's shape {shape} does not say it either"
+        )
+    return {"shape": layer.outputs[0].shape}
+
+
 def tile(layer: Layer) -> Parameters:
     multiples = layer.integers(1, "multiples", len(layer.input(0).shape))
     if any(value < 1 for value in multiples):

@@ -204,7 +204,7 @@ OPERATORS: dict[str, Translation] = {
     "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
     "BATCH_MATMUL": Translation("batch_matmul", 2, 2, windows.matrix_product, "BatchMatMulOptions"),
     "BATCH_TO_SPACE_ND": Translation("batch_to_space_nd", 3, 3, movement.batch_to_space, keeps=(0,)),
-    "BROADCAST_TO": Translation("broadcast_to", 2, 2, keeps=(0,)),
+    "BROADCAST_TO": Translation("broadcast_to", 2, 2, movement.broadcast, keeps=(0,)),
     "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
     "CONV_2D": Translation("conv_2d", 2, 3, windows.convolution, "Conv2DOptions", keeps=(0, 1, 2)),
     "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", keeps=(0,)),
