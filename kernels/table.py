@@ -15,8 +15,18 @@ from npusim.kernels.operators.convolution import (
     fully_connected,
     transpose_conv,
 )
-from npusim.kernels.operators.detection import detection_post_process
+from npusim.kernels.operators.detection import (
+    axis_aligned_bbox_transform,
+    box_with_nms_limit,
+    detection_post_process,
+    detection_postprocessing,
+    generate_proposals,
+    heatmap_max_keypoint,
+    roi_align,
+    roi_pooling,
+)
 from npusim.kernels.operators.elementwise import add, maximum, minimum, mul, sub
+from npusim.kernels.operators.hashing import lsh_projection, random_multinomial
 from npusim.kernels.operators.movement import (
     batch_to_space_nd,
     broadcast_to,
@@ -67,7 +77,17 @@ from npusim.kernels.operators.reduction import (
     topk_v2,
 )
 from npusim.kernels.operators.resize import resize_bilinear, resize_nearest_neighbor
-from npusim.kernels.operators.sequence import unidirectional_sequence_lstm
+from npusim.kernels.operators.sequence import (
+    bidirectional_sequence_lstm,
+    bidirectional_sequence_rnn,
+    lstm,
+    quantized_16bit_lstm,
+    quantized_lstm,
+    rnn,
+    svdf,
+    unidirectional_sequence_lstm,
+    unidirectional_sequence_rnn,
+)
 from npusim.kernels.operators.tables import hard_swish, leaky_relu, logistic, relu, relu6, tanh
 
 OPERATORS: tuple[Operator, ...] = (
@@ -140,9 +160,29 @@ OPERATORS: tuple[Operator, ...] = (
     hashtable_lookup.OPERATOR,
     # whole layers that run on the host
     resize_bilinear.OPERATOR,
-    unidirectional_sequence_lstm.OPERATOR,
-    detection_post_process.OPERATOR,
     resize_nearest_neighbor.OPERATOR,
+    # sequences
+    lstm.OPERATOR,
+    unidirectional_sequence_lstm.OPERATOR,
+    bidirectional_sequence_lstm.OPERATOR,
+    quantized_lstm.OPERATOR,
+    quantized_16bit_lstm.OPERATOR,
+    rnn.OPERATOR,
+    unidirectional_sequence_rnn.OPERATOR,
+    bidirectional_sequence_rnn.OPERATOR,
+    svdf.OPERATOR,
+    # detection
+    detection_post_process.OPERATOR,
+    detection_postprocessing.OPERATOR,
+    box_with_nms_limit.OPERATOR,
+    generate_proposals.OPERATOR,
+    axis_aligned_bbox_transform.OPERATOR,
+    roi_align.OPERATOR,
+    roi_pooling.OPERATOR,
+    heatmap_max_keypoint.OPERATOR,
+    # hashes and samples
+    lsh_projection.OPERATOR,
+    random_multinomial.OPERATOR,
 )
 """Every operator that npusim knows, grouped by what computes it."""
 

@@ -91,34 +91,38 @@ class Sketch:
         """The codes of a tensor in another shape."""
         return unshaped(self.type_of(tensor).dtype, self.type_of(tensor).quantization)
 
-    def _weights(self, shape: tuple[int, ...], axis: int, per_channel: bool) -> int:
-        """Constant weights; `axis` holds the output channels. Scales per channel need int8."""
+    def weights(self, shape: tuple[int, ...], axis: int, per_channel: bool, constant: bool = True) -> int:
+        """Weights, constant or an input; `axis` holds the output channels. Scales per channel need int8."""
         dtype = "int8" if per_channel else self.dtype
         count = shape[axis] if per_channel else 1
         scales = tuple(float(np.float32(s)) for s in self.rng.uniform(0.002, 0.02, count))
         zero_point = 0 if dtype == "int8" else int(self.rng.integers(64, 192))
-        scaling = Quantization(scales, (zero_point,) * count, axis if per_channel else None)
-        return self.add_tensor(TensorType(dtype, shape, scaling), self.codes(shape, dtype))
+        kind = TensorType(
+            dtype, shape, Quantization(scales, (zero_point,) * count, axis if per_channel else None)
+        )
+        if not constant:
+            return self.builder.as_input(self.add_tensor(kind))
+        return self.add_tensor(kind, self.codes(shape, dtype))
 
-    def _weighted(
+    def weighted(
         self,
         op: str,
         source: int,
         weights: int,
         channels: int,
         terms: int,
-        bias: bool,
+        bias: bool | int,
         **parameters: Any,
     ) -> int:
-        """A node of weighted sums of `terms` products, with output codes that spread."""
+        """Weighted sums of `terms` products, with output codes that spread; `bias`: drawn, none, or a tensor."""
         ifm, scaling = self.type_of(source), self.type_of(weights).quantization
         assert ifm.quantization is not None
         assert scaling is not None
         deviation = 74.0 * 74.0 * terms**0.5
         mean_scale = float(np.mean(scaling.scales))
         ofm_scale = ifm.quantization.scale * mean_scale * deviation / _SPREAD
-        values = None
-        if bias:
+        values = None if isinstance(bias, bool) else bias
+        if bias is True:
             codes = (self.rng.standard_normal(channels) * deviation / 4).astype(np.int32)
             values = self.add_tensor(TensorType("int32", (channels,)), codes)
         output = unshaped(ifm.dtype, self.quantization(ofm_scale, ifm.dtype))
@@ -139,8 +143,8 @@ class Sketch:
     ) -> int:
         """conv_2d."""
         depth = self.shape(source)[3]
-        weights = self._weights((channels, *kernel, depth), 0, per_channel)
-        return self._weighted(
+        weights = self.weights((channels, *kernel, depth), 0, per_channel)
+        return self.weighted(
             "conv_2d", source, weights, channels, prod(kernel) * depth, bias,
             strides=list(strides), dilations=list(dilations), padding=_lists(padding), activation=activation,
         )  # fmt: skip
@@ -160,8 +164,8 @@ class Sketch:
     ) -> int:
         """depthwise_conv_2d."""
         channels = self.shape(source)[3] * multiplier
-        weights = self._weights((1, *kernel, channels), 3, per_channel)
-        return self._weighted(
+        weights = self.weights((1, *kernel, channels), 3, per_channel)
+        return self.weighted(
             "depthwise_conv_2d", source, weights, channels, prod(kernel), bias,
             strides=list(strides), dilations=list(dilations), padding=_lists(padding), activation=activation,
             depth_multiplier=multiplier,
@@ -179,8 +183,8 @@ class Sketch:
         """fully_connected over everything but the first dimension."""
         shape = self.shape(source)
         terms = prod(shape[1:])
-        weights = self._weights((units, terms), 0, per_channel)
-        return self._weighted(
+        weights = self.weights((units, terms), 0, per_channel)
+        return self.weighted(
             "fully_connected", source, weights, units, terms, bias,
             activation=activation, keep_num_dims=False,
         )  # fmt: skip
@@ -323,6 +327,10 @@ def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
         kind = graph.tensors[each].type
         if kind.dtype == "float32":
             values.append(rng.uniform(-1, 1, kind.shape).astype(np.float32))
+        elif (
+            kind.dtype == "int32"
+        ):  # of the size of sums of products of codes, beside which both must be seen
+            values.append(rng.integers(-(1 << 15), 1 << 15, kind.shape, np.int32))
         else:
             limits = np.iinfo(kind.dtype)
             values.append(rng.integers(limits.min, limits.max + 1, kind.shape).astype(kind.dtype))

@@ -8,18 +8,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import Rounding
-from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
+from npusim.kernels.lowering.blocks import Box, blocks, computed
+from npusim.kernels.lowering.stage import OutputStage, common_fields, output_stage
 from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
-from npusim.kernels.operator.activation import act_range
-from npusim.kernels.operator.operands import input_type, quantization, weight_zero
+from npusim.kernels.operator.operands import input_type, weight_zero
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import convolution_multipliers, fully_connected_multipliers
 
@@ -27,103 +26,41 @@ _FINE_CHANNELS = 32
 """Cuts by channels need be no coarser, however wide the array is."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputStage:
-    """What happens to an accumulator: bias, rescale, clamp. Arrays have one entry, or one per output channel.
-
-    bias: one value per output channel; None where it is known by its size only.
-    """
-
-    bias: NDArray[np.int32] | None
-    multiplier: NDArray[np.int32]
-    shift: NDArray[np.int8]
-    low: int
-    high: int
-    rounding: Rounding
-
-    @property
-    def per_channel(self) -> bool:
-        """Whether each channel has a scale of its own."""
-        return len(self.multiplier) > 1
-
-    def parameters(self, first: int, last: int) -> bytes:
-        """The parameter block of channels [first, last), for a bias that is known."""
-        assert self.bias is not None
-        part = slice(first, last) if self.per_channel else slice(None)
-        return b"".join(
-            (
-                self.bias[first:last].astype("<i4").tobytes(),
-                self.multiplier[part].astype("<i4").tobytes(),
-                self.shift[part].astype(np.int8).tobytes(),
-            )
-        )
-
-    def constants(self, first: int, last: int) -> Constants:
-        """That block, or its size, as constants of work whose weights are none."""
-        if self.bias is None:
-            return Constants(absent_bytes=self.parameter_bytes(first, last))
-        return Constants(self.parameters(first, last))
-
-    def parameter_bytes(self, first: int, last: int) -> int:
-        """Bytes of that block."""
-        return 9 * (last - first) if self.per_channel else 4 * (last - first) + 5
-
-
-def output_stage(
-    call: Call, multipliers: tuple[NDArray[np.int64], NDArray[np.int64]], rounding: Rounding
-) -> OutputStage:
-    """The output stage of a call with a bias as third input, or none; equal scales of all channels become one."""
-    multiplier, shift = multipliers
-    channels = call.outputs[0].shape[-1]
-    bias = call.constants.get(2)
-    values = np.zeros(channels, np.int32) if bias is None else None
-    if bias is not None and bias is not SIZE_ONLY:
-        values = bias.astype(np.int32).reshape(channels)
-    if len(multiplier) > 1 and (multiplier == multiplier[0]).all() and (shift == shift[0]).all():
-        multiplier, shift = multiplier[:1], shift[:1]
-    low, high = act_range(call.parameters.activation, call.outputs[0])
-    return OutputStage(values, multiplier.astype(np.int32), shift.astype(np.int8), low, high, rounding)
-
-
 Taken = Callable[[int, int], Constants]
 """The constants of channels [first, last)."""
 
 
-def _where_known(call: Call, size_bytes: Callable[[int, int], int], taken: Callable[[Array], Taken]) -> Taken:
-    """The constants `taken` from the weights, or their size where a constant is known by that only."""
+Boxes = Callable[[int, int], tuple[Box, ...]]
+"""Where the weights of channels [first, last) lie in theirs."""
+
+
+def _supply(
+    call: Call, stage: OutputStage, per_channel: int, boxes: Boxes, taken: Callable[[Array], Taken] | None
+) -> dict[str, Any]:
+    """The fields of a work that say what its tiles need beside their feature maps: `taken` from the weights where
+    weights and bias are constants, `per_channel` bytes of weights for each.
+    """
+    if taken is None or computed(call):
+        return blocks(call, stage, boxes).fields()
+    size_bytes = partial(_bytes, per_channel, stage)
     weights = call.constants[1]
     if weights is SIZE_ONLY or any(data is SIZE_ONLY for data in call.constants.values()):
-        return lambda first, last: Constants(absent_bytes=size_bytes(first, last))
-    return taken(weights)
+        return {"constants": partial(_absent, size_bytes), "constant_bytes": size_bytes}
+    return {"constants": taken(weights), "constant_bytes": size_bytes}
 
 
-def _convolution_stage(call: Call) -> OutputStage:
+def _absent(size_bytes: Callable[[int, int], int], first: int, last: int) -> Constants:
+    return Constants(absent_bytes=size_bytes(first, last))
+
+
+def convolution_stage(call: Call) -> OutputStage:
+    """The output stage of a convolution."""
     multipliers = convolution_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
     return output_stage(call, multipliers, "double")
 
 
-def _signed(tensor: TensorType) -> int:
-    return int(tensor.dtype == "int8")
-
-
-def common_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
-    """The fields that all tiles of a call share."""
-    ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
-    return {
-        "ifm_zero": quantization(ifm).zero_point,
-        "weight_zero": weight_zero(call),
-        "ofm_zero": quantization(ofm).zero_point,
-        "low": stage.low,
-        "high": stage.high,
-        "signed": _signed(ifm),
-        "weights_signed": _signed(weights),
-        "rounding": int(stage.rounding == "single"),
-        "per_channel": int(stage.per_channel),
-    }
-
-
 @dataclass(frozen=True, slots=True)
-class _Window:
+class Window:
     """The geometry of a convolution over one image."""
 
     ifm_height: int
@@ -187,11 +124,11 @@ class _Window:
         )
 
 
-def _window(call: Call) -> _Window:
+def window_of(call: Call) -> Window:
     _, ifm_height, ifm_width, ifm_depth = input_type(call).shape
     _, ofm_height, ofm_width, ofm_depth = call.outputs[0].shape
     _, kernel_height, kernel_width, _ = input_type(call, 1).shape
-    return _Window(
+    return Window(
         ifm_height,
         ifm_width,
         ifm_depth,
@@ -226,10 +163,9 @@ def channel_step(hardware: Hardware) -> int:
 
 def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
-    stage = _convolution_stage(call)
-    window = _window(call)
+    stage = convolution_stage(call)
+    window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
-    size_bytes = partial(_bytes, inner, stage)
     common = {**common_fields(call, stage), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -253,14 +189,22 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
         channel_step=channel_step(hardware),
         inputs=((ifm, window.rows_needed),),
         outputs=(ofm,),
-        constants=_where_known(call, size_bytes, partial(partial, _output_major, stage, weight_zero(call))),
-        constant_bytes=size_bytes,
         emit=emit,
         last_resort=1,
         entries=input_type(call).shape[0],
-        alike=_alike(call, hardware, "convolution", window, stage.per_channel),
+        alike=alike(call, hardware, "convolution", window, stage.per_channel),
+        **_supply(call, stage, inner, output_major(inner), _taken(_output_major, call, stage)),
     )
     return (work,)
+
+
+def output_major(inner: int) -> Boxes:
+    """Weights that lie channel by channel, `inner` for each."""
+    return lambda first, last: (Box(first * inner, ((last - first) * inner,)),)
+
+
+def _taken(arranged: Any, call: Call, stage: OutputStage) -> Callable[[Array], Taken]:
+    return partial(partial, arranged, stage, weight_zero(call))
 
 
 def _output_major(stage: OutputStage, zero_point: int, weights: Array, first: int, last: int) -> Constants:
@@ -275,9 +219,9 @@ def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: i
     return Constants(stage.parameters(first, last), part, zero_point)
 
 
-def _alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
+def alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
     """What tiles of a call cost follows from `what`, its batch, and how far its weights pack, where they do."""
-    packs = hardware.dma.decoder_bytes_per_cycle and call.constants[1] is not SIZE_ONLY
+    packs = hardware.dma.decoder_bytes_per_cycle and call.constants.get(1) is not SIZE_ONLY
     return None if packs else (*what, input_type(call).shape[0])
 
 
@@ -286,11 +230,33 @@ def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
 
 
 def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
+    """A depthwise convolution with weights [1, kh, kw, O]."""
+    _, height, width, channels = input_type(call, 1).shape
+    taps = height * width
+
+    def boxes(first: int, last: int) -> tuple[Box, ...]:
+        return (Box(first, (taps, last - first), (channels,)),)
+
+    return _by_channel(call, hardware, boxes, _channels_last)
+
+
+def lower_groups_of_one(call: Call, hardware: Hardware) -> Parts:
+    """A convolution whose filters [O, kh, kw, 1] see one channel each."""
+    _, height, width, _ = input_type(call, 1).shape
+    taps = height * width
+
+    def boxes(first: int, last: int) -> tuple[Box, ...]:
+        return (Box(first * taps, (taps, last - first, 1), (1, taps)),)
+
+    return _by_channel(call, hardware, boxes)
+
+
+def _by_channel(call: Call, hardware: Hardware, boxes: Boxes, arranged: Any = None) -> Parts:
     """A depthwise convolution: tiles of rows; all channels together where they fit, so that the feature map stays
     whole, else slices of the map if each output channel has an input channel of its own.
     """
-    stage = _convolution_stage(call)
-    window = _window(call)
+    stage = convolution_stage(call)
+    window = window_of(call)
     taps = window.kernel[0] * window.kernel[1]
     common = common_fields(call, stage)
     sliced = window.ifm_depth == window.ofm_depth
@@ -314,7 +280,6 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
             **fields,
         )
 
-    size_bytes = partial(_bytes, taps, stage)
     ifm, ofm = window.maps()
     work = Work(
         rows=window.ofm_height,
@@ -322,13 +287,12 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
         channel_step=0,
         inputs=((ifm, window.rows_needed),),
         outputs=(ofm,),
-        constants=_where_known(call, size_bytes, partial(partial, _channels_last, stage, weight_zero(call))),
-        constant_bytes=size_bytes,
         emit=emit,
         last_resort=1 if sliced else 0,
         sliced=sliced,
         entries=input_type(call).shape[0],
-        alike=_alike(call, hardware, "depthwise", window, stage.per_channel),
+        alike=alike(call, hardware, "depthwise", window, stage.per_channel),
+        **_supply(call, stage, taps, boxes, None if arranged is None else _taken(arranged, call, stage)),
     )
     return (work,)
 
@@ -349,7 +313,6 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     stage = output_stage(call, multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
-    size_bytes = partial(_bytes, inner, stage)
     common: dict[str, Any] = {
         **common_fields(call, stage),
         "ifm_row_stride": inner,
@@ -380,10 +343,9 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
         channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), rows, inner), same_rows),),
         outputs=(Rows(("out", 0), rows, units),),
-        constants=_where_known(call, size_bytes, partial(partial, _output_major, stage, weight_zero(call))),
-        constant_bytes=size_bytes,
         emit=emit,
         last_resort=1,
-        alike=_alike(call, hardware, "matrix product", rows, inner, units, stage.per_channel),
+        alike=alike(call, hardware, "matrix product", rows, inner, units, stage.per_channel),
+        **_supply(call, stage, inner, output_major(inner), _taken(_output_major, call, stage)),
     )
     return (work,)

@@ -12,15 +12,9 @@ import numpy as np
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
-from npusim.kernels.lowering.mac import (
-    ONE_COLUMN,
-    OutputStage,
-    channel_step,
-    common_fields,
-    fastest_layout,
-    output_stage,
-    product,
-)
+from npusim.kernels.lowering.blocks import bias_only
+from npusim.kernels.lowering.mac import ONE_COLUMN, channel_step, fastest_layout, product
+from npusim.kernels.lowering.stage import OutputStage, common_fields, output_stage
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.operands import code_range, input_type
 from npusim.kernels.operator.operator import Call
@@ -89,7 +83,9 @@ def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
     units, inner = input_type(call, 1).shape
     factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
     stage = output_stage(call, multipliers, "single")
-    return (_work(call, factors, _Run(1, (0, 0), (0, 0)), 0, stage, hardware),)
+    work = _work(call, factors, _Run(1, (0, 0), (0, 0)), 0, stage, hardware)
+    bias = bias_only(call, stage)
+    return (replace(work, **bias.fields()),)
 
 
 def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage, hardware: Hardware) -> Work:

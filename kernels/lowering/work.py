@@ -18,6 +18,10 @@ OperandRef = tuple[str, int]
 """An operand of the node: ("in", position) or ("out", position)."""
 
 
+CONSTANTS: OperandRef = ("constants", 0)
+"""The constants of a tile, as the target of what operands bring there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A tensor, or a contiguous part of it, as `count` rows of `row_bytes` from `offset_bytes` on.
@@ -136,7 +140,9 @@ class Work(Part):
                      be cut (0: not at all).
     inputs:          operands that lie in the scratchpad, with the rows that output rows need of each.
     constants:       the constants for channels [first, last).
-    constant_bytes:  their bytes in the scratchpad, 0 if there are none.
+    constant_bytes:  their bytes in the scratchpad, 0 if there are none, with what is fetched.
+    fetched:         operands that are no constants, and of which a tile needs bytes among them all the same.
+    fetches:         the copies of these bytes for channels [first, last), over the constants or behind them.
     outputs:         operands that it gives; all have the same rows and channels.
     emit:            the instruction for a tile, or several, in order; they run on one unit.
     overwrites:      inputs that the first output may replace: each output row needs just the same row of them.
@@ -161,6 +167,8 @@ class Work(Part):
     entries: int = 1
     weights: Rows | None = None
     alike: Hashable = None
+    fetched: tuple[OperandRef, ...] = ()
+    fetches: Callable[[int, int], tuple[Move, ...]] | None = None
 
     @property
     def reads(self) -> tuple[Rows, ...]:
@@ -173,7 +181,8 @@ class Work(Part):
         """Whether its rows can be made band by band beside those of other works: one entry and output, and weights that
         are there.
         """
-        return self.entries == 1 and self.weights is None and len(self.outputs) == 1
+        given = self.weights is None and not self.fetched
+        return self.entries == 1 and given and len(self.outputs) == 1
 
     @property
     def output(self) -> Rows:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Piece
-from npusim.kernels.lowering.work import Constants, OperandRef, Rows, Tile, Work
-from npusim.scheduler.emit.sequence import Buffer, Load
+from npusim.kernels.lowering.work import Constants, Move, OperandRef, Rows, Tile, Work
+from npusim.scheduler.emit.sequence import Buffer, Load, Runs
 from npusim.scheduler.fit.packed import block
+from npusim.scheduler.network.moves import pieces
 from npusim.scheduler.network.storage import Item, Storage, operand_tensor
 from npusim.scheduler.place.chains import Chain
 from npusim.scheduler.place.layout import MemoryLayout
@@ -138,6 +141,8 @@ class Operands:
             if key not in current or (not share and key != before):
                 buffer = self.new_buffer(name, work.constant_bytes(*key), slot, slot)
                 self.loads.append(self._constant_load(item, work, key, buffer, slot, pack))
+                if work.fetches is not None:
+                    self._fetch(index, item, work.fetches(*key), buffer, slot)
                 current[key] = Held(buffer)
             _extend(current[key], slot)
             before = key
@@ -164,6 +169,24 @@ class Operands:
             load.packed_bytes, load.weights = packed_bytes, constants.weights.size
             load.zero_point = constants.zero_point
         return load
+
+    def _fetch(self, index: int, item: Item, moves: Sequence[Move], buffer: Buffer, slot: int) -> None:
+        """Loads of what operands hold of the constants of a tile."""
+        for move in [piece for whole in moves for piece in pieces(whole)]:
+            assert move.source is not None
+            root, offset = self._residents.forest.root(operand_tensor(self._graph, item.node, move.source))
+            place, earliest = self.part((root, offset)), self.written(self._residents.storages[root], index)
+            if place.outside is not None:
+                space, start = place.outside
+            else:
+                assert place.buffer is not None
+                space, start = Space.SCRATCHPAD, place.buffer.address + place.offset_bytes
+            load = Load(
+                buffer, slot, earliest, item.node, space, start + move.source_offset, move.target_offset
+            )
+            load.size_bytes = prod(move.counts)
+            load.runs = Runs(move.counts, move.source_strides, move.target_strides)
+            self.loads.append(load)
 
     def weights(self, index: int, item: Item, work: Work) -> list[Held]:
         """The part of each tile of weights that are no constants; buffers are shared as those of constants are."""
@@ -250,7 +273,7 @@ class Operands:
         if not rows.by_columns:
             return Held(load.buffer, 0, rows.row_bytes)
         if count < rows.row_bytes:
-            load.run_bytes, load.stride_bytes = count, rows.row_bytes
+            load.runs = _side_by_side(load.size_bytes, count, rows.row_bytes)
         return Held(load.buffer, 0, count)
 
     def _load_slice(self, wanted: _Wanted, work: Work, tile: Tile, span: tuple[int, int], slot: int) -> Held:
@@ -259,7 +282,7 @@ class Operands:
         row_bytes = rows.row_bytes // work.channels * tile.channels
         offset = rows.begin(tile.entry, span[0]) + tile.first_channel
         load = self._load(wanted, offset, (span[1] - span[0]) * row_bytes, slot)
-        load.run_bytes, load.stride_bytes = tile.channels, work.channels
+        load.runs = _side_by_side(load.size_bytes, tile.channels, work.channels)
         return Held(load.buffer, 0, row_bytes)
 
     def _load(self, wanted: _Wanted, offset_bytes: int, size_bytes: int, slot: int) -> Load:
@@ -294,6 +317,11 @@ class Operands:
 
 
 _NOTHING = Held(None)
+
+
+def _side_by_side(size_bytes: int, run_bytes: int, stride_bytes: int) -> Runs:
+    """Runs that lie apart where they come from, and one behind the other in their buffer."""
+    return Runs((size_bytes // run_bytes, run_bytes), (stride_bytes,), (run_bytes,))
 
 
 def _extend(held: Held, slot: int) -> None:

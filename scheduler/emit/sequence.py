@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import Copy, Unpack
@@ -34,12 +35,19 @@ class Buffer:
     instructions: list[int] = field(default_factory=list)
 
 
+class Runs(NamedTuple):
+    """Dimensions of a copy, the last of contiguous bytes, and the strides of the others at either end."""
+
+    counts: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    target_strides: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Load:
     """Bytes that must be in a buffer before a slot: a dense copy from another memory, or none (room for results).
 
-    With `weights`, the last `packed_bytes` of the copy unpack to that many weights. With `run_bytes` the bytes come in
-    runs of that many, `stride_bytes` apart there.
+    With `weights`, the last `packed_bytes` of the copy unpack to that many weights. With `runs` it is no dense copy.
     """
 
     buffer: Buffer
@@ -53,8 +61,7 @@ class Load:
     packed_bytes: int = 0
     weights: int = 0
     zero_point: int = 0
-    run_bytes: int = 0
-    stride_bytes: int = 0
+    runs: Runs | None = None
 
 
 @dataclass(slots=True)
@@ -223,13 +230,6 @@ def _place(load: Load, slot: int, memory: Allocator, spare_results: bool) -> boo
     return True
 
 
-def _runs(load: Load) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Counts of a load's copy, strides where it comes from and in the scratchpad."""
-    if not load.run_bytes:
-        return (load.size_bytes,), (), ()
-    return (load.size_bytes // load.run_bytes, load.run_bytes), (load.stride_bytes,), (load.run_bytes,)
-
-
 def _issue(timeline: Timeline, load: Load) -> None:
     if load.weights:
         unpack = Unpack(
@@ -244,7 +244,7 @@ def _issue(timeline: Timeline, load: Load) -> None:
         )
         timeline.add(unpack, load.layer, (load.buffer,))
         return
-    counts, *strides = _runs(load)
+    counts, *strides = load.runs or Runs((load.size_bytes,), (), ())
     copy = strided_copy(
         LOAD_CHANNEL,
         (load.space, Space.SCRATCHPAD),

@@ -148,6 +148,7 @@ def share_in_place(
     last_read: dict[int, int] = {}
     for index, item in enumerate(items):
         reads, writes = operands(graph, item)
+        fixed.update(fetched(graph, item))
         for tensor in reads:
             last_read[forest.root(tensor)[0]] = index
         if isinstance(item.body, HostStep):
@@ -202,6 +203,12 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
     return [each for each in node.inputs if each is not None], list(node.outputs)
 
 
+def fetched(graph: Graph, item: Item) -> list[int]:
+    """Tensors of which a work has bytes brought beside its constants, from where they lie outside the scratchpad."""
+    body = item.body
+    return [operand_tensor(graph, item.node, each) for each in body.fetched] if isinstance(body, Work) else []
+
+
 def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[int, Storage]:
     """The storages by root tensor, with lifetimes over `items`."""
     storages: dict[int, Storage] = {}
@@ -233,6 +240,10 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
             found.to_dram |= host
             if work and found.first_read is None:
                 found.first_read = index
+        for tensor in fetched(graph, item):
+            found = storage(tensor)
+            found.first, found.last = min(found.first, index), max(found.last, index)
+            found.to_dram = True
         for tensor in writes:
             found = storage(tensor)
             found.first = min(found.first, index)

@@ -242,16 +242,16 @@ def integer_with(position: int, tensor: TensorType) -> Call:
         (with_type(Operand.CELL_TO_FORGET, reals(4)), "the gates have peephole weights or none has"),
         (
             with_type(Operand.PROJECTION_BIAS, reals(4)),
-            "a projection bias comes with projection weights, and peephole weights without a projection",
+            "a projection bias comes with projection weights",
         ),
         (
             with_type(Operand.LAYER_NORM + 1, reals(4)),
-            "has no layer normalization: operands 20 to 23 are absent",
+            "the gates have weights of layer normalization or none has",
         ),
         (
             with_type(Operand.INPUT_WEIGHTS + 1, codes(4, 3)),
             "element types are (int8*9, int16*3, int32*4, int8, int32, int8, int16 -> int8*2, int16)"
-            " or (float32 -> float32)",
+            ", (float32 -> float32) or (float16 -> float16)",
         ),
         (
             with_type(Operand.BIAS + 3, reals(5)),
@@ -260,6 +260,14 @@ def integer_with(position: int, tensor: TensorType) -> Call:
         (
             integer_with(Operand.INPUT_WEIGHTS + 1, codes(1, 1, zero_point=3)),
             "in integers every operand but the biases has one scale, and weights have no zero point",
+        ),
+        (
+            integer_with(Operand.LAYER_NORM + 3, TensorType("int16", (1,), Quantization((2.0**-15,), (0,)))),
+            "the gates have weights of layer normalization or none has",
+        ),
+        (
+            call_of_operands(one_cell(), codes(1, 1, 1), activation="relu"),
+            "in integers the activation is tanh",
         ),
         (
             integer_with(Operand.CELL_STATE, TensorType("int16", (1, 1), Quantization((0.001,), (0,)))),
@@ -278,7 +286,7 @@ def test_rules(call: Call, message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"activation": "relu"}, 'activation: "relu" is not one of tanh'),
+        ({"activation": "sine"}, 'activation: "sine" is not one of tanh, none, relu, relu6, sigmoid'),
         ({"cell_clip": -1.0}, "cell_clip: -1.0 is not a number from 0.0 on"),
         ({"time_major": None}, "time_major: null is not true or false"),
         ({"intermediates": [[1.0]]}, "intermediates[0]: 1 entries; there must be 2"),

@@ -10,7 +10,7 @@ import pytest
 
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.operator.fixed_point import FixedPoint
-from npusim.kernels.operators.normalization.l2_normalization import inverse_root
+from npusim.kernels.operator.inverse_root import inverse_root
 from npusim.kernels.table import operator
 
 from .calls import call_with, codes, given, reals, results

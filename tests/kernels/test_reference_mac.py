@@ -323,19 +323,16 @@ def wide(strides: int, dilations: int, kernel: int, padding: int = 0) -> Call:
         (wide(32, 1, 3), "on the NPU strides are 1..31"),
         (wide(1, 64, 3), "on the NPU dilations are 1..63"),
         (wide(1, 1, 256), "on the NPU kernels are 1..255 high and wide"),
-        (
-            replace(CONVOLUTION, inputs=(codes((1, 8, 8, 6)), *CONVOLUTION.inputs[1:])),
-            "on the NPU each filter sees all channels",
-        ),
+        (replace(CONVOLUTION, inputs=(codes((1, 8, 8, 6)), *CONVOLUTION.inputs[1:])), None),
         (wide(1, 1, 3, 256), "on the NPU padding is 0..255 on each side"),
-        (replace(CONVOLUTION, constants={}), "on the NPU weights and bias are constants"),
+        (replace(CONVOLUTION, constants={}), None),
     ],
 )
 def test_what_the_npu_cannot_do_is_not_malformed(call: Call, message: str | None) -> None:
     entry = operator("conv_2d")
     assert entry.broken_rule(call) is None
     if message is None:
-        assert entry.lowering(call, EDGE) is entry.lowerings[0]
+        assert entry.lowering(call, EDGE) in entry.lowerings
     else:
         assert (entry.lowering(call, EDGE), entry.host_reason(call, EDGE)) == (None, message)
 

@@ -14,7 +14,9 @@ import numpy as np
 from npusim.isa.arithmetic.convolution import convolve, convolve_float
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
-from npusim.kernels.lowering.mac import lower_convolution
+from npusim.kernels.lowering.blocks import computed
+from npusim.kernels.lowering.grouped import lower_groups
+from npusim.kernels.lowering.mac import lower_convolution, lower_groups_of_one
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.convolution import convolution, weighted_sum
@@ -53,8 +55,13 @@ def _by_groups(call: Call, convolve: Callable[..., Array]) -> Callable[..., Arra
 
 
 def _one_group(call: Call) -> bool:
-    """on the NPU each filter sees all channels"""
-    return groups(call) == 1
+    """on the NPU constant filters see all channels"""
+    return groups(call) == 1 and not computed(call)
+
+
+def _groups_of_one(call: Call) -> bool:
+    """on the NPU filters see one channel"""
+    return input_type(call, WEIGHTS).shape[3] == 1 < groups(call)
 
 
 def _workload(call: Call) -> Workload:
@@ -72,5 +79,9 @@ OPERATOR = Operator(
     workload=_workload,
     border=convolution.border,
     window=convolution.window,
-    lowerings=(Lowering("mac", (*convolution.NPU_RULES, _one_group), lower_convolution),),
+    lowerings=(
+        Lowering("mac", (*convolution.NPU_RULES, _one_group), lower_convolution),
+        Lowering("mac", (*convolution.NPU_RULES, _groups_of_one), lower_groups_of_one),
+        Lowering("mac", convolution.NPU_RULES, lower_groups),
+    ),
 )

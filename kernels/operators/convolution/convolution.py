@@ -88,7 +88,7 @@ def _multipliers(call: Call) -> tuple[Int64Array, Int64Array]:
     return convolution_multipliers(input_type(call), input_type(call, WEIGHTS), call.outputs[0])
 
 
-def _kernel_on_npu(call: Call) -> bool:
+def kernel_on_npu(call: Call) -> bool:
     """on the NPU kernels are 1..255 high and wide"""
     return max(input_type(call, WEIGHTS).shape[1:3]) <= 255
 
@@ -102,8 +102,7 @@ def _rows_on_npu(call: Call[Convolution]) -> bool:
 
 NPU_RULES: tuple[Rule, ...] = (
     weighted_sum.quantized_maps,
-    weighted_sum.constant_weights,
-    _kernel_on_npu,
+    kernel_on_npu,
     limited(("strides",), 31),
     limited(("dilations",), 63),
     padding_on_npu,

@@ -99,14 +99,14 @@ def _workload(call: Call) -> Workload:
     return weighted_sum.workload(call, "gemm", input_type(call, WEIGHTS).shape[1])
 
 
-def _constant_bias(call: Call) -> bool:
-    """on the NPU the bias is a constant"""
-    return len(call.inputs) < 3 or call.inputs[2] is None or 2 in call.constants
+def _constant_weights(call: Call) -> bool:
+    """on the NPU the weights are constants"""
+    return WEIGHTS in call.constants
 
 
-def _one_scale(call: Call) -> bool:
-    """on the NPU weights that are computed have one scale"""
-    return input_type(call, WEIGHTS).quantized8 and quantization(input_type(call, WEIGHTS)).axis is None
+def _computed_weights(call: Call) -> bool:
+    """on the NPU the weights are 8-bit codes"""
+    return input_type(call, WEIGHTS).quantized8
 
 
 _NPU_RULES = (weighted_sum.quantized_maps, _vectors_on_npu)
@@ -129,7 +129,7 @@ OPERATOR = Operator(
     reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
     workload=_workload,
     lowerings=(
-        Lowering("mac", (*_NPU_RULES, weighted_sum.constant_weights), lower_matrix_product),
-        Lowering("mac", (*_NPU_RULES, _constant_bias, _one_scale), lower_with_computed_weights),
+        Lowering("mac", (*_NPU_RULES, _constant_weights), lower_matrix_product),
+        Lowering("mac", (*_NPU_RULES, _computed_weights), lower_with_computed_weights),
     ),
 )

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.lowering.transposed import lower_transposed
 from npusim.kernels.operator.activation import activation_in_32_bits
-from npusim.kernels.operator.geometry import Window, image_ranks
+from npusim.kernels.operator.geometry import Window, image_ranks, maps_on_npu
 from npusim.kernels.operator.operands import (
     by_type,
     input_type,
@@ -26,10 +27,10 @@ from npusim.kernels.operator.operands import (
     weight_zero,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
-from npusim.kernels.operators.convolution import weighted_sum
+from npusim.kernels.operators.convolution import convolution, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
@@ -109,6 +110,12 @@ def _workload(call: Call) -> Workload:
     return replace(work, macs=input_type(call).elements * channels * height * width)
 
 
+def _steps_on_npu(call: Call[Parameters]) -> bool:
+    """on the NPU pixels a stride apart lie less than 2**20 bytes apart, rows less than 2**24"""
+    (_, _, columns, channels), (down, right) = call.outputs[0].shape, call.parameters.strides
+    return right * channels < 1 << 20 and down * columns * channels < 1 << 24
+
+
 OPERATOR = Operator(
     name="transpose_conv",
     parameters=Parameters,
@@ -128,5 +135,16 @@ OPERATOR = Operator(
     infer=_infer,
     reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
     workload=_workload,
-    on_host="its windows lie in the output",
+    lowerings=(
+        Lowering(
+            "mac",
+            (
+                weighted_sum.quantized_maps,
+                convolution.kernel_on_npu,
+                maps_on_npu,
+                _steps_on_npu,
+            ),
+            lower_transposed,
+        ),
+    ),
 )

@@ -78,12 +78,6 @@ def quantized_maps(call: Call) -> bool:
     return input_type(call).quantized8 and call.outputs[0].quantized8
 
 
-def constant_weights(call: Call) -> bool:
-    """on the NPU weights and bias are constants"""
-    present = [position for position, tensor in enumerate(call.inputs[1:], start=1) if tensor is not None]
-    return all(position in call.constants for position in present)
-
-
 def bias_value(values: Values) -> Any:
     """The bias as a vector, or None."""
     bias = values[BIAS] if len(values) > BIAS else None

@@ -11,7 +11,8 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import limited
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.fixed_point import FixedPoint, divide_by_power
+from npusim.kernels.operator.inverse_root import inverse_root
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -29,40 +30,11 @@ from npusim.kernels.operator.rescale import sound_scales
 SMALLEST_NORM = np.float32(1e-6)
 
 _WORD = FixedPoint(32)
-_ROOT_HALF = 1518500250  # sqrt(1/2) with 31 fraction bits
-_ONE, _THREE_HALVES = 1 << 28, 3 << 27  # with 28 fraction bits
-_NEWTON_STEPS = 5
 _OUTPUT_BITS = 7
 
 
 class Parameters(Along, Activated):
     """axis: along which squares are added; negative ones count from the back. activation: "none"."""
-
-
-def inverse_root(squares: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """1 / sqrt(squares) as (multiplier, right shift): multiplier / 2**(31 + shift), for 0..2**31 - 1; 1 for 0.
-
-    The number is moved by pairs of bits to 29 bits; Newton's method for the inverse root starts at 1.
-    """
-    pairs = (29 - np.frexp(np.maximum(squares, 1).astype(np.float64))[1]).astype(np.int64) // 2
-    moved = np.where(pairs >= 0, squares << np.maximum(pairs, 0) * 2, squares >> np.maximum(-pairs, 0) * 2)
-    halved = moved >> 1
-    half = divide_by_power(halved, 1)
-    x = np.full(squares.shape, _ONE, np.int64)
-    for _ in range(_NEWTON_STEPS):
-        cube = _up(_WORD.multiply(_WORD.multiply(x, x), x), 6)
-        x = _up(_WORD.multiply(x, _THREE_HALVES) - _WORD.multiply(half, cube), 3)
-    x = _WORD.multiply(x, _ROOT_HALF)
-    shift = 11 - pairs
-    multiplier = np.where(shift < 0, x << np.maximum(-shift, 0), x)
-    simple = squares <= 1
-    return np.where(simple, _WORD.one, multiplier), np.where(simple, 0, np.maximum(shift, 0))
-
-
-def _up(values: Int64Array, places: int) -> Int64Array:
-    """values * 2**places within 32 bits."""
-    moved: Int64Array = np.clip(values << places, -_WORD.one - 1, _WORD.one)
-    return moved
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:

@@ -4,39 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operands import input_type, input_value
 from npusim.kernels.operator.operator import Call, Values
-
-Numbers = NDArray[Any]
+from npusim.kernels.operators.sequence.recurrence import Numbers, by_steps, in_layout
 
 GATES = ("input", "forget", "cell", "output")
-
+PEEPHOLE_GATES = ("input", "forget", "output")
 
 Code = Annotated[int, Between(-(1 << 31), (1 << 31) - 1)]
 Limit = Annotated[float, Between(0.0)]
 """The largest value of either sign; 0 for none."""
 
 
-class Parameters(parameters.Parameters):
-    """activation: of the cell; the clips limit its state and its projection.
+class CellParameters(parameters.Parameters):
+    """activation: of the cell; the clips limit its state and its projection."""
 
-    time_major:    the input is [steps, batch, ...] instead of [batch, steps, ...].
-    intermediates: of integer layers, (scale, zero point) of the sums of the four gates and of o tanh(c).
-    """
-
-    activation: Literal["tanh"] = "tanh"
+    activation: Literal["tanh", "none", "relu", "relu6", "sigmoid"] = "tanh"
     cell_clip: Limit = 0.0
     proj_clip: Limit = 0.0
-    time_major: bool = False
+
+
+class IntegerParameters(CellParameters):
+    """intermediates: of integer cells, (scale, zero point) of the sums of the four gates and of o tanh(c).
+
+    Those of the sums matter only where they are normalized.
+    """
+
     intermediates: tuple[tuple[float, Code] | None, ...] = ()
+
+
+class Parameters(IntegerParameters):
+    """Of a layer over a sequence; time_major: the input is [steps, batch, ...] instead of [batch, steps, ...]."""
+
+    time_major: bool = False
 
 
 class Operand(IntEnum):
@@ -61,6 +68,35 @@ PEEPHOLES = {
     "forget": Operand.CELL_TO_FORGET,
     "output": Operand.CELL_TO_OUTPUT,
 }
+
+
+class Layout(NamedTuple):
+    """Where the operands of one float cell lie among the inputs of a call: of gates and peepholes the first."""
+
+    input_weights: int
+    recurrent_weights: int
+    peepholes: int
+    biases: int
+    projection_weights: int
+    projection_bias: int
+    output_state: int
+    cell_state: int
+    layer_norm: int
+    auxiliary_weights: int | None = None
+
+
+CELL = Layout(
+    Operand.INPUT_WEIGHTS,
+    Operand.RECURRENT_WEIGHTS,
+    Operand.CELL_TO_INPUT,
+    Operand.BIAS,
+    Operand.PROJECTION_WEIGHTS,
+    Operand.PROJECTION_BIAS,
+    Operand.OUTPUT_STATE,
+    Operand.CELL_STATE,
+    Operand.LAYER_NORM,
+)
+"""Of a layer of one direction, and of a single step."""
 
 
 class Sizes(NamedTuple):
@@ -115,16 +151,13 @@ def walk(
     call: Call[Parameters], values: Values, output_state: Numbers, cell_state: Numbers, step: Step
 ) -> list[Array]:
     """Take the cell through the sequence: the outputs of all its steps, in the layout of the input; then its states."""
-    x: Numbers = input_value(values, Operand.INPUT)
-    sequence = x if call.parameters.time_major else x.swapaxes(0, 1)
+    sequence = by_steps(input_value(values, Operand.INPUT), call.parameters.time_major)
     outputs = []
-    for each in sequence:
-        output_state, cell_state = step(each, output_state, cell_state)
+    for x in sequence:
+        output_state, cell_state = step(x, output_state, cell_state)
         outputs.append(output_state)
-    stacked = np.stack(outputs).astype(call.outputs[0].numpy_dtype)
-    if not call.parameters.time_major:
-        stacked = np.ascontiguousarray(stacked.swapaxes(0, 1))
-    return [stacked, *_as_stored(call, output_state, cell_state)]
+    stacked = in_layout(outputs, call.outputs[0].shape, call.parameters.time_major)
+    return [stacked.astype(call.outputs[0].numpy_dtype), *_as_stored(call, output_state, cell_state)]
 
 
 def _as_stored(call: Call, *states: Numbers) -> Iterator[Array]:

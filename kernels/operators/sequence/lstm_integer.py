@@ -2,7 +2,7 @@
 
 Inputs, outputs and weights are int8 (weights without zero point), biases int32, all else int16: the sums of a
 gate have 12 fraction bits and saturate after each addend, gates have 15 fraction bits, and the scale of the cell
-state is a power of two.
+state is a power of two. Sums that are normalized have a scale of their own before, and take the bias after it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import numpy as np
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.inverse_root import inverse_root
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Values
 from npusim.kernels.operators.sequence.lstm_cell import (
+    GATES,
     PEEPHOLES,
-    Numbers,
+    IntegerParameters,
     Operand,
-    Parameters,
     gates_of,
     initial_state,
     present,
@@ -31,9 +32,11 @@ from npusim.kernels.operators.sequence.lstm_cell import (
     walk,
     weights_of,
 )
+from npusim.kernels.operators.sequence.recurrence import Numbers
 
 _SUM_INTEGER_BITS = 3
-_SUM_SCALE = np.float32(2.0**-12)
+_SUM_FRACTION_BITS = 12
+_SUM_SCALE = np.float32(2.0**-_SUM_FRACTION_BITS)
 _WORD = FixedPoint(16)
 
 HIDDEN = 4
@@ -57,6 +60,31 @@ class Addend(NamedTuple):
         return _rescale(products.astype(np.int64) + self.offset, self.rescale)
 
 
+class LayerNorm(NamedTuple):
+    """Weights and bias [cells] of normalized sums, the least variance, and what takes the products to sums' format."""
+
+    weights: Int64Array
+    bias: Int64Array
+    least_variance: int
+    rescale: tuple[int, int]
+
+    def of(self, sums: Int64Array) -> Int64Array:
+        """Rows [batch, cells] with mean 0 and variance 1 in 1/1024, times the weights, plus the bias."""
+        count = sums.shape[1]
+        # C's division of whole numbers drops the fraction
+        mean = (np.fix(sums.sum(axis=1) * 1024 / count)).astype(np.int64)
+        variance = ((sums * sums).sum(axis=1) * ((1 << 20) // count) - mean * mean) >> 20
+        variance = np.where(variance < 1, self.least_variance, variance)
+        deviations = 1024 * sums - mean[:, None]
+        scaled = np.zeros_like(sums)
+        for row, factor, shift in zip(range(len(sums)), *inverse_root(variance), strict=True):
+            scaled[row] = _rescale(deviations[row], (int(factor), -int(shift)))
+        total = scaled * self.weights + self.bias
+        return _saturate(
+            _rescale(np.fix((total + 512 * np.sign(total)) / 1024).astype(np.int64), self.rescale)
+        )
+
+
 class Gate(NamedTuple):
     """A gate's addends; the peephole multiplies the cell state element by element."""
 
@@ -64,6 +92,7 @@ class Gate(NamedTuple):
     from_output: Addend
     peephole: Int64Array | None
     peephole_rescale: tuple[int, int]
+    layer_norm: LayerNorm | None
 
     def sums(self, x: Numbers, output_state: Numbers, cell_state: Int64Array) -> Int64Array:
         """Sums [batch, cells] before the gate's function, int16 with 12 fraction bits."""
@@ -71,22 +100,22 @@ class Gate(NamedTuple):
         total = _saturate(total + self.from_output.of(output_state))
         if self.peephole is not None:
             total = _saturate(total + _rescale(self.peephole * cell_state, self.peephole_rescale))
-        return total
+        return total if self.layer_norm is None else self.layer_norm.of(total)
 
 
 def reference(call: Call, values: Values) -> list[Array]:
     """All outputs of the sequence, then the states at its end."""
-    cell = _Cell(call, values)
+    cell = Cell(call, values)
     sizes, zero = sizes_of(call), quantization(input_type(call, Operand.OUTPUT_STATE)).zero_point
     output_state = initial_state(values, Operand.OUTPUT_STATE, (sizes.batch, sizes.outputs), zero)
     cell_state = initial_state(values, Operand.CELL_STATE, (sizes.batch, sizes.cells), 0)
     return walk(call, values, output_state, cell_state.astype(np.int64), cell.step)
 
 
-class _Cell:
+class Cell:
     """A call's weights and multipliers, ready to take steps."""
 
-    def __init__(self, call: Call[Parameters], values: Values) -> None:
+    def __init__(self, call: Call[IntegerParameters], values: Values) -> None:
         self.gates = {gate: _gate(call, values, gate) for gate in gates_of(call)}
         self.state_exponent = state_exponent(call)
         state_scale = quantization(input_type(call, Operand.CELL_STATE)).scale
@@ -145,12 +174,39 @@ def _gate(call: Call, values: Values, gate: str) -> Gate:
     recurrent = weights_of(gate, Operand.RECURRENT_WEIGHTS)
     source_codes = np.float32(source.scale), source.zero_point
     state_codes = np.float32(state.scale), state.zero_point
-    from_input = _addend(call, values, weights, bias, *source_codes, _SUM_SCALE)
-    from_output = _addend(call, values, recurrent, None, *state_codes, _SUM_SCALE)
+    target, layer_norm = sum_scale(call, gate), _layer_norm(call, values, gate)
+    from_input = _addend(call, values, weights, bias if layer_norm is None else None, *source_codes, target)
+    from_output = _addend(call, values, recurrent, None, *state_codes, target)
     if gate not in PEEPHOLES or not present(call, PEEPHOLES[gate]):
-        return Gate(from_input, from_output, None, (0, 0))
+        return Gate(from_input, from_output, None, (0, 0), layer_norm)
     peephole = input_value(values, PEEPHOLES[gate]).astype(np.int64)
-    return Gate(from_input, from_output, peephole, _peephole_rescale(call, gate))
+    return Gate(from_input, from_output, peephole, _peephole_rescale(call, gate), layer_norm)
+
+
+def sum_scale(call: Call[IntegerParameters], gate: str) -> np.float32:
+    """The scale of the sums of a gate before they are normalized, if they are."""
+    if not present(call, weights_of(gate, Operand.LAYER_NORM)):
+        return _SUM_SCALE
+    quantized = call.parameters.intermediates[GATES.index(gate)]
+    if quantized is None:
+        raise ValueError(
+            f"sums of the {gate} gate have no scale; the operator's rules should have refused the call"
+        )
+    return np.float32(quantized[0])
+
+
+def _layer_norm(call: Call, values: Values, gate: str) -> LayerNorm | None:
+    position = weights_of(gate, Operand.LAYER_NORM)
+    if not present(call, position):
+        return None
+    scale = np.float32(quantization(input_type(call, position)).scale)
+    factor, shift = _pair(scale)
+    return LayerNorm(
+        input_value(values, position).astype(np.int64),
+        input_value(values, weights_of(gate, Operand.BIAS)).astype(np.int64),
+        max(1, int(10000 * scale)),
+        (factor, shift + _SUM_FRACTION_BITS),
+    )
 
 
 def _addend(
@@ -185,8 +241,9 @@ def largest_shift(call: Call) -> int:
     )
     pairs = [_hidden_rescale(call)]
     for gate in gates_of(call):
-        pairs.append(_rescale_of(call, weights_of(gate, Operand.INPUT_WEIGHTS), source, _SUM_SCALE))
-        pairs.append(_rescale_of(call, weights_of(gate, Operand.RECURRENT_WEIGHTS), state, _SUM_SCALE))
+        target = sum_scale(call, gate)
+        pairs.append(_rescale_of(call, weights_of(gate, Operand.INPUT_WEIGHTS), source, target))
+        pairs.append(_rescale_of(call, weights_of(gate, Operand.RECURRENT_WEIGHTS), state, target))
         if gate in PEEPHOLES and present(call, PEEPHOLES[gate]):
             pairs.append(_peephole_rescale(call, gate))
     if present(call, Operand.PROJECTION_WEIGHTS):
@@ -195,7 +252,7 @@ def largest_shift(call: Call) -> int:
     return max(shift for _, shift in pairs)
 
 
-def _hidden(call: Call[Parameters]) -> tuple[float, int]:
+def _hidden(call: Call[IntegerParameters]) -> tuple[float, int]:
     """Scale and zero point of o tanh(c)."""
     hidden = call.parameters.intermediates[HIDDEN]
     if hidden is None:
@@ -210,7 +267,7 @@ def _hidden_rescale(call: Call) -> tuple[int, int]:
 
 def _peephole_rescale(call: Call, gate: str) -> tuple[int, int]:
     scale = 2.0 ** state_exponent(call) * quantization(input_type(call, PEEPHOLES[gate])).scale
-    return _pair(scale / float(_SUM_SCALE))
+    return _pair(scale / float(sum_scale(call, gate)))
 
 
 def _pair(real: float | np.float32) -> tuple[int, int]:

@@ -1,0 +1,227 @@
+"""How a transposed convolution becomes instructions of the MAC array.
+
+Output pixels fall into as many phases as there are steps of the stride: those of a phase see the same taps of the
+kernel, every stride-th, and are a convolution with them, backwards, whose windows lie one pixel apart. An instruction
+computes the pixels of a phase in a tile, and writes them a stride apart. So nothing is multiplied by zeros between
+pixels, and nothing is added in memory. Where strides are wider than the kernel, pixels that see no tap get the bias
+first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from npusim.isa.engines.engine import Problem
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.mac import Convolve
+from npusim.kernels.lowering.blocks import Box, blocks
+from npusim.kernels.lowering.mac import alike, channel_step, convolution_stage, fastest_layout
+from npusim.kernels.lowering.stage import common_fields
+from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work
+from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.operator import Call
+
+
+class _Axis(NamedTuple):
+    """Height or width: sizes of input and output, taps, the stride, and the padding in front."""
+
+    size: int
+    outputs: int
+    taps: int
+    stride: int
+    pad: int
+
+    def last_seen(self, output: int) -> int:
+        """The last input position that an output position sees: with the first tap of its phase."""
+        return (output + self.pad) // self.stride
+
+    def first_tap(self, output: int) -> int:
+        """The first tap of its phase; the others are each a stride further."""
+        return (output + self.pad) % self.stride
+
+    @property
+    def first_taps(self) -> range:
+        """The first taps of all phases that have some."""
+        return range(min(self.stride, self.taps))
+
+    def taps_from(self, first: int) -> int:
+        """How many taps a phase has."""
+        return max(0, -(-(self.taps - first) // self.stride))
+
+    def needed(self, first: int, last: int) -> tuple[int, int]:
+        """Input positions that output positions [first, last) see."""
+        start = -((self.taps - 1 - first - self.pad) // self.stride)
+        start = min(max(start, 0), self.size)
+        return start, max(min(self.last_seen(last - 1) + 1, self.size), start)
+
+
+class _Phase(NamedTuple):
+    """The output positions of a tile along an axis that see the same taps.
+
+    output, outputs:  the first of them, and how many.
+    first_tap, taps:  the first tap that they see, and how many.
+    skipped, pad:     input positions before those that the first one sees, or how many of these lie before the input.
+    size:             input positions from there on.
+    """
+
+    output: int
+    outputs: int
+    first_tap: int
+    taps: int
+    skipped: int
+    pad: int
+    size: int
+
+
+def _phases(axis: _Axis, first: int, last: int, start: int, end: int) -> list[_Phase]:
+    """The phases of output positions [first, last) that see some of the input positions [start, end)."""
+    found = []
+    for output in range(first, min(first + axis.stride, last)):
+        tap = axis.first_tap(output)
+        taps = axis.taps_from(tap)
+        begin = axis.last_seen(output) - taps + 1 - start
+        size = end - start - max(begin, 0)
+        if taps and size > 0:
+            outputs = -(-(last - output) // axis.stride)
+            found.append(_Phase(output, outputs, tap, taps, max(begin, 0), max(-begin, 0), size))
+    return found
+
+
+_SEES_NOTHING = {
+    **dict.fromkeys(("ifm_height", "ifm_width", "ifm_depth", "ifm_row_stride", "ifm_pixel_stride"), 1),
+    **dict.fromkeys(("kernel_height", "kernel_width", "stride_width", "pad_top"), 1),
+    **dict.fromkeys(("dilation_height", "dilation_width"), 1),
+    "stride_height": 2,
+}
+"""A window over one value that steps over it, from the row in front of it to that behind it: it gives the bias."""
+
+
+def lower_transposed(call: Call, hardware: Hardware) -> Parts:
+    """Tiles of rows and of output channels, with an instruction for each phase of a tile."""
+    batch, ifm_height, ifm_width, depth = input_type(call).shape
+    _, ofm_height, ofm_width, channels = call.outputs[0].shape
+    _, *kernel, _ = input_type(call, 1).shape
+    (top, _), (left, _) = call.parameters.padding
+    down, right = call.parameters.strides
+    y_axis, x_axis = (
+        _Axis(ifm_height, ofm_height, kernel[0], down, top),
+        _Axis(ifm_width, ofm_width, kernel[1], right, left),
+    )
+    stage = convolution_stage(call)
+    boxes = _Boxes(y_axis, x_axis, depth)
+    needs = blocks(call, stage, boxes.of)
+    common = common_fields(call, stage)
+
+    def convolve(tile: Tile, at: TileAddresses, **window: Any) -> Instruction:
+        kernel = window["kernel_height"], window["kernel_width"]
+        sizes = window["ofm_height"], window["ofm_width"], tile.channels, window["ifm_depth"]
+        return Convolve(
+            parameters=at.constants,
+            ofm_depth=tile.channels,
+            **fastest_layout(hardware, Problem(*sizes, *kernel)),
+            **common,
+            **window,
+        )
+
+    def bias(tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
+        return convolve(
+            tile,
+            at,
+            ifm=at.inputs[0],
+            weights=at.constants,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
+            ofm_height=tile.rows,
+            ofm_width=ofm_width,
+            **_SEES_NOTHING,
+        )
+
+    def phase(tile: Tile, at: TileAddresses, weights: int, y: _Phase, x: _Phase) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
+        return convolve(
+            tile,
+            at,
+            ifm=at.inputs[0] + (y.skipped * ifm_width + x.skipped) * depth,
+            ifm_row_stride=ifm_width * depth,
+            ifm_pixel_stride=depth,
+            ifm_height=y.size,
+            ifm_width=x.size,
+            ifm_depth=depth,
+            kernel_height=y.taps,
+            kernel_width=x.taps,
+            pad_top=y.pad,
+            pad_left=x.pad,
+            weights=at.constants + weights,
+            ofm=ofm_address + (y.output - tile.first_row) * ofm_row_stride + x.output * ofm_pixel_stride,
+            ofm_row_stride=ofm_row_stride * down,
+            ofm_pixel_stride=ofm_pixel_stride * right,
+            ofm_height=y.outputs,
+            ofm_width=x.outputs,
+            **dict.fromkeys(("stride_height", "stride_width", "dilation_height", "dilation_width"), 1),
+        )
+
+    def emit(tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
+        span = y_axis.needed(tile.first_row, tile.last_row)
+        _, begin = needs.addresses(tile.first_channel, tile.last_channel)
+        places = boxes.places(tile.channels)
+        ys, xs = (
+            _phases(y_axis, tile.first_row, tile.last_row, *span),
+            _phases(x_axis, 0, ofm_width, 0, ifm_width),
+        )
+        found = [phase(tile, at, begin + places[y.first_tap, x.first_tap], y, x) for y in ys for x in xs]
+        whole = sum([y.outputs for y in ys]) == tile.rows and sum([x.outputs for x in xs]) == ofm_width
+        return tuple(found if whole else [bias(tile, at), *found])
+
+    ifm_bytes, ofm_bytes = ifm_width * depth, ofm_width * channels
+    work = Work(
+        rows=ofm_height,
+        channels=channels,
+        channel_step=channel_step(hardware),
+        inputs=((Rows(("in", 0), ifm_height, ifm_bytes, 0, ifm_height * ifm_bytes), y_axis.needed),),
+        outputs=(Rows(("out", 0), ofm_height, ofm_bytes, 0, ofm_height * ofm_bytes),),
+        emit=emit,
+        last_resort=1,
+        entries=batch,
+        alike=alike(call, hardware, "transposed", y_axis, x_axis, depth, channels, stage.per_channel),
+        **needs.fields(),
+    )
+    return (work,)
+
+
+class _Boxes(NamedTuple):
+    """The weights [o, taps down, taps right, depth] in the order of the phases: [phase, o, taps, taps, depth]."""
+
+    down: _Axis
+    right: _Axis
+    depth: int
+
+    def of(self, first: int, last: int) -> list[Box]:
+        """Those of channels [first, last)."""
+        filter_bytes = self.down.taps * self.right.taps * self.depth
+        row_bytes = self.right.taps * self.depth
+        found = []
+        for y, x in self._first_taps():
+            rows, columns = self.down.taps_from(y), self.right.taps_from(x)
+            last_row, last_column = y + (rows - 1) * self.down.stride, x + (columns - 1) * self.right.stride
+            found.append(
+                Box(
+                    first * filter_bytes + last_row * row_bytes + last_column * self.depth,
+                    (last - first, rows, columns, self.depth),
+                    (filter_bytes, -self.down.stride * row_bytes, -self.right.stride * self.depth),
+                )
+            )
+        return found
+
+    def places(self, channels: int) -> dict[tuple[int, int], int]:
+        """Where the weights of each phase, by its first taps, begin for so many channels."""
+        begins, at = {}, 0
+        for y, x in self._first_taps():
+            begins[y, x] = at
+            at += self.down.taps_from(y) * self.right.taps_from(x) * self.depth * channels
+        return begins
+
+    def _first_taps(self) -> list[tuple[int, int]]:
+        return [(y, x) for y in self.down.first_taps for x in self.right.first_taps]

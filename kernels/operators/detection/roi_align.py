@@ -1,0 +1,90 @@
+"""roi_align: regions of feature maps at one size, every result the mean of points between the pixels.
+
+Inputs: maps [images, height, width, depth], regions [n, 4] as (x1, y1, x2, y2) in the image, the image of each region
+[n]. Output [n, height, width, depth]. A region has sides of 1 pixel or more; each bin has `samples` points
+down and right, evenly spread, 0 for as many as the bin has pixels, rounded up. Points are interpolated between four
+pixels; one at or beyond the last pixel takes that.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.tensor import Array
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.operands import elementwise, input_type
+from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.parameters import Size
+from npusim.kernels.operators.detection import regions
+from npusim.kernels.operators.detection.reals import in_reals
+
+_OPERATIONS_PER_POINT = 8  # four products and sums per channel
+
+Floats = NDArray[np.float32]
+
+
+class Parameters(regions.Parameters):
+    """samples: points of a bin down and right; 0 for as many as it has pixels, rounded up."""
+
+    samples: tuple[Size, Size] = (0, 0)
+
+
+def _compute(call: Call[Parameters], values: Values) -> list[Array]:
+    given = regions.regions(call, values, "roi_align")
+    result = np.zeros(call.outputs[0].shape, np.float32)
+    _, height, width, _ = given.maps.shape
+    for index, ((x1, y1, x2, y2), image) in enumerate(zip(given.corners, given.images, strict=True)):
+        down = _weights(y1, y2, height, call.parameters.size[0], call.parameters.samples[0])
+        right = _weights(x1, x2, width, call.parameters.size[1], call.parameters.samples[1])
+        columns = np.tensordot(down, given.maps[image], axes=(1, 0))
+        result[index] = np.tensordot(right, columns, axes=(1, 1)).swapaxes(0, 1)
+    return [result]
+
+
+def _weights(begin: np.float32, end: np.float32, pixels: int, bins: int, samples: int) -> Floats:
+    """[bins, pixels]: what each pixel along an axis gives to the mean of the points of each bin.
+
+    Interpolation in two directions is the product of that in one.
+    """
+    step = np.maximum(end - begin, np.float32(1)) / np.float32(bins)
+    count = samples if samples > 0 else ceil(step)
+    point = np.arange(bins * count, dtype=np.float32) + np.float32(0.5)
+    place = begin + point * (step / np.float32(count))
+    low = np.floor(place).astype(np.int64)
+    beyond = low >= pixels - 1
+    low = np.where(beyond, pixels - 1, low)
+    high = np.minimum(low + 1, pixels - 1)
+    share = np.where(beyond, np.float32(0), place - low)
+    weights = np.zeros((bins * count, pixels), np.float32)
+    rows = np.arange(bins * count)
+    np.add.at(weights, (rows, low), 1 - share)
+    np.add.at(weights, (rows, high), share)
+    mean: Floats = weights.reshape(bins, count, pixels).mean(axis=1, dtype=np.float32)
+    return mean
+
+
+def _workload(call: Call[Parameters]) -> Workload:
+    """How many points a bin of pixels has depends on the data; counted are those of a region of the whole image."""
+    _, height, width, _ = input_type(call).shape
+    points = 1
+    for pixels, bins, samples in zip(
+        (height, width), call.parameters.size, call.parameters.samples, strict=True
+    ):
+        points *= samples if samples > 0 else max(1, -(-pixels // bins))
+    return elementwise(call, call.outputs[0].elements * points * _OPERATIONS_PER_POINT)
+
+
+OPERATOR = Operator(
+    name="roi_align",
+    parameters=Parameters,
+    types=regions.TYPES,
+    rules=(rules.operands(3), regions.shapes, regions.strides),
+    infer=regions.infer,
+    reference=in_reals(_compute),
+    workload=_workload,
+    on_host="where it reads depends on values",
+)

@@ -1,0 +1,1 @@
+"""Operators that hash: projections to bits, and samples drawn from seeds."""

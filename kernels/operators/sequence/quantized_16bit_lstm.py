@@ -1,0 +1,140 @@
+"""quantized_16bit_lstm: one step of a long short-term memory cell with a 16-bit cell state; NNAPI's operation.
+
+Inputs by position: 0 the input [batch, inputs]; 1..4 input weights [outputs, inputs] of the input, forget, cell and
+output gates, 5..8 their recurrent weights [outputs, outputs], 9..12 their biases; 13 the cell state in 1/2048; 14 the
+output state. Input, output state and output are uint8 codes of 1/128 around 128. Outputs: the next cell state, and the
+output. The rows of weights are [recurrent, input], the columns that they multiply [input, output state]: recurrent
+weight 0 meets input 0. So does the reference of the Android suite, and so do its expected results.
+The sums of a gate are rounded to 1/4096 in 16 bits; gates are gemmlowp's functions with 15 fraction bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
+from npusim.isa.base.tensor import Array, Quantization
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.operands import elementwise, input_type, input_value, quantization
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.rescale import MOST_LEFT
+from npusim.kernels.operators.sequence.lstm_rules import OPERATIONS_PER_CELL
+
+_INPUT, _INPUT_WEIGHTS, _RECURRENT_WEIGHTS, _BIAS, _CELL_STATE, _OUTPUT_STATE = 0, 1, 5, 9, 13, 14
+_INPUTS = 15
+_GATES = 4
+_FORGET, _CELL, _OUTPUT = 1, 2, 3
+_SUM_INTEGER_BITS, _STATE_INTEGER_BITS = 3, 4
+_SUMS_PER_ONE = 4096
+_ZERO = 128
+_WORD = FixedPoint(16)
+
+
+def _infer(call: Call) -> Shapes:
+    shape = input_type(call).shape[0], input_type(call, _INPUT_WEIGHTS).shape[0]
+    return shape, shape
+
+
+def _reference(call: Call, values: Values) -> list[Array]:
+    x, h = (input_value(values, position).astype(np.int64) for position in (_INPUT, _OUTPUT_STATE))
+    columns = np.concatenate([x, h], axis=1) - _ZERO
+    sums = [_sums(call, values, gate, columns) for gate in range(_GATES)]
+    admitted, kept, shown = (_WORD.logistic(sums[gate], _SUM_INTEGER_BITS) for gate in (0, _FORGET, _OUTPUT))
+    candidate = _WORD.tanh(sums[_CELL], _SUM_INTEGER_BITS)
+    before = input_value(values, _CELL_STATE).astype(np.int64)
+    change = divide_by_power(_WORD.multiply(admitted, candidate), _STATE_INTEGER_BITS)
+    state = np.clip(change + _WORD.multiply(kept, before), -32768, 32767)
+    output = _WORD.multiply(shown, _WORD.tanh(state, _STATE_INTEGER_BITS))
+    codes = np.clip(divide_by_power(output, 8), -128, 127) + _ZERO
+    return [state.astype(np.int16), codes.astype(np.uint8)]
+
+
+def _sums(call: Call, values: Values, gate: int, columns: Int64Array) -> Int64Array:
+    """[batch, outputs], with 12 fraction bits in 16."""
+    parts = [input_value(values, first + gate) for first in (_RECURRENT_WEIGHTS, _INPUT_WEIGHTS)]
+    rows = (
+        np.concatenate(parts, axis=1).astype(np.int64)
+        - quantization(input_type(call, _INPUT_WEIGHTS)).zero_point
+    )
+    # float64 holds these sums exactly and multiplies matrices fast
+    products = (columns.astype(np.float64) @ rows.T.astype(np.float64)).astype(np.int64)
+    total = products + input_value(values, _BIAS + gate).astype(np.int64)
+    scaled = multiply_by_quantized_multiplier(total.astype(np.int32), *_rescale(call))
+    return np.clip(scaled.astype(np.int64), -32768, 32767)
+
+
+def _rescale(call: Call) -> tuple[int, int]:
+    """What takes products to sums; the scale of the biases is that of weights over 128."""
+    weights = quantization(input_type(call, _INPUT_WEIGHTS)).scale
+    return quantize_multiplier(float(np.float32(weights / _ZERO)) * _SUMS_PER_ONE)
+
+
+def _workload(call: Call) -> Workload:
+    batch, inputs = input_type(call).shape
+    outputs = input_type(call, _INPUT_WEIGHTS).shape[0]
+    work = elementwise(call, batch * outputs * OPERATIONS_PER_CELL)
+    macs = batch * _GATES * outputs * (inputs + outputs)
+    return replace(work, kind="gemm", macs=macs, inner_k=inputs + outputs)
+
+
+# Rules
+
+
+def _shapes(call: Call) -> bool:
+    """weights, biases, states and outputs have the sizes that input and outputs ask for"""
+    tensors = [input_type(call, position) for position in range(_INPUTS)]
+    if len(tensors[_INPUT].shape) != 2 or len(tensors[_INPUT_WEIGHTS].shape) != 2:
+        return False
+    batch, inputs = tensors[_INPUT].shape
+    outputs = tensors[_INPUT_WEIGHTS].shape[0]
+    expected = (
+        [(batch, inputs)]
+        + [(outputs, inputs)] * _GATES
+        + [(outputs, outputs)] * _GATES
+        + [(outputs,)] * _GATES
+        + [(batch, outputs)] * 2
+    )
+    return [tensor.shape for tensor in tensors] == expected and _infer(call) == tuple(
+        output.shape for output in call.outputs
+    )
+
+
+def _one_scale(call: Call) -> bool:
+    """all weights have one scale and zero point"""
+    weights = {input_type(call, position).quantization for position in range(_INPUT_WEIGHTS, _BIAS)}
+    return (
+        len(weights) == 1 and None not in weights and all(found and found.axis is None for found in weights)
+    )
+
+
+def _fixed_scales(call: Call) -> bool:
+    """input and output are codes of 1/128 around 128, cell states of 1/2048 around 0"""
+    codes = (input_type(call), input_type(call, _OUTPUT_STATE), call.outputs[1])
+    states = (input_type(call, _CELL_STATE), call.outputs[0])
+    return all(_is(tensor.quantization, 1 / 128, _ZERO) for tensor in codes) and all(
+        _is(tensor.quantization, 1 / 2048, 0) for tensor in states
+    )
+
+
+def _is(found: Quantization | None, scale: float, zero_point: int) -> bool:
+    return found == Quantization((scale,), (zero_point,))
+
+
+def _shift(call: Call) -> bool:
+    """the scale of the weights is less than 2**26: C leaves larger shifts undefined"""
+    return _rescale(call)[1] <= MOST_LEFT
+
+
+OPERATOR = Operator(
+    name="quantized_16bit_lstm",
+    types=("uint8*9, int32*4, int16, uint8 -> int16, uint8",),
+    rules=(rules.operands(_INPUTS, 2), _shapes, _one_scale, _fixed_scales, _shift),
+    infer=_infer,
+    reference=_reference,
+    workload=_workload,
+    on_host="the NPU has no 16-bit gates and cell states",
+)
