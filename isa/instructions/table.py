@@ -28,6 +28,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     vector.Rescale,
     vector.Lookup,
     vector.Softmax,
+    reduction.Reduce,
     real.RealBinary,
     real.RealUnary,
     real_reduction.RealReduce,

@@ -1,6 +1,7 @@
 """The check of a request: structs in, checked arguments or a broken rule out.
 
-R11, a too short output, is the business of who computes its size; here each output is as long as it is.
+R11, a too short output, is decided by who computes its size (`npusim.hal.prepared`); here an output has the length that
+it has.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ REQUEST_RULES: dict[str, str] = {
     "R8": "A dimension given equals that of the model where it has one.",
     "R9": "Where no dimensions are given, none is unspecified in the model; outputs only before V1_2.",
     "R10": "The length of an input is the size of its data.",
+    "R11": "The length of an output is at least the size of its data: else OUTPUT_INSUFFICIENT_SIZE.",
     "R12": "An output overlaps no other output.",
     "R13": "An output overlaps no input.",
     "R14": "An output overlaps no CONSTANT_REFERENCE operand.",
     "R15": "The pool of an output is writable.",
 }
-"""The rules of a request that this module decides."""
+"""The rules of a request."""
 
 
 def check_request(request: object, model: CheckedModel) -> CheckedRequest | Fault:

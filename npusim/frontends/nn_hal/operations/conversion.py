@@ -139,6 +139,13 @@ class Conversion:
         """The tensors of an argument that repeats."""
         return [self._operands.tensor(one.operand.index, one) for one in self.call.all(name)]
 
+    def rescaled(self, name: str, output: str = "output") -> int | None:
+        """The tensor of an argument with the scale and zero point of the output, as NNAPI requantizes 8-bit codes."""
+        tensor, wanted = self.tensor(name), self.result(output)
+        if tensor is None or self.builder.type(tensor).quantization == wanted.quantization:
+            return tensor
+        return self.node("quantize", [tensor], wanted)[0]
+
     def result(self, name: str = "output") -> TensorType:
         """The type of an output, of the shape that operands will say."""
         return self.result_of(self.call[name])
@@ -150,12 +157,15 @@ class Conversion:
     def node(
         self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any
     ) -> tuple[int, ...]:
-        """Adds a node with these results (not said: the call's output) and returns them."""
+        """Adds a node with these results (not said: the call's output) and returns them.
+
+        It is called as the operation in the model, the second one of an operation with a number behind that.
+        """
         if not known_operator(op):
             raise Refused(self._unsupported(f"npusim has no operator {op}"))
         try:
             made = operator(op).parameters(**parameters)
-            return self.builder.node(op, inputs, results or (self.result(),), made)
+            return self.builder.node(op, inputs, results or (self.result(),), made, name=self.call.place)
         except GraphError as fault:
             raise Refused(self._unsupported(str(fault))) from fault
 
