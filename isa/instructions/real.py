@@ -95,7 +95,8 @@ class RealInstruction(Instruction):
     ) -> real.Reals:
         """Elements in float32; `strides` in bytes, dense if None."""
         view = self._view(memory, address, shape, strides)
-        return view.astype(np.float32)
+        with np.errstate(invalid="ignore"):  # what is no number signals when it is copied
+            return view.astype(np.float32)
 
     def _view(
         self,
@@ -136,7 +137,7 @@ class RealBinary(RealInstruction):
     """
 
     mnemonic: ClassVar[str] = "vec.real_binary"
-    opcode: ClassVar[int] = 0x38
+    opcode: ClassVar[int] = 0x50
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     function: int = bits(5, "what is computed", choices=tuple(row.name for row in real.BINARY))
@@ -219,7 +220,7 @@ class RealUnary(RealInstruction):
     """A function of every element of a dense operand. `alpha` is the parameter of those that have one, as float32."""
 
     mnemonic: ClassVar[str] = "vec.real_unary"
-    opcode: ClassVar[int] = 0x39
+    opcode: ClassVar[int] = 0x51
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     function: int = bits(6, "what is computed", choices=tuple(row.name for row in real.UNARY))

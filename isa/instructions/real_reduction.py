@@ -25,7 +25,7 @@ class RealReduce(RealInstruction):
     """Reduce [outer, count, inner] over the middle dimension; a lane sums in more bits than it writes."""
 
     mnemonic: ClassVar[str] = "vec.real_reduce"
-    opcode: ClassVar[int] = 0x3A
+    opcode: ClassVar[int] = 0x52
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     function: int = bits(3, "what is computed", choices=REDUCTIONS)
@@ -95,7 +95,7 @@ class RealPool(RealInstruction):
     """Average, maximum or root of the mean square over windows; only elements inside the feature map count."""
 
     mnemonic: ClassVar[str] = "vec.real_pool"
-    opcode: ClassVar[int] = 0x3B
+    opcode: ClassVar[int] = 0x53
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     function: int = bits(2, "what is computed", choices=POOLS)
@@ -147,7 +147,8 @@ class RealPool(RealInstruction):
         size = self.element_bytes
         pixel = self.depth * size
         shape = (self.ifm_height, self.ifm_width, self.depth)
-        ifm = self._reals(memory, self.ifm, shape, (self.ifm_row_stride, pixel, size)).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            ifm = self._reals(memory, self.ifm, shape, (self.ifm_row_stride, pixel, size)).astype(np.float64)
         name = POOLS[self.function]
         values = np.full((self.ofm_height, self.ofm_width, self.depth), -np.inf if name == "maximum" else 0.0)
         counts = np.zeros((self.ofm_height, self.ofm_width, 1))
@@ -221,7 +222,7 @@ class RealSoftmax(RealInstruction):
     """Softmax of beta * x over rows of `depth` elements, or its logarithm. `beta` as the bits of a float32."""
 
     mnemonic: ClassVar[str] = "vec.real_softmax"
-    opcode: ClassVar[int] = 0x3C
+    opcode: ClassVar[int] = 0x54
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     logarithm: int = bits(1, "what is computed", choices=("softmax", "log_softmax"))
@@ -301,7 +302,7 @@ class RealConvert(RealInstruction):
     """
 
     mnemonic: ClassVar[str] = "vec.real_convert"
-    opcode: ClassVar[int] = 0x3D
+    opcode: ClassVar[int] = 0x55
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     source: int = bits(2, "type of the input", choices=STORED_TYPES)

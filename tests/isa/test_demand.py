@@ -104,7 +104,9 @@ def test_vector_instructions_demand_what_their_actions_take(row: type[Instructio
         lane_cycles = sum(count * getattr(machine.vector, CYCLES[name]) for name, count in taken.items())
         # Real lanes are counted in cycles of the integer lanes, which are the unit of the resource.
         (real_lanes,) = {
-            getattr(machine.vector, f"{name.split('_')[1]}_lanes") if "_float" in name else machine.vector.lanes
+            getattr(machine.vector, f"{name.split('_')[1]}_lanes")
+            if "_float" in name
+            else machine.vector.lanes
             for name in taken
         }
         assert instruction.demand(Context(machine)) == lane_cycles * machine.vector.lanes // real_lanes
