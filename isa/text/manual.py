@@ -25,6 +25,7 @@ from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.dma import SPACES
 from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
@@ -103,11 +104,20 @@ def full_hardware() -> Hardware:
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:
-    """Costs of small instances: every number 1, and the named values of each three fields together."""
+    """Costs of small instances: every number 1, and the named values of each three fields together, memories that there
+    are.
+    """
     calls = (HostCall("", "", {}, (), (), Workload("elementwise")),) * 2
     context = Context(full_hardware(), calls)
     base = {spec.name: int(not spec.signed and not spec.choices) for spec in row.specs}
-    named = [[(spec.name, value) for value in range(len(spec.choices))] for spec in row.specs if spec.choices]
+    named = [
+        [
+            (spec.name, value)
+            for value in range(len(context.hardware.spaces if spec.choices == SPACES else spec.choices))
+        ]
+        for spec in row.specs
+        if spec.choices
+    ]
     for fields in combinations(named, min(len(named), 3)):
         for values in product(*fields):
             yield row(**base | dict(values)).cost(context)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import HALVINGS_BITS
 from npusim.isa.instructions.reduction import REDUCTIONS
@@ -70,6 +71,8 @@ def package() -> str:
         f"  localparam logic [7:0] COPY_OPCODE = {rows['dma.copy'].opcode};",
         f"  localparam logic [7:0] BARRIER_OPCODE = {rows['ctl.barrier'].opcode};",
         f"  localparam int COPY_OFFSET = {rows['dma.copy'].specs[0].offset};",
+        f"  localparam logic [7:0] GATHER_OPCODE = {rows['dma.gather'].opcode};",
+        f"  localparam int ANYWHERE_BIT = {ANYWHERE.bit_length() - 1};",
         *_vector_rows(rows),
         f"  localparam int HALVINGS_BITS = {HALVINGS_BITS};",
         *(
@@ -80,6 +83,7 @@ def package() -> str:
         ),
         _struct("window_t", window),
         _struct("copy_t", rows["dma.copy"].specs),
+        _struct("gather_t", rows["dma.gather"].specs),
         "endpackage",
     ]
     return "\n".join(parts) + "\n"

@@ -407,6 +407,12 @@ OPERATION_CASES = (
         put("operands[2].scale", 0.5),
         "operations[0].inputs[2]: operands[2] (bias) has scale 0.5 and zero point 0",
     ),
+    Case(
+        "L6",
+        branches,
+        both(put("operands[3].lifetime", L.NO_VALUE), put("inputIndexes", [0])),
+        "operations[0].inputs[3]: operands[3] has no value, which this argument must have",
+    ),
     Case("L6", addition, without, "operations[0].inputs[2]: operands[2] (activation) has no value"),
 )
 """What the table of operations says; its own tests break each rule of it."""

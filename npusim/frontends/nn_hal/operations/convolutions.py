@@ -222,11 +222,14 @@ def _matrices(call: Call) -> str | None:
 
 
 def _batches(call: Call) -> str | None:
-    """the dimensions of second in front of its last two are equal to those of first, or one of them is 1"""
-    first, second = call.shape("first"), call.shape("second")
+    """the dimensions of the operands in front of the last two are equal or 1; output has the larger ones"""
+    first, second, output = (call.shape(name) for name in ("first", "second", "output"))
     if first is None or second is None:
         return None
-    return None if constraints.broadcast(first[:-2], second[:-2]) is not None else "second"
+    batches = constraints.broadcast(first[:-2], second[:-2])
+    if batches is None:
+        return "second"
+    return None if constraints.may_equal(batches, None if output is None else output[:-2]) else "output"
 
 
 def _batch_matmul(c: Conversion) -> Sequence[int]:

@@ -67,6 +67,7 @@ SPOILED: tuple[tuple[str, int, Value, str], ...] = (
     ("FULLY_CONNECTED", 1, tensor("Q8", (3, 7), 0.25), "vectors as long as dimension 1 of the weights"),
     ("FULLY_CONNECTED", 4, tensor("Q8", (4, 2), 1.0), "the number of units"),
     ("BATCH_MATMUL", 3, False, "fit as those of matrices"),
+    ("BATCH_MATMUL", 1, tensor("F32", (3, 5, 4)), "in front of the last two are equal or 1"),
     ("CONCATENATION", 2, 4, "axis is in [0, n) for the n dimensions of inputs"),
     ("CONCATENATION", 2, -1, "axis is in [0, n) for the n dimensions of inputs"),
     ("CONCATENATION", 1, tensor("F32", (1, 4, 3, 1)), "equal dimensions but along axis"),
