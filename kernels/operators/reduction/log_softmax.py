@@ -12,6 +12,10 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.rows import LogSoftmax
+from npusim.kernels.lowering.rows import row_work, rows_at_once
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
@@ -25,7 +29,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.tables.lookup import Float32Array
 
@@ -149,6 +153,17 @@ def _short_axis(call: Call) -> bool:
     return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
 
 
+def _fixed_point(call: Call) -> bool:
+    """on the NPU the input is int8: LiteRT computes uint8 in float32"""
+    return input_type(call).dtype == "int8"
+
+
+def _lower(call: Call, hardware: Hardware) -> Parts:
+    """The fixed-point version, row by row."""
+    fields = fixed_point_numbers(call)._asdict()
+    return row_work(call, lambda rows: LogSoftmax(**rows._asdict(), **fields))
+
+
 REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_reals, "float32": _reals})
 
 OPERATOR = Operator(
@@ -169,5 +184,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    on_host="the vector unit takes no logarithms",
+    lowerings=(Lowering("vector", (_fixed_point,), _lower, (rows_at_once,)),),
 )
