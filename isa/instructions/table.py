@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.instructions import control, dma, mac, reduction, vector
+from npusim.isa.instructions import choice, control, dma, elementwise, mac, reduction, vector
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
 from npusim.isa.instructions.instruction import Instruction, decode_as, layout
 from npusim.isa.instructions.word import WORD_BYTES, Waits
@@ -22,12 +22,14 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     dma.Unpack,
     mac.Convolve,
     mac.Depthwise,
-    vector.Binary,
+    elementwise.Binary,
     reduction.Pool,
     reduction.Mean,
     vector.Rescale,
     vector.Lookup,
     vector.Softmax,
+    choice.Compare,
+    choice.Select,
     control.Call,
 )
 

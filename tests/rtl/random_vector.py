@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import Mean, Pool
-from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Rescale
+from npusim.isa.instructions.vector import Lookup, Rescale
 
 from .unit_bench import SCRATCHPAD_BYTES
 from .vector_referee import STAGES

@@ -6,9 +6,11 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import Int64Array, multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_comparison
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Operator, Reference, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Reference, Values
 from npusim.kernels.operator.parameters import ByValue
 from npusim.kernels.operator.rescale import Multiplier, exact_factors, sound_scales
 
@@ -38,8 +40,42 @@ def comparing_operator(name: str, relation: np.ufunc) -> Operator:
         infer=operands.broadcast,
         reference=by_type(references),
         workload=elementwise,
-        on_host="the NPU has no instruction for it",
+        lowerings=(
+            Lowering(
+                "vector", (_codes_or_truths, broadcast_on_npu), lambda call, hardware: _lower(call, name)
+            ),
+        ),
     )
+
+
+def _codes_or_truths(call: Call) -> bool:
+    """the NPU compares int8 and uint8 tensors with one scale and zero point, and truths"""
+    return rules.eight_bit(call) or all(
+        tensor is not None and tensor.dtype == "bool" for tensor in call.inputs
+    )
+
+
+def _lower(call: Call[ByValue], name: str) -> Parts:
+    first, second = input_type(call), input_type(call, 1)
+    if not first.quantized8 or (first.quantization == second.quantization and not rounded(call)):
+        return lower_comparison(call, name, "codes", {})
+    zeros = {
+        "a_zero": quantization(first).zero_point,
+        "b_zero": quantization(second).zero_point,
+    }
+    if rounded(call):
+        scale, factors = "rounded", rounded_multipliers(call)
+        zeros["left_shift"] = LEFT_SHIFT
+    else:
+        scale, factors = "exact", exact_factors(first, second)
+    (a_multiplier, a_shift), (b_multiplier, b_shift) = factors
+    fields = {
+        "a_multiplier": a_multiplier,
+        "a_shift": a_shift,
+        "b_multiplier": b_multiplier,
+        "b_shift": b_shift,
+    }
+    return lower_comparison(call, name, scale, zeros | fields)
 
 
 def rounded(call: Call[ByValue]) -> bool:
