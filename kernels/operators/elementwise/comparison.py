@@ -20,8 +20,11 @@ LEFT_SHIFT = 8
 NUMBERS = ("int16", "int32", "int64", "float16", "float32")
 
 
-def comparing_operator(name: str, relation: np.ufunc) -> Operator:
-    """The operator that applies `relation` (np.less, ...)."""
+def comparing_operator(name: str, relation: np.ufunc, scaled_16: bool = False) -> Operator:
+    """The operator that applies `relation` (np.less, ...).
+
+    scaled_16: LiteRT brings codes of 16 bits to reals as it does those of 8; otherwise it compares them as they are.
+    """
 
     def codes(call: Call[ByValue], values: Values) -> list[Array]:
         return [np.asarray(relation(*_on_one_scale(call, values)))]
@@ -30,8 +33,14 @@ def comparing_operator(name: str, relation: np.ufunc) -> Operator:
         with np.errstate(invalid="ignore"):
             return [np.asarray(relation(input_value(values), input_value(values, 1)))]
 
+    def wide_codes(call: Call, values: Values) -> list[Array]:
+        coded = input_type(call).quantized and input_type(call, 1).quantized
+        return (codes if coded and rounded(call) else numbers)(call, values)
+
     references: dict[str, Reference] = {"int8": codes, "uint8": codes}
     references |= dict.fromkeys((*NUMBERS, "bool"), numbers)
+    if scaled_16:
+        references["int16"] = wide_codes
     return Operator(
         name=name,
         parameters=ByValue,
