@@ -42,8 +42,8 @@ def signed(dtype: str) -> int:
 
 
 def dense_row_bytes(elements: int, longest: int = _ROW_BYTES) -> int:
-    """The longest row of at most `longest` bytes that divides a dense operand into equal rows."""
-    return next(size for size in range(min(elements, longest), 0, -1) if elements % size == 0)
+    """The longest row of at most `longest` bytes that divides a dense operand into equal rows; 1 for no elements."""
+    return next((size for size in range(min(elements, longest), 0, -1) if elements % size == 0), 1)
 
 
 def lower_dense(
@@ -183,7 +183,7 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
     return prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :])
 
 
-def _rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
+def rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
     """Fields of an instruction that brings codes to another scale, over the whole range of the output's type."""
     low, high = code_range(ofm.dtype)
     return {
@@ -204,7 +204,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
         raise ValueError("averaged dimensions are not adjacent; the operator's rules should refuse")
     outer, count, inner = sizes
     ifm, ofm = input_type(call), call.outputs[0]
-    fields = _rescaled(ifm, ofm, mean_multiplier(ifm, ofm, count))
+    fields = rescaled(ifm, ofm, mean_multiplier(ifm, ofm, count))
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Mean(
@@ -225,7 +225,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
 def lower_quantize(call: Call, hardware: Hardware) -> Parts:
     """Codes of one scale to codes of another."""
     ifm, ofm = input_type(call), call.outputs[0]
-    fields = _rescaled(ifm, ofm, quantize_multiplier_of(ifm, ofm))
+    fields = rescaled(ifm, ofm, quantize_multiplier_of(ifm, ofm))
 
     def make(source: int, target: int, constants: int, elements: int) -> Instruction:
         return Rescale(

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
+from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion
+from npusim.frontends.nn_hal.operations.conversion import Conversion, Refused
 from npusim.frontends.nn_hal.operations.row import Row
-from npusim.frontends.nn_hal.operations.windows import SIDES, padding_of
+from npusim.frontends.nn_hal.operations.windows import (
+    SIDES,
+    not_empty,
+    padding_of,
+    require_positions,
+)
 from npusim.kernels.operator.parameters import Borders
 
 _FILTERED = (
@@ -30,6 +36,7 @@ _RANKS = (
     constraints.rank_of("input", 4),
     constraints.rank_of("filter", 4),
     constraints.rank_of("output", 4),
+    not_empty,
 )
 
 
@@ -108,6 +115,7 @@ def _convolution(c: Conversion, op: str, **more: int) -> Sequence[int]:
     steps = _steps(c) if c.call.operation.type is not OperationType.GROUPED_CONV_2D else _strides(c)
     kernel = c.shape("filter")[1:3]
     padding = padding_of(c, (height, width), kernel, steps["strides"], steps.get("dilations", (1, 1)))
+    require_positions(c, (height, width), kernel, steps, padding)
     operands = [c.image(), c.tensor("filter"), c.tensor("bias")]
     (result,) = c.node(op, operands, padding=padding, activation=c.activation(), **steps, **more)
     return [c.stored(result)]
@@ -138,6 +146,9 @@ def _transposed(c: Conversion) -> Sequence[int]:
         padding = padding_of(c, (height, width), kernel, strides)
         extents = zip((height, width), strides, kernel, padding, strict=True)
         rows, columns = ((size - 1) * step + length - sum(sides) for size, step, length, sides in extents)
+        if min(rows, columns) < 1:
+            text = f"padding leaves {rows} rows and {columns} columns of the output"
+            raise Refused(Fault(c.call["output"].place, text, "O6"))
     operands = [c.image(), c.tensor("filter"), c.tensor("bias")]
     (output,) = c.node(
         "transpose_conv",
@@ -208,6 +219,17 @@ def _matrices(call: Call) -> str | None:
     other = call.size("second", -1 if call.whole("adj_second") else -2)
     known = call.whole("adj_first") is not None and call.whole("adj_second") is not None
     return None if not known or constraints.may_be_same(inner, other) else "second"
+
+
+def _batches(call: Call) -> str | None:
+    """the dimensions of the operands in front of the last two are equal or 1; output has the larger ones"""
+    first, second, output = (call.shape(name) for name in ("first", "second", "output"))
+    if first is None or second is None:
+        return None
+    batches = constraints.broadcast(first[:-2], second[:-2])
+    if batches is None:
+        return "second"
+    return None if constraints.may_equal(batches, None if output is None else output[:-2]) else "output"
 
 
 def _batch_matmul(c: Conversion) -> Sequence[int]:
@@ -312,7 +334,7 @@ ROWS: tuple[Row, ...] = (
         OperationType.BATCH_MATMUL,
         ("first:T second:T adj_first:b adj_second:b > output:T",),
         "T: F16@6 F32@6 I32@6 Q8S@6",
-        shapes=(constraints.rank_of("first", 2, 4), constraints.rank_of("second", 2, 4), _matrices),
+        shapes=(constraints.rank_of("first", 2, 4), constraints.rank_of("second", 2, 4), _matrices, _batches),
         convert=_batch_matmul,
         operators=("batch_matmul",),
     ),
