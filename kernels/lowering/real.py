@@ -6,19 +6,15 @@ Elements lie as densely as codes do; rows are counted in bytes, and an instructi
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 from typing import Any
 
-import numpy as np
-
-from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
+from npusim.isa.arithmetic.real import ACTIVATIONS, UNARY
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.real import REAL_TYPES, RealBinary, RealUnary, bits_of, real_lanes
+from npusim.isa.instructions.real import REAL_TYPES, STORED_TYPES, RealUnary, bits_of, real_lanes
 from npusim.isa.instructions.real_reduction import (
     POOLS,
     REDUCTIONS,
-    STORED_TYPES,
     RealConvert,
     RealPool,
     RealReduce,
@@ -35,11 +31,9 @@ from npusim.kernels.lowering.work import (
     no_constants,
     same_rows,
 )
+from npusim.kernels.operator.axes import Along, axis_of
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Rule
-
-_ROW_ELEMENTS = 256
-"""Longest row into which a dense operand is cut; a tile takes as many rows as it likes."""
 
 
 def reals(call: Call) -> bool:
@@ -72,7 +66,7 @@ def _element(call: Call) -> int:
 def _dense(call: Call, make: Any) -> Parts:
     """A function of one dense operand; `make(input, output, elements)` gives the instruction."""
     elements = call.outputs[0].elements
-    columns = dense_row_bytes(elements, _ROW_ELEMENTS)
+    columns = dense_row_bytes(elements)
     rows = elements // columns
     sizes = [columns * tensor.numpy_dtype.itemsize for tensor in (input_type(call), call.outputs[0])]
 
@@ -96,12 +90,6 @@ def _dense(call: Call, make: Any) -> Parts:
 
 
 _UNARY = [row.name for row in UNARY]
-_BINARY = [row.name for row in BINARY]
-
-
-def has_unary(name: str) -> bool:
-    """Whether the real lanes have a function of one operand of that name."""
-    return name in _UNARY
 
 
 def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
@@ -125,9 +113,7 @@ def lower_real_convert(call: Call) -> Parts:
     """Codes to reals, reals to codes, or reals to reals."""
     source, target = input_type(call), call.outputs[0]
     codes = next((tensor for tensor in (source, target) if not tensor.real), None)
-    scale, zero = (
-        (1.0, 0) if codes is None else (quantization(codes).scale, quantization(codes).zero_point)
-    )
+    scale, zero = (1.0, 0) if codes is None else (quantization(codes).scale, quantization(codes).zero_point)
     wider = "float32" if "float32" in (source.dtype, target.dtype) else "float16"
 
     def make(address: int, result: int, elements: int) -> Instruction:
@@ -231,3 +217,15 @@ def lower_real_pool(call: Call, name: str) -> Parts:
     ofm = Rows(("out", 0), ofm_height, ofm_row, 0, ofm_height * ofm_row)
     work = Work(ofm_height, depth * size, 0, ((ifm, needed),), (ofm,), no_constants, no_constant_bytes, emit)
     return (replace(work, entries=images),)
+
+
+def _last_axis(call: Call[Along]) -> bool:
+    """on the NPU the axis is the last one"""
+    return axis_of(call) == len(input_type(call).shape) - 1
+
+
+def real_softmax_lowering(*, logarithm: bool = False) -> Lowering:
+    """Of softmax, or of its logarithm, along the last axis."""
+    return on_real_lanes(
+        lambda call: lower_real_softmax(call, call.parameters.beta, logarithm=logarithm), _last_axis
+    )
