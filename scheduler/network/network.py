@@ -49,9 +49,14 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     require_known(graph)
     graph = simplify(graph, hardware)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
-    ways = tuple(_way(node, *use, hardware) for node, use in zip(graph.nodes, uses, strict=True))
-    check_states(graph, lambda node: isinstance(ways[node], str))
-    aliases, free = join_aliases(graph, _aliases(uses))
+    check_states(graph)
+    nexts = {state.after for state in graph.states}
+    updates = [not nexts.isdisjoint(node.outputs) for node in graph.nodes]
+    ways = tuple(
+        _STATE if update else _way(node, *use, hardware)
+        for node, use, update in zip(graph.nodes, uses, updates, strict=True)
+    )
+    aliases, free = join_aliases(graph, _aliases(uses, updates))
     items = tuple(
         Item(node, body)
         for node, (way, (_, call)) in enumerate(zip(ways, uses, strict=True))
@@ -83,6 +88,9 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
     return found, call
 
 
+_STATE = "gives the next value of a state, in its place: the host reads all of the old one before it writes"
+
+
 def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering | str:
     """How the NPU computes a node, or why the host does."""
     if node.on_host:
@@ -107,11 +115,11 @@ def _bodies(part: Part, hardware: Hardware) -> Iterable[Work | Move | Choice]:
     return (part,)
 
 
-def _aliases(uses: Sequence[tuple[Operator, Call]]) -> dict[int, tuple[Alias, ...]]:
-    """The nodes that move nothing if their operands share memory."""
+def _aliases(uses: Sequence[tuple[Operator, Call]], updates: Sequence[bool]) -> dict[int, tuple[Alias, ...]]:
+    """The nodes that move nothing if their operands share memory; none that updates a state."""
     found = {}
-    for node, (each, call) in enumerate(uses):
-        parts = each.alias(call) if each.alias is not None else None
+    for node, ((each, call), update) in enumerate(zip(uses, updates, strict=True)):
+        parts = each.alias(call) if each.alias is not None and not update else None
         if parts:
             found[node] = parts
     return found

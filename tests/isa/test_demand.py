@@ -76,6 +76,16 @@ CYCLES = {
     "vector_lut": "lut_cycles",
     "vector_exp": "exp_cycles",
     "requantise": "requantise_cycles",
+    **{
+        f"vector_{element}_{effort}": cycles
+        for element in ("float16", "float32")
+        for effort, cycles in (
+            ("add", "float_cycles"),
+            ("multiply", "float_cycles"),
+            ("divide", "float_divide_cycles"),
+            ("function", "float_function_cycles"),
+        )
+    },
 }
 """How long a lane takes for an action of a vector instruction."""
 
@@ -91,9 +101,15 @@ def test_vector_instructions_demand_what_their_actions_take(row: type[Instructio
     for instruction in legal_instructions(row, SAMPLES):
         counted = instruction.cost(Context(machine)).actions
         taken = {name: count for name, count in counted.items() if not name.startswith("scratchpad_")}
-        assert instruction.demand(Context(machine)) == sum(
-            count * getattr(machine.vector, CYCLES[name]) for name, count in taken.items()
-        )
+        lane_cycles = sum(count * getattr(machine.vector, CYCLES[name]) for name, count in taken.items())
+        # Real lanes are counted in cycles of the integer lanes, which are the unit of the resource.
+        (real_lanes,) = {
+            getattr(machine.vector, f"{name.split('_')[1]}_lanes")
+            if "_float" in name
+            else machine.vector.lanes
+            for name in taken
+        }
+        assert instruction.demand(Context(machine)) == lane_cycles * machine.vector.lanes // real_lanes
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,9 @@ OPERATORS: dict[str, Translation] = {
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, movement.block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, Layer.activation, "DivOptions"),
+    "EMBEDDING_LOOKUP": Translation("embedding_lookup", 2, 2),
     "EXPAND_DIMS": Translation("reshape", 2, 2, movement.expand, keeps=(0,)),
+    "FILL": Translation("fill", 2, 2, movement.fill, keeps=(1,)),
     "FULLY_CONNECTED": Translation(
         "fully_connected",
         2,
@@ -231,6 +233,7 @@ OPERATORS: dict[str, Translation] = {
     ),
     "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
     "GELU": Translation("gelu", 1, 1, _gelu, "GeluOptions"),
+    "HASHTABLE_LOOKUP": Translation("hashtable_lookup", 3, 3, results=2),
     "L2_NORMALIZATION": Translation("l2_normalization", 1, 1, Layer.activation, "L2NormOptions"),
     "L2_POOL_2D": Translation("l2_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
     "LEAKY_RELU": Translation("leaky_relu", 1, 1, _leaky, "LeakyReluOptions"),

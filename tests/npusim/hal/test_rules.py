@@ -407,6 +407,12 @@ OPERATION_CASES = (
         put("operands[2].scale", 0.5),
         "operations[0].inputs[2]: operands[2] (bias) has scale 0.5 and zero point 0",
     ),
+    Case(
+        "L6",
+        branches,
+        both(put("operands[3].lifetime", L.NO_VALUE), put("inputIndexes", [0])),
+        "operations[0].inputs[3]: operands[3] has no value, which this argument must have",
+    ),
     Case("L6", addition, without, "operations[0].inputs[2]: operands[2] (activation) has no value"),
 )
 """What the table of operations says; its own tests break each rule of it."""
@@ -619,3 +625,19 @@ def test_every_rule_of_a_request_is_broken_here() -> None:
         "R12",
         "R14",
     }  # in tests of their own
+
+
+def test_a_graph_that_is_never_executed_keeps_the_rules_too() -> None:
+    model = branches()
+    model.operands[0].lifetime = L.CONSTANT_COPY
+    model.operands[0].location = DataLocation(0, len(model.operandValues), 1)
+    model.operandValues = bytes(model.operandValues) + b"\1"
+    model.inputIndexes = [3]
+    with hal.Device() as device:
+        assert device.prepareModel(model).status is ErrorStatus.NONE
+        model.referenced[1].operands[2].type = T.UINT32
+        prepared = device.prepareModel(model)
+    assert prepared.status is ErrorStatus.INVALID_ARGUMENT
+    assert prepared.message.startswith(
+        "referenced[1].operations[0].inputs[2]: operands[2] is UINT32, must be INT32"
+    )
