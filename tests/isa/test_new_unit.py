@@ -77,8 +77,8 @@ EDITS: dict[str, list[Edit]] = {
     ],
     "isa/instructions/table.py": [
         (
-            "import choice, control, dma, elementwise, gather, mac, reduction, vector\n",
-            "import choice, control, dma, elementwise, gather, mac, reduction, toy, vector\n",
+            "    resize,\n    vector,\n",
+            "    resize,\n    toy,\n    vector,\n",
         ),
         ("    control.Call,\n", "    control.Call,\n    toy.Turn,\n"),
     ],
