@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.instructions import control, dma, gather, mac, reduction, vector
+from npusim.isa.instructions import control, dma, gather, mac, real, real_reduction, reduction, resize, vector
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
 from npusim.isa.instructions.instruction import Instruction, decode_as, layout
 from npusim.isa.instructions.word import WORD_BYTES, Waits
@@ -30,6 +30,13 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     vector.Lookup,
     vector.Softmax,
     reduction.Reduce,
+    resize.Resize,
+    real.RealBinary,
+    real.RealUnary,
+    real_reduction.RealReduce,
+    real_reduction.RealPool,
+    real_reduction.RealSoftmax,
+    real_reduction.RealConvert,
     control.Call,
 )
 

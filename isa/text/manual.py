@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import cleandoc, getdoc, getmodule
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -103,15 +104,23 @@ def full_hardware() -> Hardware:
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:
-    """Costs of small instances: every number 1, and each named value of each field in turn, memories that there are."""
+    """Costs of small instances: every number 1, and the named values of each three fields together, memories that there
+    are.
+    """
     calls = (HostCall("", "", {}, (), (), Workload("elementwise")),) * 2
     context = Context(full_hardware(), calls)
     base = {spec.name: int(not spec.signed and not spec.choices) for spec in row.specs}
-    for spec in row.specs:
-        choices = context.hardware.spaces if spec.choices == SPACES else spec.choices
-        for value in range(len(choices)):
-            yield row(**base | {spec.name: value}).cost(context)  # type: ignore[arg-type]
-    yield row(**base).cost(context)  # type: ignore[arg-type]
+    named = [
+        [
+            (spec.name, value)
+            for value in range(len(context.hardware.spaces if spec.choices == SPACES else spec.choices))
+        ]
+        for spec in row.specs
+        if spec.choices
+    ]
+    for fields in combinations(named, min(len(named), 3)):
+        for values in product(*fields):
+            yield row(**base | dict(values)).cost(context)  # type: ignore[arg-type]
 
 
 def _lines() -> Iterator[str]:

@@ -66,7 +66,10 @@ class PreparedModel:
         self._prepare()
 
     def _prepare(self) -> None:
-        """The first step, if the model says all sizes of its inputs. It checks all operations if it is the only one."""
+        """The first step, if the model says all sizes of its inputs.
+
+        It checks all operations if it is the only one and no graph may be passed by.
+        """
         values = {
             operand: _unbound(self._model.main.operands[operand]) for operand in self._model.main.inputs
         }
@@ -80,7 +83,7 @@ class PreparedModel:
                 self._check_operations()
             if not self._may_omit():
                 raise
-        if step is None or step.results is None:
+        if step is None or step.results is None or self._model.referenced:
             self._check_operations()
         if step is not None:
             self._steps[form_of(frames, values_of(frames))] = self._compiled(step)

@@ -15,7 +15,7 @@ from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")
 """Field names that SystemVerilog keeps for itself; an underscore follows."""
-_VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup", "vec.reduce")
+_VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup", "vec.reduce", "vec.resize")
 """Vector instructions that the registers execute."""
 
 _WAIT = [replace(spec, name=spec.name.partition(".")[2]) for spec in WAIT_SPECS[:2]]

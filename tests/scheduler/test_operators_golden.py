@@ -59,8 +59,8 @@ ON_HOST = {
     "REDUCE_MIN": 0,
     "RELU": 0,
     "RELU6": 0,
-    "RESIZE_BILINEAR": CASES,
-    "RESIZE_NEAREST_NEIGHBOR": CASES,
+    "RESIZE_BILINEAR": 0,
+    "RESIZE_NEAREST_NEIGHBOR": 0,
     "SLICE": 0,
     "SOFTMAX": 0,
     "SPACE_TO_BATCH_ND": 0,
@@ -75,17 +75,18 @@ ON_HOST = {
 }
 """The operators that npusim has, and how many cases of each the host runs: all others run on the NPU."""
 
+UINT8_ON_HOST = {
+    "RESIZE_BILINEAR": 35,  # positions that are no short binary fractions, which LiteRT weighs in float32
+}
+"""Of uint8, where it is not as many."""
+
 REFUSED = {
     "ADD": 2,
     "FULLY_CONNECTED": 4,
     "MAXIMUM": 2,
-    "MEAN": 1,
     "MINIMUM": 2,
     "MUL": 2,
-    "REDUCE_MAX": 1,
-    "REDUCE_MIN": 1,
     "SUB": 2,
-    "SUM": 1,
 }
 """How many cases may not fit 4 KiB at all."""
 
@@ -130,5 +131,6 @@ def test_machine_gives_the_bytes_of_litert(shared: Path, operator: str, dtype: s
                 assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), name
                 assert found.tobytes() == wanted.tobytes(), f"{name} with {chosen.scratchpad.size_kib} KiB"
     assert count == FEWER_CASES.get(operator, CASES)
-    assert on_host == ON_HOST[operator]
+    expected_on_host = UINT8_ON_HOST if dtype == "uint8" else {}
+    assert on_host == expected_on_host.get(operator, ON_HOST[operator])
     assert refused <= REFUSED.get(operator, 0)
