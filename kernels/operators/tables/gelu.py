@@ -27,4 +27,8 @@ def _gelu(call: Call[Parameters], x: Float32Array) -> Float32Array:
     return result
 
 
-OPERATOR = unary_operator("gelu", tabulate_real(_gelu), _gelu, parameters=Parameters)
+def _on_lanes(call: Call[Parameters]) -> tuple[str, float]:
+    return ("gelu_by_tanh" if call.parameters.approximate else "gelu"), 0.0
+
+
+OPERATOR = unary_operator("gelu", tabulate_real(_gelu), _gelu, parameters=Parameters, on_lanes=_on_lanes)
