@@ -11,7 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.instructions import control, dma, gather, mac, real, real_reduction, reduction, vector
+from npusim.isa.instructions import (
+    choice,
+    control,
+    dma,
+    elementwise,
+    gather,
+    mac,
+    real,
+    real_reduction,
+    reduction,
+    resize,
+    vector,
+)
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
 from npusim.isa.instructions.instruction import Instruction, decode_as, layout
 from npusim.isa.instructions.word import WORD_BYTES, Waits
@@ -23,13 +35,16 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     gather.Gather,
     mac.Convolve,
     mac.Depthwise,
-    vector.Binary,
+    elementwise.Binary,
     reduction.Pool,
     reduction.Mean,
     vector.Rescale,
     vector.Lookup,
     vector.Softmax,
     reduction.Reduce,
+    choice.Compare,
+    choice.Select,
+    resize.Resize,
     real.RealBinary,
     real.RealUnary,
     real_reduction.RealReduce,

@@ -11,11 +11,13 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.hardware.units import Unit, cycles_of
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
+from npusim.isa.instructions.resize import Resize
 from npusim.isa.instructions.table import INSTRUCTIONS
-from npusim.isa.instructions.vector import Binary, Lookup, Rescale, Softmax
+from npusim.isa.instructions.vector import Lookup, Rescale, Softmax
 
 from .samples import CALLS, legal_instructions, tiny_hardware
 
@@ -122,6 +124,8 @@ def test_vector_instructions_demand_what_their_actions_take(row: type[Instructio
         (Mean(outer=2, count=9, inner=5), 2 * 5 * (9 + 1)),
         (Reduce(function=SUM, outer=2, parts=3, middle=4, count=5, inner=6), 2 * 4 * 6 * (3 * 5 + 1)),
         (Reduce(function=ARG_MAX, outer=2, parts=1, middle=1, count=5, inner=6, wide=1), 2 * 6 * 5),
+        (Resize(bilinear=1, ofm_height=2, ofm_width=3, depth=4), 2 * 3 * 4 * 4 * 2),
+        (Resize(ofm_height=2, ofm_width=3, depth=4), 2 * 3 * 4),
         (Rescale(size=100), 100),
         (Softmax(rows=3, depth=10), 3 * (10 * (1 + 8 + 1 + 8 + 1) + 8)),
         (
