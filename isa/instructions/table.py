@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.instructions import (
+    choice,
     control,
     dma,
+    elementwise,
     gather,
     mac,
     real,
@@ -34,13 +36,15 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     gather.Gather,
     mac.Convolve,
     mac.Depthwise,
-    vector.Binary,
+    elementwise.Binary,
     reduction.Pool,
     reduction.Mean,
     vector.Rescale,
     vector.Lookup,
     vector.Softmax,
     reduction.Reduce,
+    choice.Compare,
+    choice.Select,
     resize.Resize,
     rows.LogSoftmax,
     rows.UnitLength,

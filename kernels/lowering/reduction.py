@@ -11,6 +11,7 @@ from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import REDUCTIONS, Reduce
+from npusim.kernels.lowering.real import lower_real_reduction, on_real_lanes
 from npusim.kernels.lowering.vector import rescaled, signed
 from npusim.kernels.lowering.work import (
     Parts,
@@ -182,3 +183,21 @@ def _lower(
         sliced=sliced,
     )
     return (work,)
+
+
+def real_reduction_lowering(function: str) -> Lowering:
+    """Of an operator that reduces real numbers over neighbouring axes: "sum", "mean", "max", "min" or "prod"."""
+
+    def lower(call: Call[Reduction]) -> Parts:
+        sizes = nest(input_type(call).shape, call.parameters.axes)
+        if sizes is None:
+            raise ValueError("the axes lie in too many places; the operator's rules should refuse")
+        return lower_real_reduction(call, function, (sizes.outer, sizes.terms, sizes.inner))
+
+    return on_real_lanes(lower, something, _one_place, _at_once(_axes, True))
+
+
+def _one_place(call: Call[Reduction]) -> bool:
+    """on real lanes the axes are adjacent, dimensions of one aside"""
+    sizes = nest(input_type(call).shape, call.parameters.axes)
+    return sizes is not None and sizes.parts == 1

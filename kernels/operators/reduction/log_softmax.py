@@ -14,6 +14,7 @@ from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.rows import LogSoftmax
+from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.lowering.rows import row_work, rows_at_once
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
@@ -184,5 +185,8 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    lowerings=(Lowering("vector", (_fixed_point,), _lower, (rows_at_once,)),),
+    lowerings=(
+        Lowering("vector", (_fixed_point,), _lower, (rows_at_once,)),
+        real_softmax_lowering(logarithm=True),
+    ),
 )

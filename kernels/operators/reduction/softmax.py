@@ -11,6 +11,7 @@ from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.vector import Softmax
+from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.lowering.rows import row_work, rows_at_once
 from npusim.kernels.lowering.vector import signed
 from npusim.kernels.lowering.work import Parts
@@ -156,5 +157,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit,), _lower, (rows_at_once,)),),
+    lowerings=(Lowering("vector", (rules.eight_bit,), _lower, (rows_at_once,)), real_softmax_lowering()),
 )
