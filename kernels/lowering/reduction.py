@@ -194,7 +194,14 @@ def real_reduction_lowering(function: str) -> Lowering:
             raise ValueError("the axes lie in too many places; the operator's rules should refuse")
         return lower_real_reduction(call, function, (sizes.outer, sizes.terms, sizes.inner))
 
-    return on_real_lanes(lower, something, _one_place, _at_once(_axes, True))
+    return on_real_lanes(lower, something, _one_place, needs=(_reals_at_once,))
+
+
+def _reals_at_once(call: Call[Reduction], hardware: Hardware) -> bool:
+    """half of the scratchpad holds the elements of a result"""
+    sizes = nest(input_type(call).shape, call.parameters.axes)
+    element_bytes = input_type(call).numpy_dtype.itemsize
+    return sizes is not None and (sizes.terms + 1) * element_bytes <= hardware.scratchpad_bytes // 2
 
 
 def _one_place(call: Call[Reduction]) -> bool:
