@@ -73,6 +73,7 @@ class _Reading:
         parts = _Parts(builder.name, known, self._model.version, self._model.referenced, builder)
         for index in graph.inputs:
             self._input(parts, index)
+        most: dict[int, int] = {}  # results of as many rows as there can be: they may only leave the graph
         for operation in graph.operations:
             if operation.type is OperationType.IF:
                 self._if(parts, operation)
@@ -80,7 +81,11 @@ class _Reading:
                 self._while(parts, operation)
             else:
                 parts.add(operation)
-        return builder.graph([parts.tensor(index) for index in graph.outputs])
+                most |= {index: parts.tensor(index) for index in operation.outputs if index in parts.counts}
+                parts.open_rows(operation)
+        return builder.graph(
+            [most[index] if index in most else parts.tensor(index) for index in graph.outputs]
+        )
 
     def _input(self, parts: _Parts, index: int) -> None:
         """Makes an input; one of the model whose sizes nobody says is omitted if it may be."""
