@@ -33,7 +33,7 @@ from npusim.kernels.lowering.work import (
 )
 from npusim.kernels.operator.axes import Along, axis_of
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Rule
+from npusim.kernels.operator.operator import Call, Lowering, Need, Rule
 
 
 def reals(call: Call) -> bool:
@@ -53,10 +53,12 @@ def lanes(call: Call, hardware: Hardware) -> bool:
     return real_lanes(hardware, input_type(call).dtype) > 0
 
 
-def on_real_lanes(lower: Any, *rules: Rule, inputs_only: bool = False) -> Lowering:
-    """The way of an operator over the real lanes; `lower`: call -> parts."""
+def on_real_lanes(
+    lower: Any, *rules: Rule, inputs_only: bool = False, needs: tuple[Need, ...] = ()
+) -> Lowering:
+    """The way of an operator over the real lanes; `lower`: call -> parts. `needs`: beside lanes."""
     kind = real_inputs if inputs_only else reals
-    return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes,))
+    return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes, *needs))
 
 
 def _element(call: Call) -> int:

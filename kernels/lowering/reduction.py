@@ -23,7 +23,7 @@ from npusim.kernels.lowering.work import (
     no_constants,
     same_rows,
 )
-from npusim.kernels.operator.axes import Along, Reduction, axis_of
+from npusim.kernels.operator.axes import Along, Reduction, axis_of, combined
 from npusim.kernels.operator.operands import code_range, input_type
 from npusim.kernels.operator.operator import Call, Lowering, Need
 from npusim.kernels.operator.rescale import Multiplier
@@ -194,7 +194,13 @@ def real_reduction_lowering(function: str) -> Lowering:
             raise ValueError("the axes lie in too many places; the operator's rules should refuse")
         return lower_real_reduction(call, function, (sizes.outer, sizes.terms, sizes.inner))
 
-    return on_real_lanes(lower, something, _one_place, _at_once(_axes, True))
+    return on_real_lanes(lower, something, _one_place, needs=(_reals_at_once,))
+
+
+def _reals_at_once(call: Call[Reduction], hardware: Hardware) -> bool:
+    """half of the scratchpad holds the elements of one result"""
+    needed = (combined(call) + 1) * input_type(call).numpy_dtype.itemsize
+    return needed <= hardware.scratchpad_bytes // 2
 
 
 def _one_place(call: Call[Reduction]) -> bool:
