@@ -5,6 +5,7 @@ Elements lie as densely as codes do; rows are counted in bytes, and an instructi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -54,10 +55,9 @@ def lanes(call: Call, hardware: Hardware) -> bool:
 
 
 def on_real_lanes(
-    lower: Any, *rules: Rule, inputs_only: bool = False, needs: tuple[Need, ...] = ()
+    lower: Callable[[Call], Parts], *rules: Rule, kind: Rule = reals, needs: tuple[Need, ...] = ()
 ) -> Lowering:
-    """The way of an operator over the real lanes; `lower`: call -> parts. `needs`: beside lanes."""
-    kind = real_inputs if inputs_only else reals
+    """The way of an operator over the real lanes; `kind` says which operands are real."""
     return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes, *needs))
 
 
