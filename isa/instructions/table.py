@@ -11,7 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.instructions import control, dma, gather, mac, real, real_reduction, reduction, resize, vector
+from npusim.isa.instructions import (
+    control,
+    dma,
+    gather,
+    mac,
+    real,
+    real_mac,
+    real_reduction,
+    reduction,
+    resize,
+    vector,
+)
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
 from npusim.isa.instructions.instruction import Instruction, decode_as, layout
 from npusim.isa.instructions.word import WORD_BYTES, Waits
@@ -37,6 +48,8 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     real_reduction.RealPool,
     real_reduction.RealSoftmax,
     real_reduction.RealConvert,
+    real_mac.RealConvolve,
+    real_mac.RealDepthwise,
     control.Call,
 )
 
