@@ -41,7 +41,12 @@ ACTIONS: tuple[Action, ...] = (
         "element",
         "bias, fixed-point rescale, zero point and clamp of one element",
     ),
-    Action("vector_add_q8", "vector", "element", "quantised add, subtract: three rescales"),
+    Action(
+        "vector_add_q8",
+        "vector",
+        "element",
+        "quantised add, subtract, comparison of rescaled codes: up to three rescales",
+    ),
     Action("vector_mul_q8", "vector", "element", "quantised multiply: one product and one rescale"),
     Action("vector_max", "vector", "element", "compare and select"),
     Action("vector_add_i32", "vector", "element", "32-bit add of a reduction"),

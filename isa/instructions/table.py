@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.instructions import (
+    choice,
     control,
     dma,
+    elementwise,
     gather,
     mac,
     real,
@@ -21,6 +23,7 @@ from npusim.isa.instructions import (
     real_reduction,
     reduction,
     resize,
+    rows,
     vector,
 )
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
@@ -34,14 +37,18 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     gather.Gather,
     mac.Convolve,
     mac.Depthwise,
-    vector.Binary,
+    elementwise.Binary,
     reduction.Pool,
     reduction.Mean,
     vector.Rescale,
     vector.Lookup,
     vector.Softmax,
     reduction.Reduce,
+    choice.Compare,
+    choice.Select,
     resize.Resize,
+    rows.LogSoftmax,
+    rows.UnitLength,
     real.RealBinary,
     real.RealUnary,
     real_reduction.RealReduce,

@@ -26,10 +26,10 @@ from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import SPACES
+from npusim.isa.instructions.elementwise import FUNCTIONS
 from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
-from npusim.isa.instructions.vector import FUNCTIONS
 from npusim.isa.instructions.word import FIELDS_OFFSET, OPCODE_BITS, WAIT_SPECS, WORD_BYTES, FieldSpec
 from npusim.isa.text.assembly_instruction import format_instruction
 
@@ -139,8 +139,11 @@ def _lines() -> Iterator[str]:
             if getmodule(row) is module:
                 yield from _instruction(row)
     yield from ("", "## Elementwise functions", "")
-    functions = ((f"`{each.name}`", each.doc, f"`{each.action}`") for each in FUNCTIONS)
-    yield from _table(("function", "result", "action per element"), functions)
+    functions = (
+        (f"`{each.name}`", each.doc, ", ".join(f"`{action}`" for action in each.actions))
+        for each in FUNCTIONS
+    )
+    yield from _table(("function", "result", "actions per element"), functions)
     for module in (beats, packing, mac_timing, arithmetic):
         yield from _chapter(module)
     yield from ("", "## Actions", "", "What instructions count; the energy table prices each.", "")

@@ -77,8 +77,8 @@ EDITS: dict[str, list[Edit]] = {
     ],
     "isa/instructions/table.py": [
         (
-            "import control, dma, gather, mac, real, real_mac, real_reduction, reduction, vector\n",
-            "import control, dma, gather, mac, real, real_mac, real_reduction, reduction, toy, vector\n",
+            "    resize,\n    vector,\n",
+            "    resize,\n    toy,\n    vector,\n",
         ),
         ("    control.Call,\n", "    control.Call,\n    toy.Turn,\n"),
     ],

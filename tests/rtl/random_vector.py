@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
 from npusim.isa.instructions.resize import Resize
-from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Rescale
+from npusim.isa.instructions.vector import Lookup, Rescale
 
 from .unit_bench import SCRATCHPAD_BYTES
 from .vector_referee import STAGES

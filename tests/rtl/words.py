@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from npusim.isa.instructions.elementwise import FUNCTIONS
 from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import HALVINGS_BITS
 from npusim.isa.instructions.reduction import REDUCTIONS
 from npusim.isa.instructions.table import INSTRUCTIONS
-from npusim.isa.instructions.vector import FUNCTIONS
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")

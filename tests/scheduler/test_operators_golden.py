@@ -25,9 +25,10 @@ from npusim.session.api import host_functions
 CASES = 40
 """Cases of an operator and a type."""
 
-FEWER_CASES = {"MIRROR_PAD": 36}
+FEWER_CASES = {"DIV": 26, "MIRROR_PAD": 36}
 
 ON_HOST = {
+    "ABS": 0,
     "ADD": 0,
     "ARG_MAX": 0,
     "ARG_MIN": 0,
@@ -38,22 +39,31 @@ ON_HOST = {
     "CONV_2D": 0,
     "DEPTHWISE_CONV_2D": 0,
     "DEPTH_TO_SPACE": 0,
-    "DEQUANTIZE": CASES,
+    "DEQUANTIZE": 0,
+    "DIV": 0,
+    "EQUAL": 0,
     "FULLY_CONNECTED": 0,
     "GATHER": 0,
+    "GELU": 0,
+    "GREATER": 0,
+    "GREATER_EQUAL": 0,
     "HARD_SWISH": 0,
-    "L2_NORMALIZATION": CASES,
+    "L2_NORMALIZATION": 0,
     "LEAKY_RELU": 0,
+    "LESS": 0,
+    "LESS_EQUAL": 0,
     "LOGISTIC": 0,
-    "LOG_SOFTMAX": CASES,
+    "LOG_SOFTMAX": 0,
     "MAXIMUM": 0,
     "MAX_POOL_2D": 0,
     "MEAN": 0,
     "MINIMUM": 0,
     "MIRROR_PAD": 0,
     "MUL": 0,
+    "NOT_EQUAL": 0,
     "PAD": 0,
     "PADV2": 0,
+    "PRELU": 0,
     "QUANTIZE": 18,  # of float32
     "REDUCE_MAX": 0,
     "REDUCE_MIN": 0,
@@ -61,10 +71,12 @@ ON_HOST = {
     "RELU6": 0,
     "RESIZE_BILINEAR": 0,
     "RESIZE_NEAREST_NEIGHBOR": 0,
+    "RSQRT": 0,
     "SLICE": 0,
     "SOFTMAX": 0,
     "SPACE_TO_BATCH_ND": 0,
     "SPACE_TO_DEPTH": 0,
+    "SQUARED_DIFFERENCE": 0,
     "STRIDED_SLICE": 0,
     "SUB": 0,
     "SUM": 0,
@@ -76,6 +88,7 @@ ON_HOST = {
 """The operators that npusim has, and how many cases of each the host runs: all others run on the NPU."""
 
 UINT8_ON_HOST = {
+    "LOG_SOFTMAX": CASES,  # LiteRT computes it in float32
     "RESIZE_BILINEAR": 35,  # positions that are no short binary fractions, which LiteRT weighs in float32
 }
 """Of uint8, where it is not as many."""
@@ -102,7 +115,10 @@ def cases(shared: Path, name: str) -> Iterator[tuple[str, Graph, list[Array], li
             yield graph.name, graph, inputs, [arrays[tensors[i]["key"]] for i in entry["outputs"]]
 
 
-ONE_TYPE = {"BATCH_MATMUL": ("int8",), "SUM": ("uint8",)}
+ONE_TYPE = {
+    **dict.fromkeys(("ABS", "BATCH_MATMUL", "RSQRT", "SQUARED_DIFFERENCE"), ("int8",)),
+    "SUM": ("uint8",),
+}
 """Operators of which there are cases of one type only."""
 
 
