@@ -43,7 +43,12 @@ LAYERS: dict[str, tuple[Any, ...]] = {
     "clamped": ("conv_2d", (1, 9, 9, 5), (7, 3, 2, 5), {"activation": "relu6"}),
     "dilated": ("conv_2d", (1, 12, 12, 4), (6, 3, 3, 4), {"dilations": (2, 3)}),
     "cut": ("conv_2d", (1, 64, 64, 16), (96, 1, 1, 16), {}),
-    "depthwise": ("depthwise_conv_2d", (2, 14, 13, 12), (1, 3, 3, 24), {"padding": SAME}),
+    "depthwise": (
+        "depthwise_conv_2d",
+        (2, 14, 13, 12),
+        (1, 3, 3, 24),
+        {"padding": SAME, "depth_multiplier": 2},
+    ),
     "product": ("fully_connected", (3, 200), (50, 200), {"activation": "relu"}),
 }
 
