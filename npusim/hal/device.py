@@ -13,8 +13,9 @@ from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import table
 from npusim.frontends.nn_hal.operations.conversion import Refused
 from npusim.frontends.nn_hal.result import Result
+from npusim.frontends.nn_hal.rules.rule import Rule
 from npusim.frontends.nn_hal.structs import Capabilities
-from npusim.frontends.nn_hal.validate import check_model
+from npusim.frontends.nn_hal.validate import FORM, RULES, check_model
 from npusim.hal.prepared import PreparedModel, refusing
 from npusim.hal.stage import Target
 from npusim.isa.base.errors import NpusimError
@@ -95,12 +96,13 @@ class Device:
         return self._answer(None, lambda: self._prepared(model))
 
     def _prepared(self, model: object) -> PreparedModel:
-        checked = _checked(model)
+        checked = _checked(model, FORM)
+        prepared = PreparedModel(checked, self._target, self._most_turns, self._unavailable)
         for operation, supported in zip(checked.main.operations, _supported(checked), strict=True):
             if not supported:
                 text = f"the device does not execute {operation.type.name}"
                 raise Refused(Fault(operation.place, text, status=ErrorStatus.GENERAL_FAILURE))
-        return PreparedModel(checked, self._target, self._most_turns, self._unavailable)
+        return prepared
 
     def _table(self) -> Capabilities:
         if self._capabilities is None:
@@ -119,9 +121,9 @@ class Device:
         return result if result.status is ErrorStatus.NONE else result._replace(value=otherwise)
 
 
-def _checked(model: object) -> CheckedModel:
-    """The model as plain values. Raises Refused for the first rule that it breaks."""
-    checked = check_model(model)
+def _checked(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel:
+    """The model as plain values. Raises Refused for the first of these rules that it breaks."""
+    checked = check_model(model, rules)
     if isinstance(checked, Fault):
         raise Refused(checked)
     return checked

@@ -6,7 +6,6 @@ cycles as the transfers and decisions of an executable (`npusim.isa.program.exec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -44,7 +43,7 @@ def transfer(hardware: Hardware, sizes_bytes: tuple[int, ...]) -> Launch:
 
 @lru_cache(_DISTINCT)
 def look(hardware: Hardware, size_bytes: int, what: str) -> Launch:
-    """The host looks at a value: a call that reads so many bytes. `what` it is, for the report."""
+    """The host looks at a value, or writes one: a call with so many bytes. `what` it does, for the report."""
     space = hardware.holder("activations")
     work = Workload("elementwise", elements=1, input_bytes=size_bytes)
     place = Placement(what, TensorType("int8", (size_bytes,)), 0, space)
@@ -62,7 +61,7 @@ def look(hardware: Hardware, size_bytes: int, what: str) -> Launch:
         outputs=(),
         layers=(Layer(what, what, "host", work),),
         layer_of=np.zeros(len(code), np.uint32),
-        host_calls=(HostCall(what, what, {}, (place,), (), work, f"the host reads the {what}"),),
+        host_calls=(HostCall(what, what, {}, (place,), (), work, f"the host has to {what}"),),
         code_space=hardware.holder("code"),
     )
     return _timed(program)
@@ -70,8 +69,3 @@ def look(hardware: Hardware, size_bytes: int, what: str) -> Launch:
 
 def _timed(program: Program) -> Launch:
     return Launch(program, execute(program, data=False))
-
-
-def crossing(sizes_bytes: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of values that have bytes to copy."""
-    return tuple(size for size in sizes_bytes if size)

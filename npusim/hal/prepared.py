@@ -21,7 +21,9 @@ from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations.conversion import Refused, tensor_type
 from npusim.frontends.nn_hal.request import check_request
 from npusim.frontends.nn_hal.result import Result
+from npusim.frontends.nn_hal.rules.operations import RULES as OPERATIONS
 from npusim.frontends.nn_hal.structs import OutputShape
+from npusim.frontends.nn_hal.validate import faults
 from npusim.hal.execution import Execution, timing
 from npusim.hal.frames import Frame, Frames, Ground, Value, form_of, replaced, values_of
 from npusim.hal.glue import look, transfer
@@ -49,14 +51,41 @@ class PreparedModel:
     def __init__(
         self, model: CheckedModel, target: Target, most_turns: int, unavailable: Callable[[], str]
     ) -> None:
-        """`unavailable` says why the device cannot be used, or "". Raises Refused and NpusimError."""
+        """Compiles what the model alone says.
+
+        model:       one that keeps the rules that do not ask what operations mean.
+        unavailable: says why the device cannot be used, or "".
+
+        Raises Refused for operations that break a rule, or that npusim does not have, and NpusimError.
+        """
         self._model, self._target, self._most_turns = model, target, most_turns
         self._unavailable = unavailable
         self._ground = Ground(model)
         self._steps: OrderedDict[Any, _Compiled] = OrderedDict()
-        values = {operand: _unbound(model.main.operands[operand]) for operand in model.main.inputs}
-        if None not in values.values():
-            self._follow([Frame(0, "main", {operand: value for operand, value in values.items() if value})])
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """The first step, if the model says all sizes of its inputs. It checks all operations if it is the only one."""
+        values = {
+            operand: _unbound(self._model.main.operands[operand]) for operand in self._model.main.inputs
+        }
+        known = {operand: value for operand, value in values.items() if value is not None}
+        step = None
+        try:
+            if len(known) == len(values):
+                step = self._walked(frames := [Frame(0, "main", known)])
+        except Refused as refused:
+            if refused.fault.status is not ErrorStatus.INVALID_ARGUMENT:
+                self._check_operations()
+            raise
+        if step is None or step.results is None:
+            self._check_operations()
+        if step is not None:
+            self._steps[form_of(frames, values_of(frames))] = self._compiled(step)
+
+    def _check_operations(self) -> None:
+        for fault in faults(self._model, OPERATIONS):
+            raise Refused(fault)
 
     def execute(self, request: object) -> Result[Execution | None]:
         """Runs the model on a `Request`: reads inputs from its pools and writes outputs into them."""
@@ -108,19 +137,17 @@ class PreparedModel:
         form = form_of(frames, values)
         found = self._steps.get(form)
         if found is None:
-            found = self._steps[form] = self._compiled(frames)
+            found = self._steps[form] = self._compiled(self._walked(frames))
             if len(self._steps) > _STEPS:
                 self._steps.popitem(last=False)
         else:
             self._steps.move_to_end(form)
         return found
 
-    def _follow(self, frames: Frames) -> None:
-        """Compiles what the model alone says."""
-        self.follow(frames, values_of(frames))
+    def _walked(self, frames: Frames) -> Step:
+        return Walk(self._ground, frames, "model", self._most_turns).step()
 
-    def _compiled(self, frames: Frames) -> _Compiled:
-        step = Walk(self._ground, frames, "model", self._most_turns).step()
+    def _compiled(self, step: Step) -> _Compiled:
         return _Compiled(step, None if step.graph is None else Stage(step.graph, self._target))
 
     def ended(self, frames: Frames) -> None:
@@ -149,7 +176,7 @@ class _Run:
             if stage is not None:
                 self._launch(step, stage, now)
             if step.results is not None:
-                return [now.get(id(value), value) for value in step.results]
+                return self._written([now.get(id(value), value) for value in step.results])
             if step.learn is not None:
                 self._learn(step, now[id(step.learn)])
             self._frames = [
@@ -157,6 +184,13 @@ class _Run:
                 for frame, origin in zip(step.frames, step.origins, strict=True)
             ]
             self._model.ended(self._frames)
+
+    def _written(self, results: list[Value]) -> list[Value]:
+        """The outputs; those that no program computed are known to the host, which writes them itself."""
+        for value in results:
+            if not value.computed and value.type is not None:
+                self.launches.append(look(self._hardware, value.type.size_bytes, "write"))
+        return results
 
     def _moved(self, frame: Frame, origin: int | None, now: dict[int, Value]) -> Frame:
         moved = replaced(frame, now)
@@ -210,6 +244,9 @@ def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
         return Result(refused.fault.status, None, refused.fault.message)
     except NpusimError as error:
         return Result(ErrorStatus.GENERAL_FAILURE, None, f"model: {error}")
+    except Exception as error:  # a fault of npusim, which a caller of the HAL gets as a status too
+        text = f"model: npusim fails with {type(error).__name__}: {error}; this should be reported"
+        return Result(ErrorStatus.GENERAL_FAILURE, None, text)
 
 
 # Values and memory.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.cleaning import clean_model
@@ -11,18 +11,15 @@ from npusim.frontends.nn_hal.reading import Broken
 from npusim.frontends.nn_hal.rules import control, graphs, operands, operations
 from npusim.frontends.nn_hal.rules.rule import Rule
 
-RULES: tuple[Rule, ...] = (
-    *operands.RULES,
-    *control.REFERENCES,
-    *graphs.RULES,
-    *control.RULES,
-    *operations.RULES,
-)
+FORM: tuple[Rule, ...] = (*operands.RULES, *control.REFERENCES, *graphs.RULES, *control.RULES)
+"""The rules of a model that do not ask what its operations mean."""
+
+RULES: tuple[Rule, ...] = (*FORM, *operations.RULES)
 """The rules of a model; all graphs keep one before anybody looks at the next."""
 
 
-def check_model(model: object) -> CheckedModel | Fault:
-    """The model as plain values if it keeps all rules, or one broken rule.
+def check_model(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel | Fault:
+    """The model as plain values if it keeps all these rules, or one broken rule.
 
     Nothing that a field holds makes it raise.
     """
@@ -30,12 +27,12 @@ def check_model(model: object) -> CheckedModel | Fault:
         checked = clean_model(model)
     except Broken as broken:
         return broken.fault
-    return next(faults(checked), checked)
+    return next(faults(checked, rules), checked)
 
 
-def faults(model: CheckedModel) -> Iterator[Fault]:
+def faults(model: CheckedModel, rules: Sequence[Rule] = RULES) -> Iterator[Fault]:
     """How a model whose fields hold values of their types breaks the first rule that it breaks; nothing if none."""
-    for rule in RULES:
+    for rule in rules:
         found = [fault for graph in model.graphs for fault in rule.faults(model, graph)]
         if found:
             yield from found

@@ -9,7 +9,7 @@ from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations.row import Row
 
 ROWS: tuple[Row, ...] = (
-    Row(OperationType.IF, ("condition:B8 then:g else:g inputs:any?* > outputs:any*",)),
-    Row(OperationType.WHILE, ("condition:g body:g inputs:any* > outputs:any*",)),
+    Row(OperationType.IF, ("condition:B8 then:g else:g inputs:any* > outputs:any+",)),
+    Row(OperationType.WHILE, ("condition:g body:g inputs:any+ > outputs:any+",)),
     Row(OperationType.OEM_OPERATION, ("inputs:any?* > outputs:any?*",)),
 )

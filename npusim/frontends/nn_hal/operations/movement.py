@@ -37,7 +37,7 @@ _PADDED = (
     constraints.pair_per_dimension("paddings", "input"),
     _padded,
 )
-_NO_CROP = constraints.elements_at_least(0, "paddings")
+_NOT_NEGATIVE = constraints.elements_at_least(0, "paddings")
 
 
 def _pad(c: Conversion) -> Sequence[int]:
@@ -261,7 +261,7 @@ _BORDERS = (
         OperationType.PAD,
         ("input:T paddings:I32 > output:T",),
         f"T: {_SINCE_1_1}",
-        (_NO_CROP,),
+        (_NOT_NEGATIVE,),
         (constraints.rank_of("input", 1, _MOST_RANK), *_PADDED),
         _ALIKE,
         _pad,
@@ -271,7 +271,7 @@ _BORDERS = (
         OperationType.PAD_V2,
         ("input:T paddings:I32 value:V > output:T",),
         "T V: F16,h@1.2 F32,f@1.2 Q8,i@1.2 Q8S,i@1.3",
-        (_NO_CROP, _code),
+        (_NOT_NEGATIVE, _code),
         (constraints.rank_of("input", 1, _MOST_RANK), *_PADDED),
         _ALIKE,
         _pad_with_value,
@@ -281,7 +281,7 @@ _BORDERS = (
         OperationType.MIRROR_PAD,
         ("input:T paddings:I32 mode:i > output:T",),
         f"T: {_SINCE_7}",
-        (_NO_CROP, constraints.one_of("mode", 0, 1, "0 (reflect) or 1 (symmetric)"), _mirrored),
+        (_NOT_NEGATIVE, constraints.one_of("mode", 0, 1, "0 (reflect) or 1 (symmetric)"), _mirrored),
         _PADDED,
         _ALIKE,
         _mirror_pad,
@@ -324,7 +324,7 @@ _BLOCKS = (
         OperationType.SPACE_TO_BATCH_ND,
         ("input:T block_shape:I32 paddings:I32 | nchw:b=0 @1.2 > output:T",),
         f"T: {_SINCE_1_1}",
-        (constraints.elements_at_least(1, "block_shape"), _NO_CROP),
+        (constraints.elements_at_least(1, "block_shape"), _NOT_NEGATIVE),
         (constraints.rank_of("input", 4), _two_blocks, _two_pairs, _block_divides_padded),
         _ALIKE,
         _space_to_batch,

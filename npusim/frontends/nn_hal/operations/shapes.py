@@ -209,7 +209,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         OperationType.CONCATENATION,
-        ("inputs:T* axis:i > output:T",),
+        ("inputs:T+ axis:i > output:T",),
         f"T: {_ALL}",
         (constraints.axis_of("axis", "inputs", negative=False),),
         (constraints.rank_of("inputs", 1, _MOST_RANK), _joined),
@@ -219,7 +219,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         OperationType.PACK,
-        ("axis:i inputs:T* > output:T",),
+        ("axis:i inputs:T+ > output:T",),
         "T: F16@6 F32@6 I32@6 Q8@6 Q8S@6",
         (constraints.axis_of("axis", "inputs", 1, negative=False),),
         (_equal_shapes,),
@@ -229,7 +229,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         OperationType.SPLIT,
-        ("input:T axis:i count:i > output:T*",),
+        ("input:T axis:i count:i > output:T+",),
         f"T: {_WHOLE_TOO}",
         (constraints.axis_of("axis", "input"), _count),
         (_divisible,),

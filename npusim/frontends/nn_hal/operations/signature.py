@@ -6,8 +6,9 @@ A form is `inputs > outputs`, an argument `name:kind`, with `@1.2` in front if i
 
 Kinds are scalars i INT32, f FLOAT32, h FLOAT16, b BOOL, g SUBGRAPH, s (FLOAT16 if T is F16, else FLOAT32), the tensors
 of `TENSORS`, `any`, or a variable. `?` behind a kind says that the argument may be omitted, `=` what it is where a call
-ends in front of it, `*` that it may repeat. Behind a bar stand arguments with which a call may go on, from a version
-on. The types text names the variables and what they may be together, from a version on:
+ends in front of it, `+` that there are one or more, `*` that there are any number. Behind a bar stand arguments with
+which a call may go on, from a version on. The types text names the variables and what they may be together, from a
+version on:
 
     T F B: F32,F32,F32 Q8,Q8,I32 F16,F16,F16@1.2
 """
@@ -56,12 +57,15 @@ Types = dict[str, OperandType]
 
 
 class Slot(NamedTuple):
-    """One argument of a form. `default` is what a call has that ends in front of it."""
+    """One argument of a form.
+
+    `repeats` is "" for one, "+" or "*"; `default` what a call has that ends in front of it.
+    """
 
     name: str
     kind: str
     optional: bool = False
-    repeats: bool = False
+    repeats: str = ""
     default: float | None = None
 
 
@@ -180,8 +184,9 @@ def _slots(text: str) -> Slots:
 def _slot(word: str) -> Slot:
     name, _, kind = word.partition(":")
     kind, _, default = kind.partition("=")
-    bare = kind.rstrip("?*")
-    return Slot(name, bare, "?" in kind, "*" in kind, float(default) if default else None)
+    bare = kind.rstrip("?+*")
+    repeats = kind[-1] if kind[-1] in "+*" else ""
+    return Slot(name, bare, "?" in kind, repeats, float(default) if default else None)
 
 
 def _stretched(slots: Slots, version: HalVersion, count: int) -> Iterator[tuple[Slot, ...]]:
@@ -191,7 +196,7 @@ def _stretched(slots: Slots, version: HalVersion, count: int) -> Iterator[tuple[
         if repeated is None:
             if len(listed) == count:
                 yield listed
-        elif (times := count - len(listed) + 1) >= (0 if listed[repeated].optional else 1):
+        elif (times := count - len(listed) + 1) >= (listed[repeated].repeats == "+"):
             yield (*listed[:repeated], *[listed[repeated]] * times, *listed[repeated + 1 :])
 
 
@@ -247,6 +252,6 @@ def _numbers(lists: Sequence[Sequence[Slot]]) -> str:
     words = []
     for listed in sorted(lists, key=len):
         repeated = next((slot for slot in listed if slot.repeats), None)
-        least = len(listed) - (1 if repeated and repeated.optional else 0)
+        least = len(listed) - (1 if repeated and repeated.repeats == "*" else 0)
         words.append(f"{least} or more" if repeated else str(least))
     return " or ".join(dict.fromkeys(words))
