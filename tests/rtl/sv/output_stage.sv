@@ -11,6 +11,7 @@ module output_stage
     input  logic                          clk,
     input  logic                          reset,
     input  window_t                       i,
+    input  logic                          wide,           // results of two bytes
     input  count_t                        lanes,
     input  logic                          push,           // the array begins to write a group
     input  group_t                        pushed,
@@ -26,9 +27,9 @@ module output_stage
     output logic                          finishing,      // last cycle of a group
     output address_t [LANES-1:0][8:0]     parameter_address,
     input  code_t    [LANES-1:0][8:0]     parameter_data,
-    output logic     [LANES-1:0]          write,
-    output address_t [LANES-1:0]          write_address,
-    output code_t    [LANES-1:0]          write_data
+    output logic     [LANES-1:0][1:0]     write,          // low byte, high byte
+    output address_t [LANES-1:0]          write_address,  // of the low byte
+    output code_t    [LANES-1:0][1:0]     write_data
 );
   // At most three groups: one being emptied, one finished, one that has begun.
   localparam int SLOTS = 4;
@@ -57,9 +58,10 @@ module output_stage
         parameter_address[lane][4+k] = i.parameters + 4 * depth + 4 * scale + address_t'(k);
       end
       parameter_address[lane][8] = i.parameters + 4 * depth + 4 * scales + scale;
-      write[lane] = working && count_t'(lane) < lanes && column + count_t'(lane) < group.columns;
+      write[lane][0] = working && count_t'(lane) < lanes && column + count_t'(lane) < group.columns;
+      write[lane][1] = write[lane][0] && wide;
       write_address[lane] = i.ofm + address_t'(place.row) * address_t'(i.ofm_row_stride) +
-          address_t'(place.column) * address_t'(i.ofm_pixel_stride) + channel;
+          address_t'(place.column) * address_t'(i.ofm_pixel_stride) + (wide ? 2 * channel : channel);
     end
   end
 
@@ -73,6 +75,7 @@ module output_stage
         .zero       (i.ofm_zero),
         .low        (i.low),
         .high       (i.high),
+        .wide,
         .code       (write_data[lane])
     );
   end
