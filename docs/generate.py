@@ -6,7 +6,7 @@ Code blocks say what they are in their first line: ```toml NAME is a file that l
 ```console holds commands ("$ ...") each followed by what it prints, ```python is executed, and a ```text block
 right behind it is what it prints. An output that ends with a line "..." is shown up to there. All blocks run in
 order, in one folder, which holds docs/spaces and nothing else, and one Python namespace. tests/test_docs.py does the
-same and compares. A block with a path (```python kernels/.../gelu.py) shows an addition to the sources; the test
+same and compares. A block with a path (```python kernels/.../swish.py) shows an addition to the sources; the test
 makes it in a copy.
 """
 

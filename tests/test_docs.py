@@ -101,14 +101,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif "/" in block.name:
             (folder / block.name).write_text(block.body, "utf-8")
     table = folder / "kernels" / "table.py"
-    _insert(table, "hard_swish, leaky_relu", "gelu, ")
-    _insert(table, "    tanh.OPERATOR,\n", "    gelu.OPERATOR,\n")
+    _insert(table, "    tanh,\n", "    swish,\n")
+    _insert(table, "    tanh.OPERATOR,\n", "    swish.OPERATOR,\n")
     _insert(folder / "isa" / "instructions" / "table.py", "    vector.Softmax,\n", "    vector.Reverse,\n")
     return folder
 
 
 def test_an_operator_is_added_as_contributors_are_told(copy: Path) -> None:
-    assert re.search(r"^gelu +GELU +\S", _python(copy, "-m", "npusim", "ops"), re.MULTILINE)
+    assert re.search(r"^swish +\S", _python(copy, "-m", "npusim", "ops"), re.MULTILINE)
 
 
 def test_an_instruction_is_added_as_contributors_are_told(copy: Path) -> None:

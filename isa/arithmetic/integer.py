@@ -157,6 +157,27 @@ def rounding_divide(sums: IntArray, counts: IntArray | int) -> Int32Array:
     return np.where(sums < 0, -magnitudes, magnitudes).astype(np.int32, copy=False)
 
 
+def divide_codes(dividends: IntArray, divisors: IntArray, multiplier: int, shift: int) -> Int32Array:
+    """Quotients of centred codes of 8 bits times multiplier * 2**(shift - 31): int32 of the broadcast shape.
+
+    A divisor counts as positive; its reciprocal has 31 fractional bits and the dividend is moved left as far as 32 bits
+    with a sign reach. The last step to the right often is one of more than 31 places, beyond what the kernels' rounding
+    division is made for: there the processor shifts by the lowest 5 bits of their number, and what is not negative is
+    rounded up. A quotient by 0, which LiteRT refuses, is 0.
+    """
+    a, b = np.broadcast_arrays(dividends.astype(np.int64), divisors.astype(np.int64))
+    a, b = np.where(b < 0, -a, a), np.abs(b)
+    bits = np.frexp(np.maximum(b, 1).astype(np.float64))[1].astype(np.int64)
+    reciprocals = one_over_one_plus_x((np.maximum(b, 1) << (32 - bits)) - (1 << 31))
+    room = 31 - np.frexp(np.where(a < 0, -a - 0.5, a + 0.0))[1].astype(np.int64)
+    quotients = doubling_high_multiply(a << room, reciprocals)
+    products = doubling_high_multiply(quotients, multiplier).astype(np.int32)
+    right = (bits - 1 + room - shift) & 63
+    beyond = (products >> (right & 31)) + (products >= 0)
+    rounded = np.where(right > 31, beyond, rounding_divide_by_power(products, np.minimum(right, 31)))
+    return np.where(b == 0, 0, rounded).astype(np.int32)
+
+
 def requantise(
     accumulators: IntArray,
     multiplier: IntArray | int,

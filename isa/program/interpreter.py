@@ -12,6 +12,27 @@ from npusim.isa.program.start import memory_of
 from npusim.isa.program.validate import validate
 
 
+class Interpreter:
+    """A program that has been checked once and is executed often, each time from its beginning."""
+
+    def __init__(self, program: Program, host_functions: Mapping[str, HostFunction] | None = None) -> None:
+        """Raises ProgramError for a program that breaks a rule."""
+        self.program = program
+        self._functions = host_functions
+        self._instructions = decode_all(program.code)
+        validate(program, self._instructions)
+
+    def run(self, inputs: Sequence[Array], states: Sequence[Array | None] | None = None) -> tuple[Array, ...]:
+        """The outputs. Raises SimulationError as the machine does."""
+        memory = memory_of(self.program, self._functions)
+        memory.store_inputs(inputs)
+        if states is not None:
+            memory.store_states(states)
+        for instruction in self._instructions:
+            commit(instruction.execute(memory))
+        return memory.load_each(self.program.outputs)
+
+
 def interpret(
     program: Program,
     inputs: Sequence[Array],
@@ -23,12 +44,4 @@ def interpret(
     `inputs` are one array per `program.inputs`, `states` one per `program.states`, or None for all that begin anew.
     Raises ProgramError and SimulationError as the machine does.
     """
-    instructions = decode_all(program.code)
-    validate(program, instructions)
-    memory = memory_of(program, host_functions)
-    memory.store_inputs(inputs)
-    if states is not None:
-        memory.store_states(states)
-    for instruction in instructions:
-        commit(instruction.execute(memory))
-    return memory.load_each(program.outputs)
+    return Interpreter(program, host_functions).run(inputs, states)

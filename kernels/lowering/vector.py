@@ -47,8 +47,8 @@ def signed(dtype: str) -> int:
 
 
 def dense_row_bytes(elements: int) -> int:
-    """The longest row of at most `_ROW_BYTES` that divides a dense operand into equal rows."""
-    return next(size for size in range(min(elements, _ROW_BYTES), 0, -1) if elements % size == 0)
+    """The longest row of at most `_ROW_BYTES` that divides a dense operand into equal rows; 1 for no elements."""
+    return next((size for size in range(min(elements, _ROW_BYTES), 0, -1) if elements % size == 0), 1)
 
 
 def lower_dense(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from npusim.isa.arithmetic.integer import (
@@ -15,10 +18,13 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import act_range, activation_in_32_bits, limited
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Reference, Rule, Values
-from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.operator.parameters import Activated, Activation
 from npusim.kernels.operator.rescale import ADD_LEFT_SHIFT, Multiplier, add_multipliers, sound_scales
 
-NUMBERS = ("int32", "float16", "float32")
+Combine = Callable[[Any, Any], Any]
+"""A function of two arrays that broadcast."""
+
+NUMBERS = ("int32", "int64", "float16", "float32")
 """Element types whose elements stand for themselves."""
 
 RULES: tuple[Rule, ...] = (
@@ -30,15 +36,22 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def references(of_codes: Reference, combine: np.ufunc) -> dict[str, Reference]:
+def references(of_codes: Reference, combine: Combine) -> dict[str, Reference]:
     """By element type: `of_codes` for 8 bits, and `combine` for elements that stand for themselves."""
 
-    def of_numbers(call: Call[Activated], values: Values) -> list[Array]:
-        with np.errstate(over="ignore", invalid="ignore"):  # 32 bits wrap, and reals become infinite
-            result = combine(input_value(values), input_value(values, 1))
-        return [limited(call.parameters.activation, np.asarray(result))]
+    return {"int8": of_codes, "uint8": of_codes, **dict.fromkeys(NUMBERS, of_numbers(combine))}
 
-    return {"int8": of_codes, "uint8": of_codes, **dict.fromkeys(NUMBERS, of_numbers)}
+
+def of_numbers(combine: Combine) -> Reference:
+    """The reference of elements that stand for themselves, with the operator's activation if it has one."""
+
+    def reference(call: Call, values: Values) -> list[Array]:
+        with np.errstate(all="ignore"):  # 32 bits wrap, and reals become infinite or no number
+            result = np.asarray(combine(input_value(values), input_value(values, 1)))
+        activation: Activation = getattr(call.parameters, "activation", "none")
+        return [limited(activation, result.astype(call.outputs[0].numpy_dtype, copy=False))]
+
+    return reference
 
 
 def add_or_subtract(call: Call[Activated], values: Values, combine: np.ufunc) -> list[Array]:

@@ -143,3 +143,27 @@ class FixedPoint:
     def _saturating_shift(self, x: Int64Array, places: Int64Array | int) -> Int64Array:
         shifted: Int64Array = np.clip(x << places, -self.one - 1, self.one)
         return shifted
+
+
+def inverse_square_root(value: int) -> tuple[int, int]:
+    """1 / the root of a whole number from 1 on, as a multiplier and a power of two.
+
+    Five Newton-Raphson steps x += x * (1 - v * x * x) / 2 from 1, on the value moved by pairs of places into Q3; the
+    result in Q3 times half the root of 2 makes up for the odd place.
+    """
+    if value <= 1:
+        return (1 << 31) - 1, 0
+    right = 11
+    while value >= 1 << 29:
+        value //= 4
+        right += 1
+    pairs = (32 - value.bit_length() - 1) // 2 - 1
+    right -= pairs
+    words = FixedPoint(32)
+    half = divide_by_power(np.asarray(value << 2 * pairs >> 1, np.int64), 1)
+    x = np.asarray(1 << 28, np.int64)
+    for _ in range(5):
+        cube = words._saturating_shift(words.multiply(words.multiply(x, x), x), 6)
+        x = words._saturating_shift(words.multiply(x, (1 << 28) + (1 << 27)) - words.multiply(half, cube), 3)
+    multiplier = int(words.multiply(x, _ROOT_HALF))
+    return (multiplier << -right, 0) if right < 0 else (multiplier, -right)

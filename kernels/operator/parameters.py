@@ -120,6 +120,14 @@ class Activated(Parameters):
     activation: Activation = "none"
 
 
+class ByValue(Parameters):
+    """Of operators that choose or compare: by_value: exactly by what codes stand for, and with results in codes of the
+    output, as NNAPI has it. Otherwise as TFLite's kernels do.
+    """
+
+    by_value: bool = False
+
+
 class Unchecked(Parameters):
     """What a model says of an operator that npusim does not have: plain values by name."""
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier, quantize_multipliers
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier, quantize_multipliers, requantise
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call, Rule
 
@@ -117,6 +117,42 @@ def add_multipliers(first: TensorType, second: TensorType, ofm: TensorType) -> A
     )
 
 
+SQUARE_LEFT_SHIFT = 7
+"""The same for the operands of a difference that is squared in 32 bits."""
+
+
+def square_multipliers(call: Call) -> AddMultipliers:
+    """Rescales of squared_difference: those of a difference, and of its square to the output's scale."""
+    first, second, ofm = input_type(call), input_type(call, 1), call.outputs[0]
+    scales = quantization(first).scale, quantization(second).scale
+    common = 2 * max(scales)
+    return AddMultipliers(
+        quantize_multiplier(scales[0] / common),
+        quantize_multiplier(scales[1] / common),
+        quantize_multiplier(common * common / ((1 << 2 * SQUARE_LEFT_SHIFT) * quantization(ofm).scale)),
+    )
+
+
+def prelu_multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
+    """Rescales of prelu, of codes from the zero point on and of products of lower ones with alpha; in float32."""
+    x, alpha, ofm = (
+        np.float32(quantization(tensor).scale)
+        for tensor in (input_type(call), input_type(call, 1), call.outputs[0])
+    )
+    with np.errstate(over="ignore", under="ignore"):
+        return quantize_multiplier(float(x / ofm)), quantize_multiplier(float(x * alpha / ofm))
+
+
+def div_multiplier(call: Call) -> Multiplier:
+    """The rescale of a quotient of codes: input scale / (input scale * output scale), in float32."""
+    first, second, ofm = (
+        np.float32(quantization(tensor).scale)
+        for tensor in (input_type(call), input_type(call, 1), call.outputs[0])
+    )
+    with np.errstate(all="ignore"):
+        return quantize_multiplier(float(first / (second * ofm)))
+
+
 def mul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
     """The rescale of a product of codes: scale * scale / ofm scale, both steps in float32."""
     with np.errstate(over="ignore"):
@@ -138,3 +174,55 @@ def mean_multiplier(ifm: TensorType, ofm: TensorType, count: int) -> Multiplier:
     multiplier, shift = quantize_multiplier_of(ifm, ofm)
     headroom = min(count.bit_length() - 1, 32, 31 + shift)
     return (multiplier << headroom) // count, shift - headroom
+
+
+class ExactFactors(NamedTuple):
+    """What two codes, each less its zero point, are multiplied by so that products compare as the reals do."""
+
+    first: Multiplier
+    second: Multiplier
+
+
+def exact_factors(first: TensorType, second: TensorType) -> ExactFactors:
+    """Whole multipliers below 2**24 and left shifts, one of which is 0 and the other at most 16.
+
+    A float32 scale is a whole number of 24 bits times a power of two. Where one power is beyond the other by more than
+    16, the products of 33 bits are so far apart that 16 order them as well.
+    """
+    mantissas, exponents = np.frexp([quantization(first).scale, quantization(second).scale])
+    apart = int(np.clip(exponents[0] - exponents[1], -16, 16))
+    a, b = (round(float(mantissa) * (1 << 24)) for mantissa in mantissas)
+    return ExactFactors((a, max(apart, 0)), (b, max(-apart, 0)))
+
+
+def in_codes_of_output(call: Call, position: int, codes: Array) -> Array:
+    """An operand of an operator with the parameters `ByValue`: by value on the output's scale."""
+    ifm, ofm = input_type(call, position), call.outputs[0]
+    if not _rescaled_by_value(call, ifm):
+        return codes
+    every = np.arange(256, dtype=np.uint8).view(ifm.numpy_dtype).astype(np.int32)
+    table = requantise(
+        every - quantization(ifm).zero_point,
+        *quantize_multiplier_of(ifm, ofm),
+        quantization(ofm).zero_point,
+        *code_range(ofm.dtype),
+        ofm.numpy_dtype,
+    )
+    return np.asarray(table[np.asarray(codes, order="C").view(np.uint8)])
+
+
+def _rescaled_by_value(call: Call, ifm: TensorType) -> bool:
+    ofm = call.outputs[0]
+    coded = ifm.quantized8 and ofm.quantized8 and ifm.quantization != ofm.quantization
+    return coded and bool(call.parameters.by_value)
+
+
+def keeps_codes(call: Call) -> bool:
+    """the codes of the inputs are those of the output"""
+    return not any(tensor is not None and _rescaled_by_value(call, tensor) for tensor in call.inputs)
+
+
+def kept_in_32_bits(call: Call) -> bool:
+    """an input scale / output scale is less than 2**31: C leaves undefined what a larger factor makes of 32 bits"""
+    rescaled = [tensor for tensor in call.inputs if tensor is not None and _rescaled_by_value(call, tensor)]
+    return all(quantize_multiplier_of(tensor, call.outputs[0])[1] <= MOST_LEFT for tensor in rescaled)

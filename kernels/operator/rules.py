@@ -53,3 +53,8 @@ def same_quantization(call: Call) -> bool:
 def eight_bit(call: Call) -> bool:
     """the NPU computes on int8 and uint8 tensors with one scale and zero point"""
     return all(tensor is not None and tensor.quantized8 for tensor in call.inputs) and per_tensor(call)
+
+
+def eight_bit_output(call: Call) -> bool:
+    """the NPU gives int8 and uint8 tensors with one scale and zero point"""
+    return all(tensor.quantized8 for tensor in call.outputs)

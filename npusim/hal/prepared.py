@@ -32,6 +32,7 @@ from npusim.hal.walk import Counted, Step, Walk, endless
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.numbers.staged import Launch
+from npusim.session.host import one_blas_thread
 
 _STEPS = 1024
 """So many steps of a model are remembered."""
@@ -98,7 +99,8 @@ class PreparedModel:
         if isinstance(checked, Fault):
             raise Refused(checked)
         run = _Run(self, checked)
-        results = run.results()
+        with one_blas_thread(self._target.timing_only):
+            results = run.results()
         shapes, short = [], ""
         for argument, value in zip(checked.outputs, results, strict=True):
             text = _too_short(argument, value)
@@ -245,7 +247,7 @@ def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
     except NpusimError as error:
         return Result(ErrorStatus.GENERAL_FAILURE, None, f"model: {error}")
     except Exception as error:  # a fault of npusim, which a caller of the HAL gets as a status too
-        text = f"model: npusim fails with {type(error).__name__}: {error}; this should be reported"
+        text = f"model: npusim itself fails: {type(error).__name__}: {error}; please report it"
         return Result(ErrorStatus.GENERAL_FAILURE, None, text)
 
 

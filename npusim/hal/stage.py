@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.memory import HostFunction
-from npusim.isa.program.interpreter import interpret
+from npusim.isa.program.interpreter import Interpreter
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.numbers.staged import Launch
 from npusim.session.api import compile_program
-from npusim.session.host import host_functions, one_blas_thread
+from npusim.session.host import host_functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +41,19 @@ class Stage:
     def __init__(self, graph: Graph, target: Target) -> None:
         """Compiles `graph`. Raises NpusimError where it does not fit."""
         self.program: Program = compile_program(graph, target.hardware)
-        self._functions: dict[str, HostFunction] = dict(host_functions(self.program))
+        self._functions = host_functions(self.program)
         self._launch: Launch | None = None
+        self._interpreter: Interpreter | None = None
 
     def run(self, inputs: Sequence[Array] | None) -> tuple[Launch, tuple[Array, ...] | None]:
         """A launch and the outputs, without data None. Raises NpusimError for data that an operator refuses."""
-        program = self.program
-        if not program.instructions and inputs is not None:
-            return self._timed(), interpret(program, inputs, self._functions)
-        with one_blas_thread(inputs is None):
-            if inputs is None:
-                return self._timed(), None
-            if self._launch is not None:
-                return self._launch, interpret(program, inputs, self._functions)
-            execution = execute(program, inputs, host_functions=self._functions)
-        self._launch = Launch(program, replace(execution, outputs=None))
-        return self._launch, execution.outputs
-
-    def _timed(self) -> Launch:
         if self._launch is None:
-            self._launch = Launch(self.program, execute(self.program, data=False))
-        return self._launch
+            data = inputs is not None
+            done = execute(self.program, inputs, host_functions=self._functions, data=data)
+            self._launch = Launch(self.program, replace(done, outputs=None))
+            return self._launch, done.outputs
+        if inputs is None:
+            return self._launch, None
+        if self._interpreter is None:
+            self._interpreter = Interpreter(self.program, self._functions)
+        return self._launch, self._interpreter.run(inputs)

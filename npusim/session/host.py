@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from npusim.isa.base.errors import NpusimError, ProgramError
@@ -24,10 +25,17 @@ def one_blas_thread(timing_only: bool) -> AbstractContextManager[object]:
     """Tiles are small matrix products: threads that spin between them cost more than they gain."""
     if timing_only:
         return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
+    limits: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
     return limits
+
+
+@cache
+def _thread_pools() -> Any:
+    """The pools of threads of the libraries that are loaded; looking for them takes as long as a small program."""
+    import numpy  # noqa: F401 - its library is what counts
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def host_functions(program: Program) -> Mapping[str, HostFunction]:

@@ -49,20 +49,24 @@ class Session:
     """A model, a file or its bytes, in LiteRT with its reference kernels (BUILTIN_REF), ready to run.
 
     every_tensor: keep what every operator computes, for `tensors`; takes the memory of all of them.
+    optimized:    with the kernels that are not the reference, for the few operators that have no other.
 
     Raises LiteRTError for a model that LiteRT refuses, in its own words.
     """
 
-    def __init__(self, model: bytes | Path, every_tensor: bool = False) -> None:
+    def __init__(self, model: bytes | Path, every_tensor: bool = False, optimized: bool = False) -> None:
         require()
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+        kernels = (
+            OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimized else OpResolverType.BUILTIN_REF
+        )
         source = {"model_path": str(model)} if isinstance(model, Path) else {"model_content": model}
         try:
             self._interpreter: Any = Interpreter(
                 **source,
                 num_threads=1,
-                experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+                experimental_op_resolver_type=kernels,
                 experimental_preserve_all_tensors=every_tensor,
             )
             self._interpreter.allocate_tensors()

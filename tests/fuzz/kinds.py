@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from . import graphs, hardware_files, models, programs, space_files, study_lines
+from . import graphs, hal_models, hardware_files, models, programs, space_files, study_lines
 from .harness import Kind
 
 KINDS: dict[str, Kind] = {
     "models": models.KIND,
     "graphs": graphs.KIND,
+    "hal": hal_models.KIND,
     "programs": programs.KIND,
     "hardware": hardware_files.KIND,
     "spaces": space_files.KIND,

@@ -353,9 +353,13 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "tanh",
             call_with([TensorType("int16", (2,))], [TensorType("int16", (2,))]),
-            "operands are all int8, all uint8 or all float32",
+            "operands are all int8, all uint8, all float32 or all float16",
         ),
-        ("tanh", call_with([codes(2)], [reals(2)]), "operands are all int8, all uint8 or all float32"),
+        (
+            "tanh",
+            call_with([codes(2)], [reals(2)]),
+            "operands are all int8, all uint8, all float32 or all float16",
+        ),
         ("logistic", call_with([codes(2)], [codes(3)]), "input and output have one shape"),
         (
             "tanh",
@@ -476,11 +480,6 @@ IMAGE = codes(1, 4, 4, 2)
             "slice",
             call_with([codes(4)], [codes(3)], given("slice", begin=[2], size=[3])),
             "begin, size and strides have an entry per axis of the input and choose elements that it has",
-        ),
-        (
-            "maximum",
-            call_with([codes(2), codes(2, scale=2.0)], [codes(2)]),
-            "inputs and outputs have one scale and zero point",
         ),
     ],
 )

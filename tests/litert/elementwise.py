@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.models.writer import per_tensor
 
-from .sample import ACTIVATION_CODES, CODES, PADDINGS, Sample
+from .sample import ACTIVATION_CODES, CODES, PADDINGS, Sample, values
 
 Draw = Callable[[Sample], list[int]]
 
@@ -74,7 +74,141 @@ def selection(sample: Sample) -> list[int]:
     return [sample.writer.operator(sample.code, (a, b), output, options="MaximumMinimumOptions")]
 
 
+def pair(result: str | None = None, scales_below_1: bool = False) -> Draw:
+    """Two operands that broadcast, of any two scales; `result`: the element type of the output, if it has no scale."""
+
+    def draw(sample: Sample) -> list[int]:
+        first_shape, second_shape = _broadcast(sample)
+        scale = min(sample.scale(), 0.1) if scales_below_1 else sample.scale()
+        a = sample.input(first_shape, scale)
+        near = sample.near(scale)
+        b = sample.input(second_shape, min(near, 0.99) if scales_below_1 else near)
+        shape = np.broadcast_shapes(first_shape, second_shape)
+        output = sample.type(shape, sample.near(near)) if result is None else TensorType(result, shape)
+        return [sample.writer.operator(sample.code, (a, b), output)]
+
+    return draw
+
+
+comparison = pair("bool", scales_below_1=True)
+"""Scales are below 1: LiteRT's kernels are made for no others."""
+
+
+def squared_difference(sample: Sample) -> list[int]:
+    first_shape, second_shape = _broadcast(sample)
+    a = sample.input(first_shape)
+    b = sample.input(second_shape, sample.near(sample.scale_of(a)))
+    scale = max(sample.scale_of(a), sample.scale_of(b)) ** 2 * 100
+    output = sample.type(np.broadcast_shapes(first_shape, second_shape), sample.near(scale))
+    return [sample.writer.operator(sample.code, (a, b), output)]
+
+
+def prelu(sample: Sample) -> list[int]:
+    """alpha has the shape of x or of its last axes."""
+    shape = sample.shape(sample.pick(1, 4))
+    x = sample.input(shape)
+    alpha_shape = shape if sample.chance(2) else (1,) * (len(shape) - 1) + shape[-1:]
+    alpha = sample.constant(alpha_shape, sample.quantization(), sample.dtype)
+    output = sample.type(shape, sample.near(sample.scale_of(x)))
+    return [sample.writer.operator(sample.code, (x, alpha), output)]
+
+
+def quotient(sample: Sample) -> list[int]:
+    """DIV, FLOOR_DIV, FLOOR_MOD: by a constant without zeros, at which LiteRT stops.
+
+    And without -1 for remainders: with the smallest number the processor's division ends the process.
+    """
+    shape, divisors = _broadcast(sample)
+    a = sample.input(shape)
+    quantization = sample.quantization(sample.near(sample.scale_of(a)))
+    data: Any = values(sample.rng, sample.dtype, divisors)
+    zero = 0 if quantization is None else quantization.zero_point
+    if sample.code == "FLOOR_MOD":
+        data = np.where(data == -1, 1, data)
+    b = sample.writer.constant(
+        "divisor", np.where(data == zero, zero + 1 - 2 * (zero > 0), data).astype(sample.dtype), quantization
+    )
+    output = np.broadcast_shapes(shape, divisors)
+    if sample.code != "DIV":
+        return [sample.writer.operator(sample.code, (a, b), sample.kept(a, output))]
+    scale = sample.scale_of(a) / sample.scale_of(b)
+    fields = {"FusedActivationFunction": ACTIVATION_CODES[sample.activation()]}
+    return [
+        sample.writer.operator(
+            "DIV", (a, b), sample.type(output, sample.near(scale)), options="DivOptions", fields=fields
+        )
+    ]
+
+
+def power(sample: Sample) -> list[int]:
+    """Whole exponents from 0 on: LiteRT refuses others."""
+    shape, exponents = _broadcast(sample)
+    a = sample.input(shape)
+    data = sample.rng.integers(0, 8, exponents).astype(sample.dtype)
+    b = sample.writer.constant("exponent", data)
+    output = TensorType(sample.dtype, np.broadcast_shapes(shape, exponents))
+    return [sample.writer.operator("POW", (a, b), output)]
+
+
+def sum_of_many(sample: Sample) -> list[int]:
+    shape = sample.shape(sample.pick(1, 4))
+    operands = [sample.input(shape) for _ in range(sample.pick(2, 5))]
+    return [sample.writer.operator("ADD_N", operands, TensorType(sample.dtype, shape))]
+
+
+def _choices(sample: Sample, condition: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]) -> list[int]:
+    truth = sample.writer.input("condition", TensorType("bool", condition))
+    first = sample.input(a)
+    second = sample.input_like(first, b)
+    shape = np.broadcast_shapes(condition, a, b) if sample.code == "SELECT_V2" else a
+    output = sample.kept(first, shape)
+    return [sample.writer.operator(sample.code, (truth, first, second), output)]
+
+
+def select(sample: Sample) -> list[int]:
+    """A condition for each element, each row or all."""
+    shape = sample.shape(sample.pick(1, 4))
+    return _choices(sample, sample.one((shape, shape[:1], ())), shape, shape)
+
+
+def select_v2(sample: Sample) -> list[int]:
+    first_shape, second_shape = _broadcast(sample)
+    shape = np.broadcast_shapes(first_shape, second_shape)
+    condition = sample.one((shape, shape[-1:], first_shape, ()))
+    return _choices(sample, condition, first_shape, second_shape)
+
+
 # One operand
+
+
+def alike(sample: Sample) -> list[int]:
+    """Functions whose output has the type of the input, its scale included."""
+    ifm = sample.input(sample.shape(sample.pick(1, 4)))
+    return [sample.writer.operator(sample.code, (ifm,), sample.writer.type(ifm))]
+
+
+def root(sample: Sample) -> list[int]:
+    """SQRT and RSQRT, which in 8 bits LiteRT has for numbers from 0 on: zero points are the smallest code."""
+    shape = sample.shape(sample.pick(1, 4))
+    scale = sample.scale()
+    quantization = per_tensor(scale, -128) if sample.dtype == "int8" else None
+    ifm = sample.writer.input("input", TensorType(sample.dtype, shape, quantization))
+    most = (255 * scale) ** 0.5 if sample.code == "SQRT" else scale**-0.5
+    return [sample.writer.operator(sample.code, (ifm,), sample.type(shape, sample.near(most / 100)))]
+
+
+def gelu(sample: Sample) -> list[int]:
+    ifm = sample.input(sample.shape(sample.pick(1, 4)))
+    output = sample.type(sample.writer.type(ifm).shape, sample.near(sample.scale_of(ifm)))
+    fields = {"Approximate": sample.chance(2)}
+    return [sample.writer.operator("GELU", (ifm,), output, options="GeluOptions", fields=fields)]
+
+
+def cast(sample: Sample) -> list[int]:
+    ifm = sample.input(sample.shape(sample.pick(1, 4)))
+    kinds = ("int8", "uint8", "int16", "int32", "int64", "float16", "float32", "bool")
+    output = TensorType(sample.one(kinds), sample.writer.type(ifm).shape)
+    return [sample.writer.operator("CAST", (ifm,), output)]
 
 
 def rescaled(sample: Sample) -> list[int]:

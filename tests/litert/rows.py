@@ -17,6 +17,7 @@ from .sample import Sample, values
 EIGHT_BIT = ("int8", "uint8")
 COMPUTED = (*EIGHT_BIT, "float32")
 MOVED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
+COMPARED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
 DEEP = (*EIGHT_BIT, "int32", "int64", "float32")
 STACKED = (*EIGHT_BIT, "int16", "int32", "float32", "bool")
 REDUCED = (*COMPUTED, "int16", "int32", "int64", "bool")
@@ -35,12 +36,14 @@ class Row:
     draw:    adds one operator to the sample's model and returns the outputs.
     dtypes:  element types of its main operand.
     exact:   float32 results have LiteRT's bytes; otherwise they are close to LiteRT's. Integers always are exact.
+    optimized: LiteRT has no reference kernel of it.
     """
 
     op: str
     draw: Callable[[Sample], list[int]]
     dtypes: tuple[str, ...] = COMPUTED
     exact: bool = True
+    optimized: bool = False
 
     def defined(self, outputs: list[Array]) -> list[Array]:
         """What of the outputs the operator defines: LiteRT leaves in the rest what was there."""
@@ -49,7 +52,47 @@ class Row:
 
 
 ROWS: dict[str, Row] = {
-    "ADD": Row("add", elementwise.arithmetic("AddOptions"), (*COMPUTED, "int32")),
+    "ABS": Row("abs", elementwise.rescaled, ("int8", "float32", "int32")),
+    "ADD_N": Row("add_n", elementwise.sum_of_many, ("float32", "int32")),
+    "CAST": Row("cast", elementwise.cast, (*MOVED, "float16")),
+    "CEIL": Row("ceil", elementwise.alike, ("float32",), optimized=True),
+    "COS": Row("cos", elementwise.alike, ("float32",), exact=False),
+    "DIV": Row("div", elementwise.quotient, (*COMPUTED, "int32")),
+    "ELU": Row("elu", elementwise.rescaled, ("int8", "float32"), exact=False, optimized=True),
+    "EQUAL": Row("equal", elementwise.comparison, COMPARED),
+    "EXP": Row("exp", elementwise.rescaled, ("int8", "float32"), exact=False),
+    "FLOOR": Row("floor", elementwise.alike, ("float32",)),
+    "FLOOR_DIV": Row("floor_div", elementwise.quotient, ("int8", "int16", "int32", "float32")),
+    "FLOOR_MOD": Row(
+        "floor_mod", elementwise.quotient, ("int8", "int16", "int32", "int64", "float32"), exact=False
+    ),
+    "GELU": Row("gelu", elementwise.gelu, exact=False),
+    "GREATER": Row("greater", elementwise.comparison, COMPARED[:-1]),
+    "GREATER_EQUAL": Row("greater_equal", elementwise.comparison, COMPARED[:-1]),
+    "LESS": Row("less", elementwise.comparison, COMPARED[:-1]),
+    "LESS_EQUAL": Row("less_equal", elementwise.comparison, COMPARED[:-1]),
+    "LOG": Row("log", elementwise.rescaled, ("int8", "float32"), exact=False),
+    "LOGICAL_AND": Row("logical_and", elementwise.pair("bool"), ("bool",)),
+    "LOGICAL_NOT": Row("logical_not", elementwise.alike, ("bool",)),
+    "LOGICAL_OR": Row("logical_or", elementwise.pair("bool"), ("bool",)),
+    "NEG": Row("neg", elementwise.alike, ("int8", "int16", "int32", "int64", "float32")),
+    "NOT_EQUAL": Row("not_equal", elementwise.comparison, COMPARED),
+    "POW": Row("pow", elementwise.power, ("int32", "float32"), exact=False),
+    "PRELU": Row("prelu", elementwise.prelu),
+    "RELU_0_TO_1": Row("relu_0_to_1", elementwise.rescaled),
+    "RELU_N1_TO_1": Row("relu_n1_to_1", elementwise.rescaled),
+    "ROUND": Row("round", elementwise.alike, ("float32",), optimized=True),
+    "RSQRT": Row("rsqrt", elementwise.root, ("int8", "float32"), exact=False),
+    "SELECT": Row("select", elementwise.select, MOVED),
+    "SELECT_V2": Row("select_v2", elementwise.select_v2, MOVED),
+    "SIGN": Row("sign", elementwise.alike, ("int32", "float32")),
+    "SIN": Row("sin", elementwise.alike, ("float32",), exact=False),
+    "SQRT": Row("sqrt", elementwise.root, ("int8", "float32"), exact=False),
+    "SQUARE": Row("square", elementwise.alike, ("float32",)),
+    "SQUARED_DIFFERENCE": Row(
+        "squared_difference", elementwise.squared_difference, ("int8", "int32", "float32")
+    ),
+    "ADD": Row("add", elementwise.arithmetic("AddOptions"), (*COMPUTED, "int32", "int64")),
     "ARG_MAX": Row("arg_max", reductions.position, (*COMPUTED, "int32", "bool")),
     "ARG_MIN": Row("arg_min", reductions.position, (*COMPUTED, "int32", "bool")),
     "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, (*COMPUTED, "int16"), exact=False),
@@ -72,15 +115,15 @@ ROWS: dict[str, Row] = {
         "local_response_normalization", reductions.local_response, ("float32",), exact=False
     ),
     "LOGISTIC": Row("logistic", elementwise.fixed_output(1 / 256, False), exact=False),
-    "LOG_SOFTMAX": Row("log_softmax", reductions.log_softmax, exact=False),
-    "MAXIMUM": Row("maximum", elementwise.selection, (*COMPUTED, "int32")),
-    "MAX_POOL_2D": Row("max_pool_2d", elementwise.pool, (*COMPUTED, "int16")),
-    "MEAN": Row("mean", reductions.rescaled_reduction(8), (*COMPUTED, "int32", "int64")),
-    "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int32")),
-    "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int32")),
+    "MAXIMUM": Row("maximum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
+    "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
+    "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int32", "int64")),
     "PAD": Row("pad", moves.pad, MOVED),
     "PADV2": Row("pad", moves.pad_with_value, MOVED),
-    "QUANTIZE": Row("quantize", elementwise.quantize),
+    "QUANTIZE": Row("quantize", elementwise.quantize, (*COMPUTED, "int16")),
+    "LOG_SOFTMAX": Row("log_softmax", reductions.log_softmax, exact=False),
+    "MAX_POOL_2D": Row("max_pool_2d", elementwise.pool, (*COMPUTED, "int16")),
+    "MEAN": Row("mean", reductions.rescaled_reduction(8), (*COMPUTED, "int32", "int64")),
     "REDUCE_ALL": Row("reduce_all", reductions.reduction, ("bool",)),
     "REDUCE_ANY": Row("reduce_any", reductions.reduction, ("bool",)),
     "REDUCE_MAX": Row("reduce_max", reductions.reduction, REDUCED),
@@ -101,8 +144,8 @@ ROWS: dict[str, Row] = {
     "SPLIT_V": Row("split", moves.split_by_sizes, MOVED[:-1]),
     "SQUEEZE": Row("squeeze", moves.squeeze, MOVED),
     "STRIDED_SLICE": Row("strided_slice", moves.strided_slice, MOVED),
+    "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int32", "int64")),
     "SUM": Row("sum", reductions.rescaled_reduction(8), ("uint8", "int32", "int64", "float32")),
-    "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int32")),
     "TOPK_V2": Row("topk_v2", reductions.top, (*COMPUTED, "int16", "int32", "int64")),
     "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), exact=False),
     "TRANSPOSE": Row("transpose", moves.transpose, MOVED),

@@ -84,7 +84,7 @@ def test_machine_gives_the_bytes_of_litert(code: str) -> None:
             inputs = inputs_of([(each.dtype, each.shape) for each in types], seed)
             program = compiled(graph, small=seed % 2 == 1)
             try:
-                expected = row.defined(by_litert(data, inputs))
+                expected = row.defined(by_litert(data, inputs, row.optimized))
             except LiteRTError:
                 expected = []
             if program is None or not expected:

@@ -11,21 +11,30 @@ from npusim.kernels.operator.broadcast import NUMBERS
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import broadcast, elementwise, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operator.parameters import ByValue
+from npusim.kernels.operator.rescale import in_codes_of_output, keeps_codes, kept_in_32_bits, sound_scales
 
 
 def selecting_operator(name: str, select: np.ufunc) -> Operator:
-    """The operator that applies `select` (np.maximum or np.minimum) to codes or numbers as they are."""
+    """The operator that applies `select` (np.maximum or np.minimum) to codes or numbers as they are.
 
-    def reference(call: Call, values: Values) -> list[Array]:
-        return [select(input_value(values), input_value(values, 1))]
+    By value, codes of other scales than the output's are brought to it first.
+    """
+
+    def reference(call: Call[ByValue], values: Values) -> list[Array]:
+        first, second = (in_codes_of_output(call, i, input_value(values, i)) for i in (0, 1))
+        return [np.asarray(select(first, second))]
 
     on_vector_unit = Lowering(
-        "vector", (rules.eight_bit, regular_broadcast), lambda call, hardware: lower_selection(call, name)
+        "vector",
+        (rules.eight_bit, regular_broadcast, keeps_codes),
+        lambda call, hardware: lower_selection(call, name),
     )
     return Operator(
         name=name,
-        types=alike("int8", "uint8", *NUMBERS),
-        rules=(rules.operands(2), rules.per_tensor, rules.same_quantization, rules.broadcast_shapes),
+        parameters=ByValue,
+        types=alike("int8", "uint8", "int16", *NUMBERS),
+        rules=(rules.operands(2), rules.per_tensor, rules.broadcast_shapes, sound_scales, kept_in_32_bits),
         infer=broadcast,
         reference=reference,
         workload=elementwise,

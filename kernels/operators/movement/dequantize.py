@@ -1,4 +1,4 @@
-"""dequantize: integer codes to the real numbers that they stand for, in float32."""
+"""dequantize: integer codes to the real numbers that they stand for."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ def _codes(call: Call, values: Values) -> list[Array]:
         shape[source.axis] = -1
     scales = np.array(source.scales, np.float32).reshape(shape if source.axis is not None else ())
     zero_points = np.array(source.zero_points, np.int64).reshape(scales.shape)
-    return [scales * (codes.astype(np.int64) - zero_points).astype(np.float32)]
+    with np.errstate(over="ignore"):  # reals beyond the output's type become infinite
+        reals = scales * (codes.astype(np.int64) - zero_points).astype(np.float32)
+        return [reals.astype(call.outputs[0].numpy_dtype, copy=False)]
 
 
 def _halves(call: Call, values: Values) -> list[Array]:
-    return [input_value(values).astype(np.float32)]
+    return [input_value(values).astype(call.outputs[0].numpy_dtype)]
 
 
 def _scaled_codes(call: Call) -> bool:
@@ -36,11 +38,11 @@ def _scaled_codes(call: Call) -> bool:
     return input_type(call).quantized or input_type(call).real
 
 
-REFERENCES = {"int8": _codes, "uint8": _codes, "int16": _codes, "float16": _halves}
+REFERENCES = {**dict.fromkeys(("int8", "uint8", "int16", "uint16", "int32"), _codes), "float16": _halves}
 
 OPERATOR = Operator(
     name="dequantize",
-    types=tuple(f"{dtype} -> float32" for dtype in REFERENCES),
+    types=tuple(f"{dtype} -> float32|float16" for dtype in REFERENCES),
     rules=(rules.operands(1), _scaled_codes, rules.same_shape),
     infer=like_input,
     reference=by_type(REFERENCES),

@@ -1,4 +1,4 @@
-"""float32 or 8-bit codes of one scale to 8-bit codes of another."""
+"""quantize: real numbers, or codes of one scale, to codes of another."""
 
 from __future__ import annotations
 
@@ -49,23 +49,40 @@ def _multiplier(call: Call) -> Multiplier:
 def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
     """Codes of float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
     low, high = code_range(dtype)
-    with np.errstate(over="ignore"):  # an infinite quotient is one that int32 cannot hold
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite quotient is one that int32 cannot hold
         steps = reals / np.float32(target.scale)
     return clamp(codes_of_reals(steps, target.zero_point), low, high, dtype)
 
 
+def _halves(call: Call, values: Values) -> list[Array]:
+    return _reals(call, [input_value(values).astype(np.float32)])
+
+
+def _scaled(call: Call) -> bool:
+    """whole numbers have one scale and zero point"""
+    tensors = (input_type(call), call.outputs[0])
+    return all(tensor.real or (tensor.quantized and quantization(tensor).axis is None) for tensor in tensors)
+
+
 OPERATOR = Operator(
     name="quantize",
-    types=("int8|uint8|float32 -> int8|uint8",),
+    types=(
+        "int8|uint8|int16|float32|float16 -> int8|uint8|int16",
+        "int32 -> int8|int16",
+        "int16 -> int32",
+    ),
     rules=(
         rules.operands(1),
         rules.per_tensor,
+        _scaled,
         rules.same_shape,
         sound_scales,
         moved_in_32_bits("input scale / output scale", _multiplier),
     ),
     infer=like_input,
-    reference=by_type({"int8": _codes, "uint8": _codes, "float32": _reals}),
+    reference=by_type(
+        dict.fromkeys(("int8", "uint8", "int16", "int32"), _codes) | {"float32": _reals, "float16": _halves}
+    ),
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit,), lower_quantize),),
+    lowerings=(Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),),
 )

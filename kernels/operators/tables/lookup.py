@@ -6,7 +6,8 @@ stands in the operator's file, as a function of codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,9 @@ from npusim.kernels.operator.operands import (
     input_value,
     like_input,
     quantization,
+    with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Rule, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Reference, Rule, Values
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.operator.rescale import sound_scales
 
@@ -61,28 +63,33 @@ def tabulate(codes_of: CodeFunction) -> Table:
 
 def look_up(entries: Array, codes: Array) -> Array:
     """The entries of a table at 8-bit `codes` of any shape."""
-    return entries[np.ascontiguousarray(codes).view(np.uint8)]
+    return np.asarray(entries[np.asarray(codes, order="C").view(np.uint8)])
 
 
-def tabulate_real(function: RealFunction) -> Table:
+def tabulate_real(function: RealFunction, clamped: tuple[str, ...] = ("int8",)) -> Table:
     """The table of a real function, in the float32 steps of LiteRT's tables.
 
     Codes become float32(scale * (code - zero_point)); results are multiplied by float32(1 / output scale) and
-    rounded half away from zero.
+    rounded half away from zero. For the element types `clamped` the kernels clamp real numbers, for the others what
+    became of them in 32 bits.
     """
 
     def codes_of(call: Call, codes: Int64Array) -> IntArray:
-        source, target = quantization(input_type(call)), quantization(call.outputs[0])
-        with np.errstate(over="ignore", invalid="ignore"):
-            reals = np.float32(source.scale) * (codes - source.zero_point).astype(np.float32)
-            results = function(call, reals) * (np.float32(1) / np.float32(target.scale))
-        if (
-            call.outputs[0].dtype == "int8"
-        ):  # this kernel clamps real numbers, that for uint8 what became of them
+        target = quantization(call.outputs[0])
+        with np.errstate(all="ignore"):
+            results = function(call, reals_of(call, codes)) * (np.float32(1) / np.float32(target.scale))
+        if call.outputs[0].dtype in clamped:
             results = np.clip(results, *_BEYOND_CODES)
         return codes_of_reals(results, target.zero_point)
 
     return tabulate(codes_of)
+
+
+def reals_of(call: Call, codes: Int64Array) -> Float32Array:
+    """The real numbers that codes of the input stand for, in float32."""
+    source = quantization(input_type(call))
+    with np.errstate(over="ignore"):
+        return np.float32(source.scale) * (codes - source.zero_point).astype(np.float32)
 
 
 def round_half_away(values: Float32Array) -> Int64Array:
@@ -92,17 +99,26 @@ def round_half_away(values: Float32Array) -> Int64Array:
 
 
 def unary_operator(
-    name: str, table: Table, real: RealFunction, *own_rules: Rule, parameters: type[Parameters] = Parameters
+    name: str,
+    table: Table,
+    real: RealFunction,
+    *own_rules: Rule,
+    parameters: type[Parameters] = Parameters,
+    whole: Mapping[str, Reference] | None = None,
 ) -> Operator:
-    """The operator that looks 8-bit tensors up in `table` and applies `real` to float32 ones."""
+    """The operator that looks 8-bit tensors up in `table` and applies `real` to real numbers.
+
+    `whole`: the references of further element types, whose elements stand for themselves.
+    """
 
     def codes(call: Call, values: Values) -> list[Array]:
         return [look_up(table(call), input_value(values))]
 
     def reals(call: Call, values: Values) -> list[Array]:
-        return [real(call, input_value(values).astype(np.float32, copy=False))]
+        with np.errstate(all="ignore"):
+            return [np.asarray(real(call, input_value(values).astype(np.float32, copy=False)))]
 
-    references = {"int8": codes, "uint8": codes, "float32": reals}
+    references = with_halves({"int8": codes, "uint8": codes, "float32": reals, **(whole or {})})
     on_vector_unit = Lowering(
         "vector", (rules.eight_bit,), lambda call, hardware: lower_table(call, table(call))
     )
@@ -116,3 +132,13 @@ def unary_operator(
         workload=elementwise,
         lowerings=(on_vector_unit,),
     )
+
+
+def of_whole_numbers(function: Callable[[Any], Any]) -> Reference:
+    """The reference of elements that stand for themselves: what is beyond 32 bits wraps."""
+
+    def reference(call: Call, values: Values) -> list[Array]:
+        with np.errstate(over="ignore"):
+            return [np.asarray(function(input_value(values)))]
+
+    return reference

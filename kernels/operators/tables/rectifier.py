@@ -21,7 +21,7 @@ def rescale(values: Int64Array, real: float) -> Int64Array:
     return multiply_by_quantized_multiplier(values.astype(np.int32), multiplier, shift).astype(np.int64)
 
 
-def _factor(call: Call) -> float:
+def factor(call: Call) -> float:
     """input scale / output scale, in float32."""
     return _steps(quantization(input_type(call)).scale, call)
 
@@ -32,32 +32,32 @@ def _steps(real: float, call: Call) -> float:
         return float(np.float32(real) / np.float32(quantization(call.outputs[0]).scale))
 
 
-def rectifier_rules(ceiling: float | None) -> tuple[Rule, ...]:
-    """The rules of max(x, 0), limited to `ceiling` if there is one, beside those of all unary operators."""
+def rectifier_rules(*limits: float) -> tuple[Rule, ...]:
+    """The rules of an operator that limits x to `limits`, beside those of all unary operators."""
 
-    def top(call: Call) -> bool:
-        return ceiling is None or input_type(call).real or _steps(ceiling, call) < 1 << 31
+    def bounded(call: Call) -> bool:
+        return input_type(call).real or all(abs(_steps(limit, call)) < 1 << 31 for limit in limits)
 
-    top.__doc__ = (
-        f"{ceiling:g} / output scale is less than 2**31" if ceiling is not None else "has no upper limit"
-    )
-    factor = moved_in_32_bits("input scale / output scale", lambda call: quantize_multiplier(_factor(call)))
-    return factor, top
+    largest = max((abs(limit) for limit in limits), default=0)
+    bounded.__doc__ = f"{largest:g} / output scale is less than 2**31" if largest else "has no upper limit"
+    moved = moved_in_32_bits("input scale / output scale", lambda call: quantize_multiplier(factor(call)))
+    return moved, bounded
 
 
-def tabulate_rectifier(ceiling: float | None) -> Table:
-    """The table of max(x, 0), limited to `ceiling` if there is one.
+def tabulate_rectifier(floor: float, ceiling: float | None) -> Table:
+    """The table of x limited to what is above `floor`, and below `ceiling` if there is one.
 
-    The limits are codes of the output: its zero point, and zero point + round(ceiling / scale) in float32.
+    The limits are codes of the output: zero point + round(limit / scale) in float32.
     """
 
     def codes_of(call: Call, codes: Int64Array) -> Int64Array:
         source, target = quantization(input_type(call)), quantization(call.outputs[0])
-        rescaled = rescale(codes - source.zero_point, _factor(call)) + target.zero_point
-        limited: Int64Array = np.maximum(rescaled, target.zero_point)
-        if ceiling is None:
-            return limited
-        top = round_half_away(np.asarray(_steps(ceiling, call)))
-        return np.minimum(limited, top + target.zero_point)
+        rescaled = rescale(codes - source.zero_point, factor(call)) + target.zero_point
+        limited: Int64Array = np.maximum(rescaled, _code(floor, call))
+        return limited if ceiling is None else np.minimum(limited, _code(ceiling, call))
 
     return tabulate(codes_of)
+
+
+def _code(real: float, call: Call) -> Int64Array:
+    return round_half_away(np.asarray(_steps(real, call))) + quantization(call.outputs[0]).zero_point

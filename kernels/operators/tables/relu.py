@@ -15,7 +15,7 @@ def _relu(call: Call, x: Float32Array) -> Float32Array:
     return result
 
 
-table = tabulate_rectifier(ceiling=None)
+table = tabulate_rectifier(0.0, None)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("relu", table, _relu, *rectifier_rules(ceiling=None))
+OPERATOR = unary_operator("relu", table, _relu, *rectifier_rules())

@@ -13,7 +13,7 @@ def _relu6(call: Call, x: Float32Array) -> Float32Array:
     return np.clip(x, np.float32(0), np.float32(6))
 
 
-table = tabulate_rectifier(ceiling=6.0)
+table = tabulate_rectifier(0.0, 6.0)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("relu6", table, _relu6, *rectifier_rules(ceiling=6.0))
+OPERATOR = unary_operator("relu6", table, _relu6, *rectifier_rules(6.0))

@@ -179,7 +179,7 @@ def _graph_values(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operand(place: str, value: Any) -> Operand:
-    values = _table(place, value, Operand)
+    values = {"dimensions": [], **_table(place, value, Operand)}
     values["type"] = _named(values["type"], OperandType)
     if "lifetime" in values:
         values["lifetime"] = _named(values["lifetime"], OperandLifeTime)

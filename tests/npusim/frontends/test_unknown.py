@@ -21,19 +21,19 @@ from npusim.models.writer import ModelWriter, per_tensor
 SCALE = per_tensor(0.05, 3)
 KIND = TensorType("int8", (1, 8, 8, 4), SCALE)
 BYTES = 256
-NAMED = "3 operators are not known to npusim: CAST (4), DIV (1), ROUND (1)"
+NAMED = "3 operators are not known to npusim: ATAN2 (1), BUCKETIZE (4), UNIQUE (1)"
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """relu, four CAST, DIV, ROUND, relu."""
+    """relu, four BUCKETIZE, ATAN2, UNIQUE, relu."""
     writer = ModelWriter("unknown")
     x = writer.input("x", KIND)
     y = writer.unary("RELU", x, SCALE, name="first")
     for number in range(4):
-        y = writer.operator("CAST", (y,), KIND, version=1, name=f"cast_{number}")
-    y = writer.operator("DIV", (y, x), KIND, version=1, options="DivOptions", fields={}, name="div")
-    y = writer.operator("ROUND", (y,), KIND, version=1, name="round")
+        y = writer.operator("BUCKETIZE", (y,), KIND, version=1, name=f"cast_{number}")
+    y = writer.operator("ATAN2", (y, x), KIND, version=1, name="div")
+    y = writer.operator("UNIQUE", (y,), KIND, version=1, name="round")
     path = tmp_path / "model.tflite"
     path.write_bytes(writer.finish([writer.unary("RELU", y, SCALE, name="last")]))
     return path
@@ -68,12 +68,15 @@ def test_they_are_timed_by_their_bytes(file: Path) -> None:
     result = npusim.run(file, unknown="host")
     assert not result.outputs
     program = result.program
-    assert program.unknown_operators == {"CAST": 4, "DIV": 1, "ROUND": 1}
+    assert program.unknown_operators == {"BUCKETIZE": 4, "ATAN2": 1, "UNIQUE": 1}
     ops = [(layer.op, layer.unit) for layer in result.layers]
     assert ops[0] == ops[-1] == ("relu", "vector")
-    assert ops[1:-1] == [("unknown CAST", "host")] * 4 + [("unknown DIV", "host"), ("unknown ROUND", "host")]
+    assert ops[1:-1] == [("unknown BUCKETIZE", "host")] * 4 + [
+        ("unknown ATAN2", "host"),
+        ("unknown UNIQUE", "host"),
+    ]
     calls = {call.name: call.workload for call in program.host_calls}
-    # What is read and what is written, each 256 bytes; DIV reads two tensors.
+    # What is read and what is written, each 256 bytes; ATAN2 reads two tensors.
     assert calls["cast_0"] == calls["round"] == Workload("move", output_bytes=2 * BYTES)
     assert calls["div"] == Workload("move", output_bytes=3 * BYTES)
     expected = sum(host_cycles(workload, program.hardware) for workload in calls.values())
@@ -89,11 +92,11 @@ def test_they_are_marked_wherever_numbers_stand(file: Path, tmp_path: Path) -> N
     assert f"ESTIMATE: {NAMED}." in " ".join(text.split())
     assert text.index("ESTIMATE") < text.index("Latency")
     numbers = json.loads((tmp_path / "r.json").read_text())
-    assert numbers["unknown_operators"] == {"CAST": 4, "DIV": 1, "ROUND": 1}
-    assert (tmp_path / "r.csv").read_text().count(",unknown CAST,host,") == 4
+    assert numbers["unknown_operators"] == {"BUCKETIZE": 4, "ATAN2": 1, "UNIQUE": 1}
+    assert (tmp_path / "r.csv").read_text().count(",unknown BUCKETIZE,host,") == 4
     page = (tmp_path / "page" / "report.html").read_text()
     assert page.count("ESTIMATE: 3") == 1
-    assert "CAST (4)" in page
+    assert "BUCKETIZE (4)" in page
 
 
 def test_a_program_file_keeps_the_mark(file: Path, tmp_path: Path) -> None:
@@ -104,7 +107,7 @@ def test_a_program_file_keeps_the_mark(file: Path, tmp_path: Path) -> None:
     assert npusim.run(program).cycles == npusim.run(file, unknown="host").cycles
     status, text = command("run", program, "--output", tmp_path / "o.npz")
     assert status == 2
-    assert "unknown operators (CAST, DIV, ROUND) are timed only, there are no outputs" in text
+    assert "unknown operators (ATAN2, BUCKETIZE, UNIQUE) are timed only, there are no outputs" in text
     with pytest.raises(NpusimError, match="there are no outputs, so inputs cannot be given"):
         npusim.simulate(npusim.load_program(program), [np.zeros(KIND.shape, np.int8)])
 

@@ -348,6 +348,69 @@ CASES = (
 )
 
 
+def parameter(index: int, value: int) -> Callable[[hal.Model], None]:
+    """Sets the value of an INT32 constant."""
+
+    def change(model: hal.Model) -> None:
+        where = model.operands[index].location
+        memory = bytearray(model.operandValues)
+        memory[where.offset : where.offset + 4] = np.int32(value).tobytes()
+        model.operandValues = memory
+
+    return change
+
+
+def without(model: hal.Model) -> None:
+    """The activation of `addition` has no value."""
+    model.operands[2].lifetime = L.NO_VALUE
+    model.operands[2].location = DataLocation()
+
+
+OPERATION_CASES = (
+    Case(
+        "O3",
+        addition,
+        both(put("operations[0].inputs", [0, 1]), put("operands[2].numberOfConsumers", 1)),
+        "operations[0]: ADD has 2 inputs and 1 outputs, takes 3 and gives 1",
+    ),
+    Case(
+        "O4",
+        addition,
+        put("operands[2].type", T.UINT32),
+        "operations[0].inputs[2]: operands[2] is UINT32, must be INT32 here for ADD",
+    ),
+    Case(
+        "O5", addition, parameter(2, 4), "operations[0].inputs[2]: operands[2] (activation) is 4; the fused"
+    ),
+    Case(
+        "O5",
+        convolution,
+        parameter(3, 3),
+        "operations[0].inputs[3]: operands[3] (padding) is 3; the implicit",
+    ),
+    Case(
+        "O6",
+        addition,
+        put("operands[4].dimensions", [2, 4]),
+        "operations[1].outputs[0]: operands[4] (output) has dimensions [2, 4]",
+    ),
+    Case(
+        "O6",
+        convolution,
+        put("operands[0].dimensions", [1, 4, 4, 3]),
+        "operations[0].inputs[0]: operands[0] (input) has dimensions [1, 4, 4, 3]",
+    ),
+    Case(
+        "O7",
+        convolution,
+        put("operands[2].scale", 0.5),
+        "operations[0].inputs[2]: operands[2] (bias) has scale 0.5 and zero point 0",
+    ),
+    Case("L6", addition, without, "operations[0].inputs[2]: operands[2] (activation) has no value"),
+)
+"""What the table of operations says; its own tests break each rule of it."""
+
+
 @pytest.mark.parametrize("model", [addition, convolution, branches, loop, hashes])
 def test_the_models_themselves_break_no_rule(model: Callable[[], hal.Model]) -> None:
     checked = check_model(model())
@@ -355,7 +418,9 @@ def test_the_models_themselves_break_no_rule(model: Callable[[], hal.Model]) -> 
     assert not isinstance(check_request(request_of(model()), checked), Fault)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.message[:40]}")
+@pytest.mark.parametrize(
+    "case", [*CASES, *OPERATION_CASES], ids=lambda case: f"{case.rule} {case.message[:40]}"
+)
 def test_a_broken_rule_of_a_model(case: Case) -> None:
     model = case.model()
     case.change(model)
@@ -368,7 +433,7 @@ def test_a_broken_rule_of_a_model(case: Case) -> None:
 
 def test_every_rule_of_a_model_is_broken_here() -> None:
     named = {name for rule in RULES for name in rule.names}
-    assert named - {case.rule for case in CASES} == set()
+    assert named - {case.rule for case in (*CASES, *OPERATION_CASES)} == set()
     assert all(rule.check.__doc__ for rule in RULES)
 
 
@@ -420,6 +485,12 @@ REQUESTS = (
         addition,
         put("outputs[0].hasNoValue", True),
         "outputs[0].hasNoValue: is True, no output is optional",
+    ),
+    RequestCase(
+        "R3",
+        addition,
+        put("inputs[0]", hal.RequestArgument(hasNoValue=True)),
+        "inputs[0].hasNoValue: is True, operations[0].inputs[0] must have a value",
     ),
     RequestCase(
         "R4",

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
+from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion
+from npusim.frontends.nn_hal.operations.conversion import Conversion, Refused
 from npusim.frontends.nn_hal.operations.row import Row
-from npusim.frontends.nn_hal.operations.windows import SIDES, padding_of
+from npusim.frontends.nn_hal.operations.windows import (
+    SIDES,
+    not_empty,
+    padding_of,
+    require_positions,
+)
 from npusim.kernels.operator.parameters import Borders
 
 _FILTERED = (
@@ -30,6 +36,7 @@ _RANKS = (
     constraints.rank_of("input", 4),
     constraints.rank_of("filter", 4),
     constraints.rank_of("output", 4),
+    not_empty,
 )
 
 
@@ -108,6 +115,7 @@ def _convolution(c: Conversion, op: str, **more: int) -> Sequence[int]:
     steps = _steps(c) if c.call.operation.type is not OperationType.GROUPED_CONV_2D else _strides(c)
     kernel = c.shape("filter")[1:3]
     padding = padding_of(c, (height, width), kernel, steps["strides"], steps.get("dilations", (1, 1)))
+    require_positions(c, (height, width), kernel, steps, padding)
     operands = [c.image(), c.tensor("filter"), c.tensor("bias")]
     (result,) = c.node(op, operands, padding=padding, activation=c.activation(), **steps, **more)
     return [c.stored(result)]
@@ -138,6 +146,9 @@ def _transposed(c: Conversion) -> Sequence[int]:
         padding = padding_of(c, (height, width), kernel, strides)
         extents = zip((height, width), strides, kernel, padding, strict=True)
         rows, columns = ((size - 1) * step + length - sum(sides) for size, step, length, sides in extents)
+        if min(rows, columns) < 1:
+            text = f"padding leaves {rows} rows and {columns} columns of the output"
+            raise Refused(Fault(c.call["output"].place, text, "O6"))
     operands = [c.image(), c.tensor("filter"), c.tensor("bias")]
     (output,) = c.node(
         "transpose_conv",

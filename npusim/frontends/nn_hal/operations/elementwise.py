@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import asymmetric
 from npusim.frontends.nn_hal.operations.conversion import Conversion
 from npusim.frontends.nn_hal.operations.row import Convert, Row, Rule
+from npusim.isa.base.elements import element
+from npusim.kernels.graph.builder import unshaped
 
 _LOGISTIC = asymmetric(1 / 256, 0)
 _TANH = asymmetric(1 / 128, 128)
@@ -83,16 +87,16 @@ def unary(
     )
 
 
-def _binary(type_: OperationType, types: str) -> Row:
-    """A function of two tensors that broadcast."""
+def _extreme(type_: OperationType) -> Row:
+    """MAXIMUM or MINIMUM: codes are compared on the scale of the output."""
     name = type_.name.lower()
     return Row(
         type_,
         ("first:T second:T > output:T",),
-        f"T: {types}",
+        "T: F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3",
         shapes=(constraints.broadcasts("first", "second"),),
-        convert=plain(name, "first", "second"),
-        operators=(name,),
+        convert=lambda c: c.node(name, [c.rescaled("first"), c.rescaled("second")]),
+        operators=(name, "quantize"),
     )
 
 
@@ -113,6 +117,10 @@ def _elu(c: Conversion) -> Sequence[int]:
     return c.node("elu", [c.tensor("input")], alpha=c.real("alpha"))
 
 
+def _select(c: Conversion) -> Sequence[int]:
+    return c.node("select", [c.tensor("condition"), c.rescaled("first"), c.rescaled("second")])
+
+
 def _alike(*names: str) -> tuple[Rule, ...]:
     return (constraints.same_quantization("input", *names),)
 
@@ -128,9 +136,16 @@ _ARITHMETIC = (
     _arithmetic(
         OperationType.DIV, "F32@1.1 F16@1.2 I32@1.3", convert=_division, operators=("div", "floor_div")
     ),
-    _binary(OperationType.MAXIMUM, "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"),
-    _binary(OperationType.MINIMUM, "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"),
-    _binary(OperationType.POW, _FLOATS),
+    _extreme(OperationType.MAXIMUM),
+    _extreme(OperationType.MINIMUM),
+    Row(
+        OperationType.POW,
+        ("base:T exponent:T > output:T",),
+        f"T: {_FLOATS}",
+        shapes=(constraints.broadcasts("base", "exponent"),),
+        convert=plain("pow", "base", "exponent"),
+        operators=("pow",),
+    ),
     Row(
         OperationType.PRELU,
         ("input:T alpha:T > output:T",),
@@ -171,6 +186,7 @@ _UNARY = (
         OperationType.ELU,
         ("input:T alpha:s > output:T",),
         "T: F16@1.3 F32@1.3",
+        (constraints.finite("alpha"),),
         shapes=(constraints.same_shape("input", "output"),),
         convert=_elu,
         operators=("elu",),
@@ -191,8 +207,8 @@ _COMPARISONS = (
         ("condition:B8 first:T second:T > output:T",),
         "T: F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3",
         shapes=(constraints.same_shape("condition", "first", "second", "output"),),
-        convert=plain("select", "condition", "first", "second"),
-        operators=("select",),
+        convert=_select,
+        operators=("select", "quantize"),
     ),
 )
 
@@ -208,14 +224,25 @@ def _same_type_conversions() -> str:
     return " ".join(between + alike)
 
 
+def _cast(c: Conversion) -> Sequence[int]:
+    """Whole numbers that are no code become the nearest one, which a cast by itself does not do."""
+    number = c.tensor("input")
+    if c.call.type("input") is OperandType.TENSOR_INT32 and c.call.type("output") in constraints.QUANTIZED:
+        low, high = element(c.result().dtype).limits
+        for op, limit in (("maximum", low), ("minimum", high)):
+            bound = c.builder.constant(f"{op} code", np.array([limit], np.int32))
+            (number,) = c.node(op, [number, bound], unshaped("int32"))
+    return c.node("cast", [number])
+
+
 _CONVERSIONS = (
     Row(
         OperationType.CAST,
         ("input:T > output:U",),
         f"T U: {_same_type_conversions()}",
         shapes=(constraints.same_shape("input", "output"),),
-        convert=plain("cast", "input"),
-        operators=("cast",),
+        convert=_cast,
+        operators=("cast", "maximum", "minimum"),
     ),
     Row(
         OperationType.DEQUANTIZE,

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperation
-from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion
+from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
+from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import table
 from npusim.frontends.nn_hal.operations.call import Argument, Call, Known
@@ -116,10 +116,40 @@ class GraphParts:
             if counted:
                 self.counts[argument.operand.index] = outputs[-1]
 
+    def refusal(self, operation: CheckedOperation) -> Fault | None:
+        """As `add`, and why npusim does not compute an operation that keeps all rules."""
+        try:
+            self.add(operation)
+        except Refused as refused:
+            return refused.fault if refused.fault.status is ErrorStatus.GENERAL_FAILURE else None
+        return None
+
     def _forget(self, tensors: int, nodes: int, inputs: int) -> None:
         del self.builder.tensors[tensors:], self.builder.nodes[nodes:], self.builder.inputs[inputs:]
         self._tensors = {operand: number for operand, number in self._tensors.items() if number < tensors}
         self.inputs = [operand for operand in self.inputs if operand in self._tensors]
+
+
+def unsupported(model: CheckedModel, graph: CheckedGraph) -> dict[int, Fault]:
+    """Why npusim does not compute operations of a graph that keep all rules, by their index.
+
+    What decides counts as the operations do that it executes.
+    """
+    parts, found = GraphParts(graph.place, Known(graph), model.version, model.referenced), {}
+    for operation in graph.operations:
+        referred = [graph.operands[index].graph for index in operation.inputs if _refers(graph, index)]
+        below = [fault for at in referred for fault in unsupported(model, model.referenced[at]).values()]
+        try:
+            fault = None if referred else parts.refusal(operation)
+        except Needs:
+            continue
+        for reason in [*below, *([] if fault is None else [fault])][:1]:
+            found[operation.index] = reason
+    return found
+
+
+def _refers(graph: CheckedGraph, operand: int) -> bool:
+    return graph.operands[operand].type is OperandType.SUBGRAPH
 
 
 def checked_call(

@@ -8,10 +8,13 @@ from math import floor
 import numpy as np
 
 from npusim.frontends.nn_hal.enumerations import OperationType
+from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion
+from npusim.frontends.nn_hal.operations.conversion import Conversion, Refused
 from npusim.frontends.nn_hal.operations.row import Row
+from npusim.frontends.nn_hal.operations.windows import not_empty
+from npusim.kernels.operator.parameters import MOST
 
 _PARAMETERS = (
     constraints.at_least(1, "width", "height"),
@@ -37,6 +40,9 @@ def _resize(c: Conversion) -> Sequence[int]:
     else:
         _, height, width, _ = c.sizes()
         size = _scaled(height, c.real("height_scale")), _scaled(width, c.real("width_scale"))
+    if not all(1 <= pixels <= MOST for pixels in size):
+        text = f"height and width are {list(size)}, may be 1..{MOST}"
+        raise Refused(Fault(c.call["output"].place, text, "O6"))
     flags = {name: c.flag(name) for name in ("align_corners", "half_pixel_centers")}
     op = c.call.operation.type.name.lower()
     return [c.stored(c.node(op, [c.image()], size=size, **flags)[0])]
@@ -51,7 +57,7 @@ def _row(type_: OperationType, layout: str, further: str, types: str) -> Row:
         ),
         f"T: {types}",
         (*_PARAMETERS, _corners_or_centers),
-        (constraints.rank_of("input", 4), constraints.rank_of("output", 4)),
+        (constraints.rank_of("input", 4), constraints.rank_of("output", 4), not_empty),
         (constraints.same_quantization("input", "output"),),
         _resize,
         (type_.name.lower(), "transpose"),

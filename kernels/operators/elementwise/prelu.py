@@ -1,0 +1,69 @@
+"""prelu: x, or alpha * x where x is negative; alpha is a tensor that broadcasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import clamp, multiply_by_quantized_multiplier
+from npusim.isa.base.tensor import Array
+from npusim.kernels.operator import operands, rules
+from npusim.kernels.operator.broadcast import of_numbers
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    elementwise,
+    input_type,
+    input_value,
+    quantization,
+    with_halves,
+)
+from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.rescale import moved_in_32_bits, prelu_multipliers, sound_scales
+
+
+def _codes(call: Call, values: Values) -> list[Array]:
+    """Each sign has its own multiplier: of x, and of the product of the codes."""
+    ofm = call.outputs[0]
+    x, alpha = (
+        input_value(values, i).astype(np.int32) - np.int32(quantization(input_type(call, i)).zero_point)
+        for i in (0, 1)
+    )
+    x, alpha = np.broadcast_arrays(x, alpha)
+    above, below = prelu_multipliers(call)
+    results = np.where(
+        x >= 0,
+        multiply_by_quantized_multiplier(x, *above),
+        multiply_by_quantized_multiplier(x * alpha, *below),
+    )
+    return [clamp(results + np.int64(quantization(ofm).zero_point), *code_range(ofm.dtype), ofm.numpy_dtype)]
+
+
+def _reals(x: Any, alpha: Any) -> Any:
+    return np.where(x >= 0, x, x * alpha)
+
+
+def _shifts(call: Call) -> tuple[Any, Any]:
+    above, below = prelu_multipliers(call)
+    return (above[0], below[0]), (above[1], below[1])
+
+
+REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": of_numbers(_reals)})
+
+OPERATOR = Operator(
+    name="prelu",
+    types=alike(*REFERENCES),
+    rules=(
+        rules.operands(2),
+        rules.per_tensor,
+        rules.broadcast_shapes,
+        sound_scales,
+        moved_in_32_bits("input scale / output scale, also times the scale of alpha,", _shifts),
+    ),
+    infer=operands.broadcast,
+    reference=by_type(REFERENCES),
+    workload=elementwise,
+    on_host="the NPU has no instruction for it",
+)

@@ -1,0 +1,20 @@
+"""relu_n1_to_1: x limited to -1..1, element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operators.tables.lookup import Float32Array, unary_operator
+from npusim.kernels.operators.tables.rectifier import rectifier_rules, tabulate_rectifier
+
+
+def _relu_n1_to_1(call: Call, x: Float32Array) -> Float32Array:
+    result: Float32Array = np.clip(x, np.float32(-1), np.float32(1))
+    return result
+
+
+table = tabulate_rectifier(-1.0, 1.0)
+"""The output code of each of a call's 256 input codes, in raw byte order."""
+
+OPERATOR = unary_operator("relu_n1_to_1", table, _relu_n1_to_1, *rectifier_rules(1.0))
