@@ -29,6 +29,7 @@ from npusim.isa.instructions.word import FieldSpec, bits
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")
+RESULTS = ("codes", "16_bits", "32_bits")
 CODES = ((0, 255), (-128, 127))
 """Smallest and largest code of each of `SIGNS`."""
 ADDRESS_BITS = 28
@@ -270,7 +271,7 @@ class Convolve(_Window):
     Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth]; with a `weight_stride`
     [kernel_height, kernel_width, ifm_depth, ofm_depth] as rows of `ofm_depth`. The second matrix of a product may so be
     part of an activation, in either order, and the first one with `ifm_transposed`: address generators differ, what
-    passes the ports does not. `wide` results are words of 16 bits, low byte first, without zero point: sums of a gate.
+    passes the ports does not. `wide` results are words, low byte first, without zero point: sums of a gate.
     """
 
     mnemonic: ClassVar[str] = "mac.convolve"
@@ -288,7 +289,9 @@ class Convolve(_Window):
     ifm_transposed: int = bits(
         1, "rows of one pixel lie side by side, their channels a pixel stride apart", choices=("no", "yes")
     )
-    wide: int = bits(1, "results are clamped to 16 bits with a sign, not to codes", choices=("no", "yes"))
+    wide: int = bits(
+        2, "what results are: codes, or words with a sign clamped to so many bits", choices=RESULTS
+    )
 
     @property
     def _layout(self) -> Layout:
@@ -325,13 +328,14 @@ class Convolve(_Window):
 
     @property
     def _result_bytes(self) -> int:
-        return 2 if self.wide else 1
+        return 1 << self.wide
 
     @property
     def _results(self) -> tuple[int, int, Any]:
-        return (
-            (-(1 << 15), (1 << 15) - 1, np.dtype("<i2")) if self.wide else (self.low, self.high, self._codes)
-        )
+        if not self.wide:
+            return self.low, self.high, self._codes
+        limit = 1 << (8 * self._result_bytes - 1)
+        return -limit, limit - 1, np.dtype(f"<i{self._result_bytes}")
 
     def _weight_count(self) -> int:
         return self.ofm_depth * self._inner

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.instructions import control, dma, mac, reduction, vector
+from npusim.isa.instructions import cell, control, dma, mac, reduction, vector
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
 from npusim.isa.instructions.instruction import Instruction, decode_as, layout
 from npusim.isa.instructions.word import WORD_BYTES, Waits
@@ -28,6 +28,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     vector.Rescale,
     vector.Lookup,
     vector.Softmax,
+    cell.LstmCell,
     control.Call,
 )
 

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.expand import expand
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.operators.movement.pad import pad_value
 from npusim.kernels.table import operator
 
 
 def simplify(graph: Graph, hardware: Hardware) -> Graph:
-    """The graph without operators that others can do on the way on this machine; same outputs, byte for byte."""
-    return _fold_padding(graph, hardware)
+    """The graph without operators that others can do on the way on this machine, and those that no unit does in parts
+    that the NPU does; same outputs, byte for byte.
+    """
+    return expand(_fold_padding(graph, hardware), hardware)
 
 
 def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:

@@ -50,7 +50,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     graph = simplify(graph, hardware)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
     ways = tuple(_way(node, *use, hardware) for node, use in zip(graph.nodes, uses, strict=True))
-    check_states(graph, lambda node: isinstance(ways[node], str))
+    check_states(graph, lambda node: _computes(ways[node]))
     aliases, free = join_aliases(graph, _aliases(uses))
     items = tuple(
         Item(node, body)
@@ -59,6 +59,11 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
         for body in _lower(way, call, hardware)
     )
     return Network(graph, hardware, uses, items, aliases)
+
+
+def _computes(way: Lowering | str) -> bool:
+    """Whether a unit of the NPU computes what a node gives; the host does, or it is copied."""
+    return not isinstance(way, str) and way.unit != "dma"
 
 
 def _require_straight_line(graph: Graph) -> None:

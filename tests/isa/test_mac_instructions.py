@@ -140,6 +140,17 @@ def test_wide_results_are_words_of_16_bits() -> None:
     ]
 
 
+def test_wider_results_are_not_clamped() -> None:
+    fields = window((1, 1, 3), (1, 1, 2), (1, 1), wide=2, low=0, high=0, ofm_pixel_stride=8, ofm_row_stride=8)
+    weights = codes(*[127] * 3, *[-128] * 3)
+    memory = run(
+        Convolve(**fields),
+        {IFM: codes(100, 100, 100), WEIGHTS: weights, PARAMETERS: parameters([7, -7], ONE)},
+    )
+    words = np.array(read(memory, OFM, 8, dtype="uint8"), np.uint8).view("<i4")
+    assert words.tolist() == [38107, -38407]
+
+
 def test_wide_results_are_twice_the_bytes_in_the_same_cycles() -> None:
     narrow = window((4, 4, 8), (4, 4, 8), (1, 1))
     wide = narrow | {"wide": 1, "low": 0, "high": 0, "ofm_pixel_stride": 16, "ofm_row_stride": 64}

@@ -209,10 +209,10 @@ module npu_system
   code_t [WEIGHT_PORT-1:0] weight_data;
   address_t [LANES-1:0][8:0] parameter_address;
   code_t [LANES-1:0][8:0] parameter_data;
-  logic [LANES-1:0][1:0] write;
+  logic [LANES-1:0][3:0] write;
   logic array_active;
   address_t [LANES-1:0] write_address;
-  code_t [LANES-1:0][1:0] write_data;
+  code_t [LANES-1:0][3:0] write_data;
   mac_unit #(
       .ROWS(ROWS),
       .COLUMNS(COLUMNS),
@@ -281,7 +281,7 @@ module npu_system
 
   always_ff @(posedge clk) begin
     for (int lane = 0; lane < LANES; lane++) begin
-      for (int k = 0; k < 2; k++) begin
+      for (int k = 0; k < 4; k++) begin
         if (write[lane][k]) scratchpad[SCRATCHPAD_BITS'(write_address[lane] + address_t'(k))] <= write_data[lane][k];
       end
     end
