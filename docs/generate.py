@@ -37,12 +37,15 @@ sys.path += [str(ROOT), str(ROOT / "docs")]  # the table of rooms in tests, and 
 README = ROOT / "README.md"
 WITH_OUTPUT = (
     README,
-    *(ROOT / "docs" / f"{name}.md" for name in ("run", "python", "convolution", "explore")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("run", "python", "convolution", "explore", "hal")),
 )
 """Documents whose code blocks are run."""
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 """The document with additions to the sources, and with the table of rooms."""
+
+HAL_PAGE = ROOT / "docs" / "hal.md"
+"""The document with the table of the HAL's rules."""
 
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
 
@@ -145,13 +148,17 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 # CONTRIBUTING.md
 
-_ROOMS_BEGIN, _ROOMS_END = "<!-- rooms: written by docs/generate.py -->\n", "<!-- end of rooms -->"
-
 
 def with_rooms(text: str) -> str:
     """A document with its table of rooms written anew, from their docstrings and the table of tests/test_rooms.py."""
-    begin, end = text.index(_ROOMS_BEGIN) + len(_ROOMS_BEGIN), text.index(_ROOMS_END)
-    return text[:begin] + "\n".join(_rooms()) + text[end:]
+    return _with_part(text, "rooms", _rooms())
+
+
+def _with_part(text: str, name: str, lines: Iterator[str]) -> str:
+    """A document with the lines between two marks written anew."""
+    mark = f"<!-- {name}: written by docs/generate.py -->\n"
+    begin, end = text.index(mark) + len(mark), text.index(f"<!-- end of {name} -->")
+    return text[:begin] + "\n".join(lines) + text[end:]
 
 
 def _rooms() -> Iterator[str]:
@@ -170,6 +177,16 @@ def _rooms() -> Iterator[str]:
             for room, below in ROOMS.items()
         ],
     )
+
+
+# docs/hal.md
+
+
+def with_rules(text: str) -> str:
+    """A document with the rules of the HAL written anew, from the docstrings of their checks."""
+    from npusim.frontends.nn_hal.rules.table import texts
+
+    return _with_part(text, "rules", _table(("id", "rule"), [*texts()]))
 
 
 # Documents with output
@@ -289,6 +306,7 @@ if __name__ == "__main__":
 
     HARDWARE_PAGE.write_text(hardware_page(), "utf-8")
     CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
+    HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
         document.write_text(refreshed(document.read_text("utf-8")), "utf-8")
     for file, drawing in drawings.drawings().items():

@@ -27,3 +27,7 @@ class CompileError(NpusimError):
 
 class SimulationError(NpusimError):
     """A program that cannot finish: instructions that wait for each other, or wrong inputs."""
+
+
+class OperandFault(SimulationError):
+    """Values that an operation cannot take, such as an index outside; says what, and whoever executes it adds where."""

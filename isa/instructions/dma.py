@@ -51,7 +51,7 @@ def _drained(block: _Loops) -> _Loops:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Transfer(Instruction):
+class Transfer(Instruction):
     """What all transfers share: each of them runs on the channel that it names."""
 
     home: ClassVar[Unit] = Unit.DMA0
@@ -72,7 +72,7 @@ class _Transfer(Instruction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy(_Transfer):
+class Copy(Transfer):
     """Copy up to four dimensions of bytes, or fill the destination with one byte value.
 
     The source is read when the transfer starts, the destination is complete when it ends. A source stride
@@ -143,16 +143,14 @@ class Copy(_Transfer):
         found = [] if self.size else ["size is 0; it may be 1 or more"]
         if self.fill and self.block:
             found.append(f"block is {self.block}; a fill has no blocks, it may be 0")
-        if self.fill and self.backward:
-            found.append(f"backward is {self.backward}; a fill has no source, it may be 0")
         reach = sum([(count - 1) * stride for count, stride, _ in self._loops() if stride < 0])
-        if self.source + reach < 0:
+        if self.source + reach < 0 and not self.fill:
             found.append(f"source is {self.source}; backwards it reaches {-reach} bytes further down")
         return found
 
     def misfits(self, context: Context) -> list[str]:
         """The channel must exist, and half of its burst buffer (`dma.burst_buffer_kib`) hold a block."""
-        hardware, found = context.hardware, _Transfer.misfits(self, context)
+        hardware, found = context.hardware, Transfer.misfits(self, context)
         if self.block:
             size, half = prod([count for count, _, _ in self._block()]) * self.size, hardware.dma.block_bytes
             if size > half:
@@ -234,7 +232,7 @@ class Copy(_Transfer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unpack(_Transfer):
+class Unpack(Transfer):
     """Load a block into the scratchpad: some bytes as they are, then packed weights.
 
     Needs hardware with a decoder (`dma.decoder_bytes_per_cycle`).
@@ -268,7 +266,7 @@ class Unpack(_Transfer):
 
     def misfits(self, context: Context) -> list[str]:
         """The channel must exist and have a decoder."""
-        hardware, found = context.hardware, _Transfer.misfits(self, context)
+        hardware, found = context.hardware, Transfer.misfits(self, context)
         if not hardware.dma.decoder_bytes_per_cycle:
             found.append(f"{hardware.name} has no decoder; dma.decoder_bytes_per_cycle is 0")
         return found

@@ -34,6 +34,8 @@ class Cost(NamedTuple):
     dram:     regions of memories behind ports that the instruction streams, with True for writes.
     array_cycles: for the MAC array, the cycles in which the array itself is occupied.
     beats: for a copy between the memories, how its bytes pass the scratchpad's port; None if there is no such side.
+    legs:  for transfers that one instruction makes one after the other, each with a setup; the fields above are then
+           those of all of them together, without `beats`.
     """
 
     cycles: int
@@ -42,6 +44,7 @@ class Cost(NamedTuple):
     dram: tuple[tuple[Region, bool], ...] = ()
     array_cycles: int = 0
     beats: Beats | None = None
+    legs: tuple[Cost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

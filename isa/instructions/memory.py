@@ -112,7 +112,10 @@ class Memory(Spaces):
             )
         values = [None if place is None else self.load(place) for place in call.inputs]
         types = [None if place is None else place.type for place in call.inputs]
-        results = function(call.parameters, types, [place.type for place in call.outputs], values)
+        try:
+            results = function(call.parameters, types, [place.type for place in call.outputs], values)
+        except SimulationError as fault:
+            raise SimulationError(f"{call.name}: {fault}") from None
         writes: list[Write] = []
         for place, value in zip(call.outputs, results, strict=True):
             if value.shape != place.type.shape or value.dtype != place.type.numpy_dtype:

@@ -1,4 +1,4 @@
-"""The vector-unit instructions that reduce: pools over windows, sums along an axis."""
+"""The vector-unit instructions that reduce: pools over windows, sums, extremes and their positions along axes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from npusim.isa.instructions.word import FieldSpec, bits
 
 LARGEST_SUM = 1 << 22
 """Terms of a sum of codes less their zero point, 9 bits, that surely stays inside 32 bits."""
+
+
+REDUCTIONS = ("max", "min", "arg_max", "arg_min", "sum")
+"""The functions of `Reduce`, in the order of its field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,3 +259,129 @@ class Mean(Instruction):
         """An add of every element, a rescale of every sum."""
         v = context.hardware.vector
         return self.outer * self.inner * (self.count * v.reduce_cycles + v.requantise_cycles)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduce(Instruction):
+    """The extreme of elements, its position, or their sum, rescaled: [outer, parts, middle, count, inner] loses parts
+    and count.
+
+    Results are [outer, middle, inner]. An extreme is clamped as it is; its position is that of the first of equals, in
+    the order of parts and count, as a whole number of 4 or 8 bytes.
+    """
+
+    mnemonic: ClassVar[str] = "vec.reduce"
+    opcode: ClassVar[int] = 0x38
+    home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    function: int = bits(3, "what is computed", choices=REDUCTIONS)
+    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
+    output: int = bits(ADDRESS_BITS, "of the output")
+    outer: int = bits(24, "independent results, outermost")
+    parts: int = bits(24, "groups of the elements of one result")
+    middle: int = bits(24, "independent results between groups")
+    count: int = bits(24, "elements of a group")
+    inner: int = bits(24, "contiguous elements of different results")
+    wide: int = bits(1, "bytes of a position", choices=("4", "8"))
+    input_zero: int = bits(9, "zero point of the input (sum)", signed=True)
+    output_zero: int = bits(9, "of the output", signed=True)
+    multiplier: int = bits(31, "rescale of a sum")
+    shift: int = bits(7, "shift of the rescale", signed=True)
+    low: int = bits(9, "smallest output code", signed=True)
+    high: int = bits(9, "largest output code", signed=True)
+    signed: int = bits(1, "type of input codes, and of output codes", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The results."""
+        return self.outer * self.middle, self.inner
+
+    @property
+    def _positions(self) -> bool:
+        return REDUCTIONS[self.function].startswith("arg_")
+
+    @property
+    def _adds(self) -> bool:
+        return REDUCTIONS[self.function] == "sum"
+
+    @property
+    def _result_bytes(self) -> int:
+        return (4, 8)[self.wide] if self._positions else 1
+
+    @property
+    def _results(self) -> int:
+        return self.outer * self.middle * self.inner
+
+    @property
+    def _terms(self) -> int:
+        return self.parts * self.count
+
+    def regions(self, context: Context) -> Regions:
+        """Dense input and output."""
+        source = dense(Space.SCRATCHPAD, self.input, self._results * self._terms)
+        target = dense(Space.SCRATCHPAD, self.output, self._results * self._result_bytes)
+        return (source,), (target,)
+
+    def faults(self) -> list[str]:
+        """Sizes are at least 1, sums and positions stay below 2^31, the clamp is not empty."""
+        names = ("outer", "parts", "middle", "count", "inner")
+        found = [f"{name} is 0; it may be 1 or more" for name in names if not getattr(self, name)]
+        if self._adds and self._terms >= LARGEST_SUM:
+            found.append(f"{self._terms} terms may overflow the accumulator; may be less than {LARGEST_SUM}")
+        if self._positions and self._terms >= 1 << 31:
+            found.append(f"{self._terms} elements have positions beyond 31 bits")
+        return found + clamp_fault(self.signed, self.low, self.high)
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Bring the elements of a result together, then reduce."""
+        raw = memory.bytes_at(Space.SCRATCHPAD, self.input, self._results * self._terms)
+        shape = (self.outer, self.parts, self.middle, self.count, self.inner)
+        elements = raw.view(code_type(self.signed)).reshape(shape).transpose(1, 3, 0, 2, 4)
+        values = self._reduced(elements.reshape(self._terms, self._results))
+        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self._results * self._result_bytes)
+        return [(target, values.view(np.uint8))]
+
+    def _reduced(self, elements: Codes) -> Codes:
+        """[terms, results] -> [results], of the type that is written."""
+        if self._positions:
+            find = np.argmax if REDUCTIONS[self.function] == "arg_max" else np.argmin
+            positions: Codes = find(elements, axis=0).astype(("<i4", "<i8")[self.wide])
+            return positions
+        if self._adds:
+            return requantise(
+                elements.sum(0, dtype=np.int32) - np.int32(self._terms * self.input_zero),
+                self.multiplier, self.shift, self.output_zero, self.low, self.high, elements.dtype, "double",
+            )  # fmt: skip
+        extremes: Codes = elements.max(0) if REDUCTIONS[self.function] == "max" else elements.min(0)
+        return np.clip(extremes, self.low, self.high)
+
+    def _cycles_of_result(self, context: Context) -> int:
+        """Every element has its turn; a sum is rescaled at the end."""
+        v = context.hardware.vector
+        if self._adds:
+            return self._terms * v.reduce_cycles + v.requantise_cycles
+        return self._terms * v.max_cycles
+
+    def cost(self, context: Context) -> Cost:
+        """Start-up; `lanes` results at a time, the elements of each one after the other.
+
+        A position leaves byte by byte, the first in the last cycle of its last element.
+        """
+        v = context.hardware.vector
+        elements, results = self._results * self._terms, self._results
+        cycles_of_result = self._cycles_of_result(context) + self._result_bytes - 1
+        cycles = v.startup_cycles + passes(results, v) * cycles_of_result
+        actions = {
+            "vector_add_i32" if self._adds else "vector_max": elements,
+            "scratchpad_read_byte": elements,
+            "scratchpad_write_byte": results * self._result_bytes,
+        }
+        if self._adds:
+            actions["requantise"] = results
+        return Cost(cycles, actions)
+
+    def demand(self, context: Context) -> int:
+        """The turns of all elements, the rescales of all sums."""
+        return self._results * self._cycles_of_result(context)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.instructions import cell, control, dma, mac, reduction, vector
+from npusim.isa.instructions import cell, control, dma, gather, mac, reduction, vector
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
 from npusim.isa.instructions.instruction import Instruction, decode_as, layout
 from npusim.isa.instructions.word import WORD_BYTES, Waits
@@ -20,6 +20,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     control.Barrier,
     dma.Copy,
     dma.Unpack,
+    gather.Gather,
     mac.Convolve,
     mac.Depthwise,
     vector.Binary,
@@ -28,6 +29,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     vector.Rescale,
     vector.Lookup,
     vector.Softmax,
+    reduction.Reduce,
     cell.LstmCell,
     control.Call,
 )

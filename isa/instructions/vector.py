@@ -27,7 +27,7 @@ VECTOR_CAUSES = (
         "vector_overhead",
         "vector start-up",
         "#5bb89f",
-        "inside the vector unit: start-up of instructions, lanes without an element, loading tables",
+        "inside the vector unit: start-up, lanes without an element, loading tables, bytes of positions",
         ("vector.startup_cycles",),
     ),
 )

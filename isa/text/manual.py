@@ -24,6 +24,7 @@ from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.dma import SPACES
 from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
@@ -102,12 +103,13 @@ def full_hardware() -> Hardware:
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:
-    """Costs of small instances: every number 1, and each named value of each field in turn."""
+    """Costs of small instances: every number 1, and each named value of each field in turn, memories that there are."""
     calls = (HostCall("", "", {}, (), (), Workload("elementwise")),) * 2
     context = Context(full_hardware(), calls)
     base = {spec.name: int(not spec.signed and not spec.choices) for spec in row.specs}
     for spec in row.specs:
-        for value in range(len(spec.choices)):
+        choices = context.hardware.spaces if spec.choices == SPACES else spec.choices
+        for value in range(len(choices)):
             yield row(**base | {spec.name: value}).cost(context)  # type: ignore[arg-type]
     yield row(**base).cost(context)  # type: ignore[arg-type]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.expand import expand
-from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.names import unique
+from npusim.kernels.operators.movement.concatenation import table
 from npusim.kernels.operators.movement.pad import pad_value
 from npusim.kernels.table import operator
 
@@ -16,7 +19,43 @@ def simplify(graph: Graph, hardware: Hardware) -> Graph:
     """The graph without operators that others can do on the way on this machine, and those that no unit does in parts
     that the NPU does; same outputs, byte for byte.
     """
-    return expand(_fold_padding(graph, hardware), hardware)
+    return _rescale_apart(expand(_fold_padding(graph, hardware), hardware))
+
+
+def _rescale_apart(graph: Graph) -> Graph:
+    """Bring inputs of a concatenation to its scale before it joins them, where their rows do not stay together.
+
+    Each becomes a concatenation of one input, a look-up of all its codes at once instead of one for each row.
+    """
+    tensors, nodes, names = list(graph.tensors), list[Node](), {node.name: 0 for node in graph.nodes}
+    for node in graph.nodes:
+        inputs = list(node.inputs)
+        for position in _scattered(graph, node):
+            source = tensors[inputs[position] or 0]
+            kind = replace(source.type, quantization=tensors[node.outputs[0]].type.quantization)
+            name = unique(f"{node.name}/rescaled", names)
+            tensors.append(Tensor(name, kind))
+            nodes.append(replace(node, name=name, inputs=(inputs[position],), outputs=(len(tensors) - 1,)))
+            inputs[position] = len(tensors) - 1
+        nodes.append(replace(node, inputs=tuple(inputs)))
+    return (
+        replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+        if len(tensors) > len(graph.tensors)
+        else graph
+    )
+
+
+def _scattered(graph: Graph, node: Node) -> list[int]:
+    """The inputs of a concatenation that have another scale, if it lays their rows apart."""
+    if node.op != "concatenation" or len(node.inputs) < 2 or node.on_host:
+        return []
+    call = call_of(graph, node)
+    if (
+        operator(node.op).broken_rule(call) is not None
+        or prod(call.outputs[0].shape[: call.parameters.axis]) < 2
+    ):
+        return []
+    return [position for position in range(len(call.inputs)) if table(call, position) is not None]
 
 
 def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:

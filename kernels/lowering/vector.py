@@ -297,7 +297,7 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
     return prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :])
 
 
-def _rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
+def rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
     """Fields of an instruction that brings codes to another scale, over the whole range of the output's type."""
     low, high = code_range(ofm.dtype)
     return {
@@ -318,7 +318,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
         raise ValueError("averaged dimensions are not adjacent; the operator's rules should refuse")
     outer, count, inner = sizes
     ifm, ofm = input_type(call), call.outputs[0]
-    fields = _rescaled(ifm, ofm, mean_multiplier(ifm, ofm, count))
+    fields = rescaled(ifm, ofm, mean_multiplier(ifm, ofm, count))
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Mean(
@@ -339,7 +339,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
 def lower_quantize(call: Call, hardware: Hardware) -> Parts:
     """Codes of one scale to codes of another."""
     ifm, ofm = input_type(call), call.outputs[0]
-    fields = _rescaled(ifm, ofm, quantize_multiplier_of(ifm, ofm))
+    fields = rescaled(ifm, ofm, quantize_multiplier_of(ifm, ofm))
 
     def make(source: int, target: int, constants: int, elements: int) -> Instruction:
         return Rescale(

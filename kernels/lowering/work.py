@@ -213,7 +213,41 @@ class Move(Part):
     value: int = 0
 
 
-Parts = tuple[Work | Move, ...]
+@dataclass(frozen=True, slots=True)
+class Choice(Part):
+    """A copy of the rows of tables that indices in memory choose; see `npusim.isa.instructions.gather`.
+
+    Offsets and strides in bytes. The source has `batches` times `repeats` tables, one behind the other, with sizes
+    `limits` along the axes that an index counts and rows of `row_bytes`. The indices are for each batch `rows` times
+    so many numbers of type `index_type`. The rows of a repeat are dense in the target.
+    """
+
+    target: OperandRef
+    source: OperandRef
+    indices: OperandRef
+    index_type: str
+    batches: int
+    repeats: int
+    rows: int
+    limits: tuple[int, ...]
+    row_bytes: int
+    target_stride: int
+    target_offset: int = 0
+    source_offset: int = 0
+    index_offset: int = 0
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of one index."""
+        return len(self.limits) * (8 if self.index_type == "int64" else 4)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that are copied."""
+        return self.batches * self.repeats * self.rows * self.row_bytes
+
+
+Parts = tuple[Work | Move | Choice, ...]
 """A node as the NPU executes it, in order."""
 
 

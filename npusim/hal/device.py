@@ -7,22 +7,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
-from npusim.frontends.nn_hal.enumerations import DeviceStatus, ErrorStatus, OperationType
+from npusim.frontends.nn_hal.checked import CheckedModel
+from npusim.frontends.nn_hal.enumerations import DeviceStatus, ErrorStatus
 from npusim.frontends.nn_hal.fault import Fault
-from npusim.frontends.nn_hal.operations import table
 from npusim.frontends.nn_hal.operations.conversion import Refused
+from npusim.frontends.nn_hal.operations.parts import unsupported
 from npusim.frontends.nn_hal.result import Result
 from npusim.frontends.nn_hal.rules.rule import Rule
+from npusim.frontends.nn_hal.rules.table import FORM, RULES
 from npusim.frontends.nn_hal.structs import Capabilities
-from npusim.frontends.nn_hal.validate import FORM, RULES, check_model
+from npusim.frontends.nn_hal.validate import check_model
 from npusim.hal.prepared import PreparedModel, refusing
 from npusim.hal.stage import Target
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.session import api
-
-_DECIDING = (OperationType.IF, OperationType.WHILE)
 
 
 class Device:
@@ -98,10 +97,8 @@ class Device:
     def _prepared(self, model: object) -> PreparedModel:
         checked = _checked(model, FORM)
         prepared = PreparedModel(checked, self._target, self._most_turns, self._unavailable)
-        for operation, supported in zip(checked.main.operations, _supported(checked), strict=True):
-            if not supported:
-                text = f"the device does not execute {operation.type.name}"
-                raise Refused(Fault(operation.place, text, status=ErrorStatus.GENERAL_FAILURE))
+        for fault in unsupported(checked, checked.main).values():
+            raise Refused(fault)
         return prepared
 
     def _table(self) -> Capabilities:
@@ -130,14 +127,5 @@ def _checked(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel:
 
 
 def _supported(model: CheckedModel) -> list[bool]:
-    return [_executes(model, model.main, operation) for operation in model.main.operations]
-
-
-def _executes(model: CheckedModel, graph: CheckedGraph, operation: CheckedOperation) -> bool:
-    """Whether npusim has an operation, those of the graphs that it refers to included."""
-    if operation.type in _DECIDING:
-        first = 1 if operation.type is OperationType.IF else 0
-        inside = [model.referenced[graph.operands[one].graph] for one in operation.inputs[first : first + 2]]
-        return all(_executes(model, below, each) for below in inside for each in below.operations)
-    row = table.row(operation.type)
-    return row is not None and row.supported
+    refused = unsupported(model, model.main)
+    return [operation.index not in refused for operation in model.main.operations]

@@ -19,7 +19,7 @@ from npusim.frontends.nn_hal.checked import CheckedArgument, CheckedModel, Check
 from npusim.frontends.nn_hal.enumerations import ErrorStatus
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations.conversion import Refused, tensor_type
-from npusim.frontends.nn_hal.request import check_request
+from npusim.frontends.nn_hal.request import check_request, reader_in_need
 from npusim.frontends.nn_hal.result import Result
 from npusim.frontends.nn_hal.rules.operations import RULES as OPERATIONS
 from npusim.frontends.nn_hal.structs import OutputShape
@@ -76,13 +76,19 @@ class PreparedModel:
             if len(known) == len(values):
                 step = self._walked(frames := [Frame(0, "main", known)])
         except Refused as refused:
-            if refused.fault.status is not ErrorStatus.INVALID_ARGUMENT:
+            if refused.fault.status is not ErrorStatus.INVALID_ARGUMENT or self._may_omit():
                 self._check_operations()
-            raise
+            if not self._may_omit():
+                raise
         if step is None or step.results is None:
             self._check_operations()
         if step is not None:
             self._steps[form_of(frames, values_of(frames))] = self._compiled(step)
+
+    def _may_omit(self) -> bool:
+        """Whether a request may omit inputs: then it may be sound where one with all of them is not."""
+        operands = self._model.main.operands
+        return not all(reader_in_need(operands[index], self._model) for index in self._model.main.inputs)
 
     def _check_operations(self) -> None:
         for fault in faults(self._model, OPERATIONS):
@@ -245,7 +251,8 @@ def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
     except Refused as refused:
         return Result(refused.fault.status, None, refused.fault.message)
     except NpusimError as error:
-        return Result(ErrorStatus.GENERAL_FAILURE, None, f"model: {error}")
+        placed = str(error).startswith(("operations[", "referenced["))
+        return Result(ErrorStatus.GENERAL_FAILURE, None, str(error) if placed else f"model: {error}")
     except Exception as error:  # a fault of npusim, which a caller of the HAL gets as a status too
         text = f"model: npusim itself fails: {type(error).__name__}: {error}; please report it"
         return Result(ErrorStatus.GENERAL_FAILURE, None, text)

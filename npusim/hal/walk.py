@@ -328,6 +328,7 @@ def _without_data(value: Value) -> Value:
 
 def _tell(known: Known, operand: int, value: Value) -> None:
     """What is known of an operand by its value."""
+    known.undecided.discard(operand)
     if value.type is None:
         known.omitted.add(operand)
         return

@@ -18,12 +18,13 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from npusim.isa.base.errors import OperandFault, SimulationError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.memory import Memory, Write, commit
 from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.word import WORD_BYTES
@@ -237,10 +238,11 @@ class Launch:
                 turn = shared.request()
                 yield turn
             self.started[index] = env.now
-            writes = None if self.memory is None else self.instructions[index].execute(self.memory)
+            writes = None if self.memory is None else self._execute(index, self.memory)
             cost = self.costs[index]
             if cost.dram:
-                yield from self._stream(unit, cost, self.accounts[self.program.layer_of[index]])
+                for leg in cost.legs or (cost,):
+                    yield from self._stream(unit, leg, self.accounts[self.program.layer_of[index]])
             elif cost.cycles:
                 yield env.timeout(cost.cycles)
             if writes is not None:
@@ -252,6 +254,13 @@ class Launch:
                 shared.release(turn)
             self._complete(unit)
             self._count(index)
+
+    def _execute(self, index: int, memory: Memory) -> list[Write]:
+        """What an instruction will write. Raises SimulationError, with its layer, for operands that make no sense."""
+        try:
+            return self.instructions[index].execute(memory)
+        except OperandFault as fault:
+            raise SimulationError(f"{self._name(index)}: {fault}") from None
 
     def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
         """Until every unit has completed as many instructions as the waits say."""

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.gather import INDEX_TYPES, Gather
 from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.kernels.lowering.work import Move
+from npusim.kernels.lowering.work import Choice, Move
 from npusim.scheduler.emit.sequence import strided_copy
 from npusim.scheduler.network.moves import MOST_COUNTS
 
@@ -34,6 +35,34 @@ class Piece(NamedTuple):
         """The instruction, for a move whose operands (source, target) begin at these addresses."""
         start, end = (address + offset for address, offset in zip(addresses, self.offsets, strict=True))
         return strided_copy(channel, spaces, (start, end), self.counts, self.strides, self.block)
+
+
+def gather(
+    choice: Choice, channel: int, spaces: tuple[Space, Space, Space], addresses: tuple[int, int, int]
+) -> Gather:
+    """The instruction of a choice, with memories and first addresses of source, indices and target."""
+    source, indices, target = addresses
+    limits = [limit - 1 for limit in choice.limits] + [0] * (4 - len(choice.limits))
+    return Gather(
+        channel=channel,
+        source_space=spaces[0],
+        source=source + choice.source_offset,
+        index_space=spaces[1],
+        index=indices + choice.index_offset,
+        index_type=INDEX_TYPES.index(choice.index_type),
+        target_space=spaces[2],
+        target=target + choice.target_offset,
+        target_stride=choice.target_stride,
+        batches=choice.batches - 1,
+        repeats=choice.repeats - 1,
+        rows=choice.rows - 1,
+        size=choice.row_bytes,
+        entries=len(choice.limits) - 1,
+        limit0=limits[0],
+        limit1=limits[1],
+        limit2=limits[2],
+        limit3=limits[3],
+    )
 
 
 class Plan(NamedTuple):

@@ -14,9 +14,9 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
-from npusim.kernels.lowering.work import Move, Rows, Tile, TileAddresses, Work, Written
+from npusim.kernels.lowering.work import Choice, Move, OperandRef, Rows, Tile, TileAddresses, Work, Written
 from npusim.scheduler.emit.buffers import Held, Operands, Place, Plan
-from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
+from npusim.scheduler.emit.moves import Piece, gather, plan_copy, plan_move
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strided_copy
 from npusim.scheduler.fit.allocate import Allocator
 from npusim.scheduler.fit.cuts import output_bytes
@@ -102,6 +102,8 @@ class SlotBuilder:
                 slots.update(zip(plan.slots, self._unhurried(index, item, item.body, plan), strict=True))
             elif isinstance(item.body, Move):
                 slots[plan.first] = self._move_slot(index, item, item.body)
+            elif isinstance(item.body, Choice):
+                slots[plan.first] = self._choice_slot(index, item, item.body)
             else:
                 slots[plan.first] = self._host_slot(index, item)
         return [slots[number] for number in range(len(slots))]
@@ -275,7 +277,7 @@ class SlotBuilder:
         ends = [] if target.buffer is None else [Space.SCRATCHPAD]
         if target.outside is not None:
             ends.append(target.outside[0])
-        origin = self._origin(item, move, source)
+        origin = Space.SCRATCHPAD if move.source is None else self._origin(item, move.source, source)
         plans = [(end, plan_move(move, (origin, end), self.hardware)) for end in ends]
         copies = (
             self._emit_move(move, source, target, (origin, end), piece)
@@ -287,16 +289,37 @@ class SlotBuilder:
         cycles = dma.setup_cycles + prod(move.counts) // dma.port_bytes_per_cycle
         return Slot(index, item.node, cycles, used, lambda: (next(copies),), lambda: list(copies))
 
-    def _origin(self, item: Item, move: Move, source: Place | None) -> Space:
-        """The memory that a move reads. What came from another memory is whole there; in the scratchpad it may not be
-        yet.
+    def _origin(self, item: Item, operand: OperandRef, place: Place | None) -> Space:
+        """The memory that an operand is read in. What came from another memory is whole there; in the scratchpad it may
+        not be yet.
         """
-        if source is None or move.source is None:
-            return Space.SCRATCHPAD
-        root = self.residents.forest.root(operand_tensor(self.graph, item.node, move.source))[0]
-        if source.outside is not None and (source.buffer is None or self.residents.storages[root].from_dram):
-            return source.outside[0]
+        assert place is not None
+        root = self.residents.forest.root(operand_tensor(self.graph, item.node, operand))[0]
+        if place.outside is not None and (place.buffer is None or self.residents.storages[root].from_dram):
+            return place.outside[0]
         return Space.SCRATCHPAD
+
+    def _choice_slot(self, index: int, item: Item, choice: Choice) -> Slot:
+        operands = choice.target, choice.source, choice.indices
+        target, source, indices = places = [self._operands.place(item, operand) for operand in operands]
+        origins = self._origin(item, choice.source, source), self._origin(item, choice.indices, indices)
+        ends = [] if target.buffer is None else [Space.SCRATCHPAD]
+        if target.outside is not None:
+            ends.append(target.outside[0])
+        gathers = (
+            gather(
+                choice,
+                self._store_channel,
+                (*origins, end),
+                (_address(source, origins[0]), _address(indices, origins[1]), _address(target, end)),
+            )
+            for end in ends
+        )
+        dma = self.hardware.dma
+        run_beats = -(-choice.row_bytes // dma.port_bytes_per_cycle)
+        cycles = 2 * dma.setup_cycles + choice.size_bytes // choice.row_bytes * run_beats
+        used = tuple([place.buffer for place in places if place.buffer is not None])
+        return Slot(index, item.node, cycles, used, lambda: (next(gathers),), lambda: list(gathers))
 
     def _emit_move(
         self, move: Move, source: Place | None, target: Place, spaces: tuple[Space, Space], piece: Piece

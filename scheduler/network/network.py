@@ -13,11 +13,11 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
-from npusim.kernels.lowering.work import Move, Work
+from npusim.kernels.lowering.work import Choice, Move, Work
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part
 from npusim.kernels.table import operator
 from npusim.scheduler.network.memo import Memo
-from npusim.scheduler.network.moves import pieces
+from npusim.scheduler.network.moves import choices, pieces
 from npusim.scheduler.network.states import check_states
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
 
@@ -49,9 +49,15 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     require_known(graph)
     graph = simplify(graph, hardware)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
-    ways = tuple(_way(node, *use, hardware) for node, use in zip(graph.nodes, uses, strict=True))
-    check_states(graph, lambda node: _computes(ways[node]))
-    aliases, free = join_aliases(graph, _aliases(uses))
+    check_states(graph)
+    nexts = {state.after for state in graph.states}
+    updates = [not nexts.isdisjoint(node.outputs) for node in graph.nodes]
+    befores = {state.before for state in graph.states}
+    ways = tuple(
+        _state_way(node, _way(node, *use, hardware), befores) if update else _way(node, *use, hardware)
+        for node, use, update in zip(graph.nodes, uses, updates, strict=True)
+    )
+    aliases, free = join_aliases(graph, _aliases(uses, updates))
     items = tuple(
         Item(node, body)
         for node, (way, (_, call)) in enumerate(zip(ways, uses, strict=True))
@@ -59,11 +65,6 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
         for body in _lower(way, call, hardware)
     )
     return Network(graph, hardware, uses, items, aliases)
-
-
-def _computes(way: Lowering | str) -> bool:
-    """Whether a unit of the NPU computes what a node gives; the host does, or it is copied."""
-    return not isinstance(way, str) and way.unit != "dma"
 
 
 def _require_straight_line(graph: Graph) -> None:
@@ -88,6 +89,9 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
     return found, call
 
 
+_STATE = "gives the next value of a state, in its place: the host reads all of the old one before it writes"
+
+
 def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering | str:
     """How the NPU computes a node, or why the host does."""
     if node.on_host:
@@ -95,26 +99,34 @@ def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering
     return each.lowering(call, hardware) or each.host_reason(call, hardware)
 
 
-def _lower(way: Lowering | str, call: Call, hardware: Hardware) -> Sequence[Work | Move | HostStep]:
+def _state_way(node: Node, way: Lowering | str, befores: set[int]) -> Lowering | str:
+    """That of a node that updates a state: copies may, of what is computed elsewhere."""
+    copies = not isinstance(way, str) and way.unit == "dma" and befores.isdisjoint(node.inputs)
+    return way if copies else _STATE
+
+
+def _lower(way: Lowering | str, call: Call, hardware: Hardware) -> Sequence[Work | Move | Choice | HostStep]:
     if not any(output.elements for output in call.outputs):
         return ()  # no element to compute: there is nothing to do, on whatever unit
     if isinstance(way, str):
         return (HostStep(way),)
-    return [body for part in way.lower(call, hardware) for body in _bodies(part)]
+    return [body for part in way.lower(call, hardware) for body in _bodies(part, hardware)]
 
 
-def _bodies(part: Part) -> Iterable[Work | Move]:
+def _bodies(part: Part, hardware: Hardware) -> Iterable[Work | Move | Choice]:
     if isinstance(part, Move):
         return pieces(part)
+    if isinstance(part, Choice):
+        return choices(part, hardware)
     assert isinstance(part, Work)
     return (part,)
 
 
-def _aliases(uses: Sequence[tuple[Operator, Call]]) -> dict[int, tuple[Alias, ...]]:
-    """The nodes that move nothing if their operands share memory."""
+def _aliases(uses: Sequence[tuple[Operator, Call]], updates: Sequence[bool]) -> dict[int, tuple[Alias, ...]]:
+    """The nodes that move nothing if their operands share memory; none that updates a state."""
     found = {}
-    for node, (each, call) in enumerate(uses):
-        parts = each.alias(call) if each.alias is not None else None
+    for node, ((each, call), update) in enumerate(zip(uses, updates, strict=True)):
+        parts = each.alias(call) if each.alias is not None and not update else None
         if parts:
             found[node] = parts
     return found

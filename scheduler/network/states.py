@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Graph, State
 
 
-def check_states(graph: Graph, computes: Callable[[int], bool]) -> None:
+def check_states(graph: Graph) -> None:
     """Raise GraphError for a state whose next value cannot lie where the state is.
 
     The layer that gives the next value runs on the host, which reads all operands before it writes one, or copies it
@@ -21,11 +19,6 @@ def check_states(graph: Graph, computes: Callable[[int], bool]) -> None:
         if [other.after for other in graph.states].count(state.after) > 1 or not writers:
             raise GraphError(
                 f"{where} shares its next value; it must be one of a layer, and of this state only"
-            )
-        if computes(writers[0]):
-            name = graph.nodes[writers[0]].name
-            raise GraphError(
-                f'{where}: its next value is that of "{name}", a layer on the NPU; may be on the host'
             )
         _check_readers(graph, state, writers[0], where)
 

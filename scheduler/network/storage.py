@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.lowering.work import Move, OperandRef, Work
+from npusim.kernels.lowering.work import Choice, Move, OperandRef, Work
 from npusim.kernels.operator.operator import Alias
 
 
@@ -19,10 +19,10 @@ class HostStep:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of the execution order: a tileable work, a move, or a host call, of one node."""
+    """One entry of the execution order: a tileable work, a move, a choice, or a host call, of one node."""
 
     node: int
-    body: Work | Move | HostStep
+    body: Work | Move | Choice | HostStep
 
 
 @dataclass(slots=True)
@@ -199,6 +199,9 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
     if isinstance(body, Move):
         reads = [] if body.source is None else [operand_tensor(graph, item.node, body.source)]
         return reads, [operand_tensor(graph, item.node, body.target)]
+    if isinstance(body, Choice):
+        reads = [operand_tensor(graph, item.node, operand) for operand in (body.source, body.indices)]
+        return reads, [operand_tensor(graph, item.node, body.target)]
     node = graph.nodes[item.node]
     return [each for each in node.inputs if each is not None], list(node.outputs)
 
@@ -249,7 +252,7 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
             found.first = min(found.first, index)
             found.last = max(found.last, index)
             found.in_npu |= work
-            found.from_npu |= work or isinstance(item.body, Move)
+            found.from_npu |= not host
             found.from_dram |= host
             found.writes.append(index)
     for tensor in graph.outputs:

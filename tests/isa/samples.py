@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.packing import pack
 from npusim.isa.base.placement import HostCall, Placement
@@ -16,6 +17,7 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import SPACES
+from npusim.isa.instructions.gather import INDEX_TYPES
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.memory import HostFunction, Memory, commit
 from npusim.isa.instructions.region import Space
@@ -185,9 +187,15 @@ def executions(row: type[Instruction], count: int) -> Iterator[tuple[Instruction
 
 def make_readable(instruction: Instruction, memory: Memory) -> bool:
     """Put operands where not every byte sequence is one; False if they need more room than the instruction has."""
+    fields: Any = instruction
+    if instruction.mnemonic == "dma.gather":
+        numbers = good_indices(fields, np.random.default_rng(fields.size))
+        memory.bytes_at(Space(fields.index_space), fields.index, numbers.nbytes)[:] = numbers.view(
+            np.uint8
+        ).ravel()
+        return True
     if instruction.mnemonic != "dma.unpack":
         return True
-    fields: Any = instruction
     zero = fields.zero % 256
     spread = np.random.default_rng(fields.weights).normal(zero, 9, fields.weights)
     for weights in (spread.clip(0, 255).astype(np.uint8), np.full(fields.weights, zero, np.uint8)):
@@ -199,6 +207,14 @@ def make_readable(instruction: Instruction, memory: Memory) -> bool:
             )
             return True
     return False
+
+
+def good_indices(gather: Any, rng: np.random.Generator) -> NDArray[Any]:
+    """A list of indices within the limits of a `dma.gather`, int32 or int64 [batches * rows, entries]."""
+    limits = [gather.limit0, gather.limit1, gather.limit2, gather.limit3][: gather.entries + 1]
+    count = (gather.batches + 1) * (gather.rows + 1)
+    numbers = rng.integers(0, np.array(limits) + 1, (count, len(limits)))
+    return np.ascontiguousarray(numbers, INDEX_TYPES[gather.index_type])
 
 
 def with_fields(instruction: Instruction, **fields: Any) -> Instruction:

@@ -58,6 +58,12 @@ COPIES: list[tuple[str, Copy, int, list[int]]] = [
         target_stride1=4), 200, [6, 7, 6, 7, 16, 17, 16, 17, 26, 27, 26, 27, 0]),
     ("onto itself, upwards", Copy(source=0, target=2, size=6), 0, [1, 2, 1, 2, 3, 4, 5, 6, 9]),
     ("onto itself, downwards", Copy(source=2, target=0, size=6), 0, [3, 4, 5, 6, 7, 8, 7, 8, 9]),
+    ("six bytes backwards", Copy(
+        source=7, target=200, count2=5, size=1, source_stride2=1, target_stride2=1, backward=4), 200,
+        [8, 7, 6, 5, 4, 3, 0]),
+    ("rows of ten from the last one, each from its end, in pairs", Copy(
+        source=28, target=200, count1=1, count2=1, size=2, source_stride1=10, source_stride2=8, target_stride1=4,
+        target_stride2=2, backward=6), 200, [29, 30, 21, 22, 19, 20, 11, 12, 0]),
     ("a fill", Copy(fill=1, value=255, target=3, size=2), 2, [3, 255, 255, 6]),
     ("a fill of every third byte", Copy(
         fill=1, value=9, target=0, count2=2, size=1, target_stride2=3), 0, [9, 2, 3, 9, 5, 6, 9, 8]),
@@ -185,6 +191,19 @@ def test_each_side_of_a_block_is_passed_in_its_own_order() -> None:
         Region(Space.DRAM, 0, (4, 3, 64, 1), (192, 1, 3)),
         True,
     )
+
+
+def test_regions_of_a_copy_backwards_rise() -> None:
+    """What is touched is said from the lowest address on; the port of a memory meets it in its order."""
+    copy = Copy(
+        source_space=1, source=95, count1=2, count2=3, size=4, source_stride1=30, source_stride2=5, backward=6,
+        target=300, target_stride1=16, target_stride2=4,
+    )  # fmt: skip
+    reads, _ = copy.regions(Context(CHIP))
+    assert reads == (Region(Space.DRAM, 20, (3, 4, 4), (30, 5)),)
+    assert copy.cost(Context(CHIP)).dram == ((Region(Space.DRAM, 95, (3, 4, 4), (-30, -5)), False),)
+    assert replace(copy, source=75).faults() == []
+    assert replace(copy, source=74).faults() == ["source is 74; backwards it reaches 75 bytes further down"]
 
 
 @pytest.mark.parametrize("block", [0, 1, 2, 3])

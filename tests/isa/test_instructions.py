@@ -16,6 +16,7 @@ from npusim.isa.base.errors import SimulationError
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.region import Region, Space, dense
@@ -81,7 +82,8 @@ def test_every_row_is_costed(row: type[Instruction]) -> None:
         assert all(type(count) is int and count >= 0 for count in cost.actions.values())
         reads, writes = instruction.regions(CONTEXT)
         streamed = {(region, False) for region in reads} | {(region, True) for region in writes}
-        assert {(region.rising, write) for region, write in cost.dram} <= streamed
+        known_places = {(region.rising, write) for region, write in cost.dram if region.address < ANYWHERE}
+        assert known_places <= streamed
         assert cost == instruction.cost(CONTEXT)
 
 

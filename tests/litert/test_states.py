@@ -15,11 +15,14 @@ import pytest
 import npusim
 from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base.errors import GraphError, ProgramError
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program
+from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.operators.movement import reshape
+from npusim.kernels.operators.elementwise import add
+from npusim.kernels.operators.movement import reshape, reverse_v2
+from npusim.models.writer import per_tensor
 from npusim.session import states as held_states
 from npusim.session.api import host_functions
 
@@ -214,6 +217,27 @@ def test_a_state_has_one_reader() -> None:
     )
     with pytest.raises(GraphError, match='model input "output_state" is a state too'):
         npusim.compile(replace(graph, inputs=(*graph.inputs, state)))
+
+
+@pytest.mark.parametrize("axes", [(), (0,)])
+def test_a_layer_that_the_npu_could_compute_updates_a_state_on_the_host(axes: tuple[int, ...]) -> None:
+    """It reads all of the old value before it writes the new one in its place: a running sum, one that turns round."""
+    builder = GraphBuilder("sum")
+    kind = TensorType("float32", (3,)) if axes else TensorType("int8", (3,), per_tensor(1.0, 0))
+    state = builder.state("state", kind)
+    if axes:
+        [after] = builder.node("reverse_v2", [state], [kind], reverse_v2.Parameters(axes=axes))
+    else:
+        after = builder.node("add", [state, builder.input("x", kind)], [kind], add.OPERATOR.parameters())[0]
+    builder.keep(state, after)
+    program = npusim.compile(builder.graph([after]))
+    [call] = program.host_calls
+    assert call.reason.startswith("gives the next value of a state, in its place")
+    given = {"state": np.array([1, 2, 3], kind.dtype)}
+    inputs = [] if axes else [np.array([1, 10, 100], np.int8)]
+    first = npusim.simulate(program, inputs, states=given).outputs
+    assert first is not None
+    assert first[0].tolist() == ([3, 2, 1] if axes else [2, 12, 103])
 
 
 def test_what_a_program_file_says_of_states_is_checked() -> None:

@@ -1,21 +1,25 @@
-"""Random legal copies, and hardware to run them on."""
+"""Random legal copies and gathers, and hardware to run them on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Dma, FrontEnd, Hardware, MacArray
 from npusim.isa.hardware.memories import Dram, Scratchpad
 from npusim.isa.hardware.units import PRODUCERS
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.gather import Gather
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.word import WAITS, Waits
 
+from ..isa.samples import good_indices
 from .system_referee import DMA_PORT
 
 CODE_ADDRESS = 192 * 1024
@@ -85,14 +89,82 @@ def _strides(
     return strides
 
 
-def draw_copies(rng: np.random.Generator, number: int) -> list[Copy]:
-    """Copies between the memories or inside the scratchpad, and fills; none touches what another one writes."""
-    found: list[Copy] = []
+def draw_copies(rng: np.random.Generator, number: int) -> list[Copy | Gather]:
+    """Copies between the memories or inside the scratchpad, fills, gathers; none touches what another one writes."""
+    found: list[Copy | Gather] = []
     while len(found) < number:
-        copy = _attempt(rng, (len(found), number))
+        draw = _gather if rng.random() < 0.25 else _attempt
+        copy = draw(rng, (len(found), number))
         if copy is not None:
             found.append(copy)
     return found
+
+
+def write_lists(
+    rng: np.random.Generator, instructions: Sequence[Instruction], memories: dict[int, NDArray[np.uint8]]
+) -> None:
+    """Put indices that are in range where the gathers among some instructions read them."""
+    for each in instructions:
+        if isinstance(each, Gather):
+            numbers = good_indices(each, rng).view(np.uint8).ravel()
+            memories[each.index_space][each.index : each.index + len(numbers)] = numbers
+
+
+def _spaces(rng: np.random.Generator) -> tuple[Space, Space]:
+    """Of source and destination; both are never the DRAM."""
+    return (
+        (Space.SCRATCHPAD, Space.SCRATCHPAD),
+        (Space.DRAM, Space.SCRATCHPAD),
+        (Space.SCRATCHPAD, Space.DRAM),
+    )[int(rng.choice([0, 1, 1, 2, 2]))]
+
+
+def _gather(rng: np.random.Generator, slot: tuple[int, int]) -> Gather | None:
+    """A gather whose tables lie in one part of the lower half of a memory, its list behind them or in the other one."""
+
+    def count(most: int) -> int:
+        return 1 if rng.random() < 0.4 else int(rng.integers(1, most))
+
+    (part, parts), entries = slot, int(rng.integers(1, 5))
+    batches, repeats, rows = count(4), count(4), int(rng.integers(1, 20))
+    limits = [count(6) for _ in range(entries)] + [1] * (4 - entries)
+    size = int(rng.integers(1, 40)) if rng.random() < 0.7 else 16 * int(rng.integers(1, 20))
+    gap = 0 if rng.random() < 0.5 else int(rng.integers(0, 40))
+    tables, index_type = batches * repeats * prod(limits) * size, int(rng.integers(0, 2))
+    listed = batches * rows * entries * (8 if index_type else 4)
+    written = batches * repeats * (rows * size + gap)
+    source_space, target_space = _spaces(rng)
+    index_space = Space(int(rng.integers(0, 2)))
+    rooms = [_SPACE_BYTES[space] // 2 // parts for space in (source_space, index_space, target_space)]
+    if written > 2 * _MOST_BYTES or tables + listed > min(rooms[:2]) or written > rooms[2]:
+        return None
+    if listed > BUFFER_KIB * 1024:
+        return None
+    source = part * rooms[0] + int(rng.integers(0, rooms[0] - tables - listed + 1))
+    if rng.random() < 0.5:
+        source = max(source // 64 * 64, part * rooms[0])
+    return Gather(
+        channel=int(rng.integers(0, 4)),
+        index_space=index_space,
+        index=source + tables if index_space == source_space else part * rooms[1],
+        index_type=index_type,
+        source_space=source_space,
+        source=source,
+        target_space=target_space,
+        target=_SPACE_BYTES[target_space] // 2
+        + part * rooms[2]
+        + int(rng.integers(0, rooms[2] - written + 1)),
+        target_stride=rows * size + gap,
+        batches=batches - 1,
+        repeats=repeats - 1,
+        rows=rows - 1,
+        size=size,
+        entries=entries - 1,
+        limit0=limits[0] - 1,
+        limit1=limits[1] - 1,
+        limit2=limits[2] - 1,
+        limit3=limits[3] - 1,
+    )
 
 
 def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
@@ -106,11 +178,7 @@ def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
         1 if rng.random() < 0.4 else int(rng.integers(1, 40 if block and size < 4 else 9)) for _ in range(3)
     ]
     fill = not block and rng.random() < 0.15
-    source_space, target_space = (
-        (Space.SCRATCHPAD, Space.SCRATCHPAD),
-        (Space.DRAM, Space.SCRATCHPAD),
-        (Space.SCRATCHPAD, Space.DRAM),
-    )[int(rng.choice([0, 1, 1, 2, 2]))]
+    source_space, target_space = _spaces(rng)
     if fill:
         source_space = Space.SCRATCHPAD
     inner_first = [2, 1, 0]
@@ -130,6 +198,10 @@ def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
             return None
         address = part * room + int(rng.integers(0, room - span + 1))
         addresses.append(address + (half if addresses else 0))
+    backward = 0 if fill or rng.random() < 0.6 else int(rng.integers(1, 8))
+    for place in range(3):
+        if backward >> place & 1:
+            addresses[0] += (counts[place] - 1) * sources[place]
     return Copy(
         channel=int(rng.integers(0, 4)),
         fill=int(fill),
@@ -149,6 +221,7 @@ def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
         target_stride1=targets[1],
         target_stride2=targets[2],
         block=block,
+        backward=backward,
     )
 
 

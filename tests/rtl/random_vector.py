@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.reduction import Mean, Pool
+from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
 from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Rescale
 
 from .unit_bench import SCRATCHPAD_BYTES
@@ -188,6 +188,30 @@ def _mean(rng: np.random.Generator) -> Mean:
     )
 
 
+def _reduce(rng: np.random.Generator) -> Reduce:
+    """Every function; often one part, and nothing inside or outside."""
+    parts, middle = (1, 1) if rng.random() < 0.5 else (int(rng.integers(1, 5)), int(rng.integers(1, 5)))
+    inner = 1 if rng.random() < 0.4 else _size(rng, 30)
+    count = _size(rng, max(1, min(60, MAX_ELEMENTS // (inner * parts * middle))))
+    outer = _size(rng, max(1, MAX_ELEMENTS // (inner * count * parts * middle)))
+    results, signed = outer * middle * inner, int(rng.integers(0, 2))
+    source, target = _places(rng, results * parts * count, 8 * results)
+    return Reduce(
+        function=int(rng.integers(0, len(REDUCTIONS))),
+        input=source,
+        output=target,
+        outer=outer,
+        parts=parts,
+        middle=middle,
+        count=count,
+        inner=inner,
+        wide=int(rng.integers(0, 2)),
+        input_zero=_zero(rng, signed),
+        **_scale(rng, "", -int(np.log2(parts * count))),
+        **_clamp(rng, signed),
+    )
+
+
 def _rescale(rng: np.random.Generator) -> Rescale:
     size = _size(rng, MAX_ELEMENTS)
     source, target = _places(rng, size, size)
@@ -215,6 +239,7 @@ KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
     "mean": _mean,
     "rescale": _rescale,
     "lookup": _lookup,
+    "reduce": _reduce,
 }
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from npusim.isa.hardware.hardware import Hardware, MacArray
 from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
 
 from .conftest import ALL
 from .mac_referee import Shape
 from .model import program_of, timeline
-from .random_dma import CODE_ADDRESS, add_waits, draw_copies, draw_hardware
+from .random_dma import CODE_ADDRESS, add_waits, draw_copies, draw_hardware, write_lists
 from .system_referee import DRAM_BYTES, SystemReferee, Timeline
 from .unit_bench import SCRATCHPAD_BYTES
 
@@ -33,6 +34,7 @@ def both(
 ) -> tuple[Timeline, Timeline]:
     """RTL and model, beginning with the same random memories."""
     scratchpad, dram = (rng.integers(0, 256, size, np.uint8) for size in (SCRATCHPAD_BYTES, DRAM_BYTES))
+    write_lists(rng, instructions, {Space.SCRATCHPAD: scratchpad, Space.DRAM: dram})
     program = program_of(instructions, hardware, CODE_ADDRESS, DRAM_BYTES)
     code = program.code.reshape(-1)
     dram[CODE_ADDRESS : CODE_ADDRESS + len(code)] = code
@@ -42,7 +44,7 @@ def both(
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_random_copies(seed: int) -> None:
-    """Random copies and fills with random waits and barriers on random channels, queues, DRAM and ports."""
+    """Random copies, fills and gathers with random waits and barriers on random channels, queues, DRAM and ports."""
     rng = np.random.default_rng(seed)
     copies = draw_copies(rng, int(rng.integers(1, COPIES + 1)) if seed % 2 else COPIES)
     instructions = add_waits(rng, list(copies))

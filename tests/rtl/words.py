@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import HALVINGS_BITS
+from npusim.isa.instructions.reduction import REDUCTIONS
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import FUNCTIONS
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")
 """Field names that SystemVerilog keeps for itself; an underscore follows."""
-_VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup")
+_VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup", "vec.reduce")
 """Vector instructions that the registers execute."""
 
 _WAIT = [replace(spec, name=spec.name.partition(".")[2]) for spec in WAIT_SPECS[:2]]
@@ -31,7 +33,7 @@ def _struct(name: str, specs: Sequence[FieldSpec]) -> str:
 
 
 def _vector_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
-    """Opcode and fields of the vector instructions, and the numbers of the elementwise functions."""
+    """Opcode and fields of the vector instructions, and the numbers of functions."""
     lines = [f"  localparam int VECTOR_OFFSET = {rows['vec.binary'].specs[0].offset};"]
     for mnemonic, row in rows.items():
         if mnemonic in _VECTOR:
@@ -40,6 +42,9 @@ def _vector_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
             lines.append(_struct(f"{name}_t", row.specs))
     lines += [
         f"  localparam logic [3:0] F_{f.name.upper()} = {number};" for number, f in enumerate(FUNCTIONS)
+    ]
+    lines += [
+        f"  localparam logic [2:0] R_{name.upper()} = {number};" for number, name in enumerate(REDUCTIONS)
     ]
     return lines
 
@@ -66,6 +71,8 @@ def package() -> str:
         f"  localparam logic [7:0] COPY_OPCODE = {rows['dma.copy'].opcode};",
         f"  localparam logic [7:0] BARRIER_OPCODE = {rows['ctl.barrier'].opcode};",
         f"  localparam int COPY_OFFSET = {rows['dma.copy'].specs[0].offset};",
+        f"  localparam logic [7:0] GATHER_OPCODE = {rows['dma.gather'].opcode};",
+        f"  localparam int ANYWHERE_BIT = {ANYWHERE.bit_length() - 1};",
         *_vector_rows(rows),
         f"  localparam int HALVINGS_BITS = {HALVINGS_BITS};",
         *(
@@ -76,6 +83,7 @@ def package() -> str:
         ),
         _struct("window_t", window),
         _struct("copy_t", rows["dma.copy"].specs),
+        _struct("gather_t", rows["dma.gather"].specs),
         "endpackage",
     ]
     return "\n".join(parts) + "\n"

@@ -41,13 +41,18 @@ FAR = 256 * 1024
 
 
 def gather(shape: tuple[int, ...], order: tuple[int, ...], steps: tuple[int, ...]) -> Move:
-    """A tensor of bytes with every `steps`-th element of each axis, in another order of its axes."""
+    """A tensor of bytes with every `steps`-th element of each axis, from its end if it is negative, in another order of
+    its axes.
+    """
     strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    sizes = [-(-size // step) for size, step in zip(shape, steps, strict=True)]
+    sizes = [-(-size // abs(step)) for size, step in zip(shape, steps, strict=True)]
+    first = sum(
+        (size - 1) * stride for size, stride, step in zip(shape, strides, steps, strict=True) if step < 0
+    )
     counts = [sizes[axis] for axis in order]
     targets = tuple(prod(counts[place + 1 :]) for place in range(len(counts)))
     sources = tuple(strides[axis] * steps[axis] for axis in order)
-    return Move(("out", 0), 0, (*counts, 1), targets, ("in", 0), 0, sources)
+    return Move(("out", 0), 0, (*counts, 1), targets, ("in", 0), first, sources)
 
 
 def scatter(move: Move) -> Move:
@@ -70,7 +75,7 @@ def program(copies: list[Any], chip: Hardware) -> Program:
 def cycles(move: Move, spaces: tuple[Space, Space], chip: Hardware) -> int:
     """What the machine takes for the copies that are planned."""
     found = plan_move(move, spaces, chip)
-    copies = [piece.copy(0, spaces, (0, FAR)) for piece in found.pieces]
+    copies = [piece.copy(0, spaces, (move.source_offset, FAR)) for piece in found.pieces]
     return execute(program(copies, chip), data=False).cycles
 
 
@@ -87,7 +92,13 @@ gathers = st.builds(
     st.permutations([0, 1, 2]).map(tuple),
     st.tuples(*[st.sampled_from([1, 1, 1, 2, 3])] * 3),
 )
-moves = st.one_of(gathers, gathers.map(scatter))
+backwards = st.builds(
+    gather,
+    shapes,
+    st.permutations([0, 1, 2]).map(tuple),
+    st.tuples(*[st.sampled_from([1, -1, -2])] * 3),
+)
+moves = st.one_of(gathers, gathers.map(scatter), backwards)
 chips = st.builds(
     lambda preset, kib, port: change(
         hardware(preset), {"dma.burst_buffer_kib": kib, "dma.port_bytes_per_cycle": port}

@@ -12,7 +12,7 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import join
 from npusim.kernels.lowering.vector import dense_row_bytes, table_work
-from npusim.kernels.lowering.work import Move, Parts, Rows, Work
+from npusim.kernels.lowering.work import Choice, Move, Parts, Rows, Work
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import (
@@ -61,11 +61,17 @@ def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     return [np.concatenate(parts, axis=call.parameters.axis)]
 
 
+def _rows(call: Call[Parameters]) -> int:
+    """Contiguous pieces of an input in the output."""
+    return 1 if len(call.inputs) == 1 else prod(call.outputs[0].shape[: call.parameters.axis])
+
+
 def _alias(call: Call[Parameters]) -> tuple[Alias, ...] | None:
-    """Each input is a contiguous part of the output when all axes before the joined one have one element."""
-    output, axis = call.outputs[0], call.parameters.axis
+    """Each input is a contiguous part of the output when all axes before the joined one have one element, or it is
+    the only one.
+    """
     tables = [table(call, position) for position in range(len(call.inputs))]
-    if prod(output.shape[:axis]) != 1 or any(entries is not None for entries in tables):
+    if _rows(call) != 1 or any(entries is not None for entries in tables):
         return None
     parts, offset = [], 0
     for position in range(len(call.inputs)):
@@ -110,23 +116,17 @@ def _no_activation(call: Call[Parameters]) -> bool:
     return call.parameters.activation == "none"
 
 
-def _few_rescaled_rows(call: Call[Parameters]) -> bool:
-    """on the NPU inputs of another scale than the output have at most 256 elements before the joined axis"""
-    rescaled = any(table(call, position) is not None for position in range(len(call.inputs)))
-    return not rescaled or prod(call.outputs[0].shape[: call.parameters.axis]) <= 256
-
-
 def _lower(call: Call[Parameters], hardware: Hardware) -> Parts:
     """A copy per input; an input of another scale is looked up instead, a contiguous piece at a time."""
-    axis, offset = call.parameters.axis, 0
-    parts: list[Move | Work] = []
+    rows, offset = _rows(call), 0
+    parts: list[Move | Choice | Work] = []
     for position in range(len(call.inputs)):
-        entries, row_bytes = table(call, position), prod(input_type(call, position).shape[axis:])
+        entries, row_bytes = table(call, position), input_type(call, position).elements // max(rows, 1)
         if entries is None:
             parts += join(call, position, offset)
         elif row_bytes:
-            pitch, inner = prod(call.outputs[0].shape[axis:]), dense_row_bytes(row_bytes)
-            for piece in range(prod(call.outputs[0].shape[:axis])):
+            pitch, inner = call.outputs[0].elements // rows, dense_row_bytes(row_bytes)
+            for piece in range(rows):
                 source = Rows(("in", position), row_bytes // inner, inner, piece * row_bytes)
                 target = Rows(("out", 0), row_bytes // inner, inner, piece * pitch + offset)
                 parts.append(table_work(source, target, entries))
@@ -149,6 +149,6 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    lowerings=(Lowering("dma", (_few_rescaled_rows,), _lower),),
+    lowerings=(Lowering("dma", (), _lower),),
     alias=_alias,
 )

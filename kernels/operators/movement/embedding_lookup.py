@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from npusim.isa.base.elements import names
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.lowering.choice import Gathering, lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
@@ -36,6 +39,11 @@ def _shape(call: Call) -> bool:
     return _infer(call) == (call.outputs[0].shape,)
 
 
+def _gathering(call: Call) -> Gathering:
+    rows, row = input_type(call).elements, prod(input_type(call, 1).shape[1:])
+    return Gathering(("in", 1), ("in", 0), 1, 1, rows, _limits(call), row)
+
+
 def _workload(call: Call) -> Workload:
     return chosen(call, 0)
 
@@ -47,5 +55,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    on_host="the NPU has no instruction that reads indices",
+    lowerings=(lowering(_gathering),),
 )

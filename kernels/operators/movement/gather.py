@@ -11,6 +11,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.lowering.choice import Gathering, lowering
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
@@ -56,6 +57,20 @@ def _gathered_shape(call: Call[Parameters]) -> bool:
     return _infer(call) == (call.outputs[0].shape,)
 
 
+def _gathering(call: Call[Parameters]) -> Gathering:
+    shape, indices = input_type(call).shape, input_type(call, 1).shape
+    axis, batch_dims = call.parameters.axis, call.parameters.batch_dims
+    return Gathering(
+        values=("in", 0),
+        indices=("in", 1),
+        batches=prod(shape[:batch_dims]),
+        repeats=prod(shape[batch_dims:axis]),
+        rows=prod(indices[batch_dims:]),
+        limits=_limits(call),
+        row=prod(shape[axis + 1 :]),
+    )
+
+
 def _workload(call: Call) -> Workload:
     return chosen(call, 1)
 
@@ -68,5 +83,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    on_host="the NPU has no instruction that reads indices",
+    lowerings=(lowering(_gathering),),
 )

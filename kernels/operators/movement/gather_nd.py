@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.lowering.choice import Gathering, lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
@@ -38,6 +41,12 @@ def _gathered_shape(call: Call) -> bool:
     return _infer(call) == (call.outputs[0].shape,)
 
 
+def _gathering(call: Call) -> Gathering:
+    limits = _limits(call)
+    rows, row = prod(input_type(call, 1).shape[:-1]), prod(input_type(call).shape[len(limits) :])
+    return Gathering(("in", 0), ("in", 1), 1, 1, rows, limits, row)
+
+
 def _workload(call: Call) -> Workload:
     return chosen(call, 1)
 
@@ -49,5 +58,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    on_host="the NPU has no instruction that reads indices",
+    lowerings=(lowering(_gathering),),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.elements import names
-from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.errors import OperandFault
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.operands import input_type, input_value, move
 from npusim.kernels.operator.operator import Call, Rule, Values
@@ -22,7 +22,7 @@ Limits = Callable[[Call], tuple[int, ...]]
 
 
 def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) -> NDArray[np.int64]:
-    """The indices at an input. Raises SimulationError, saying which, for one outside the limits."""
+    """The indices at an input. Raises OperandFault, saying which, for one outside the limits."""
     found: NDArray[np.int64] = input_value(values, position).astype(np.int64)
     if not found.size:
         return found
@@ -31,7 +31,7 @@ def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) 
         place = tuple(np.argwhere(wrong)[0].tolist())
         limit = limits[place[-1] if len(limits) > 1 else 0]
         said = f"may be 0..{limit - 1}" if limit else "there is nothing to choose from"
-        raise SimulationError(f"index {found[place]} at {list(place)} of input {position}: {said}")
+        raise OperandFault(f"index {found[place]} at {list(place)} of input {position}: {said}")
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.reduction import sum_lowering
 from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
@@ -110,5 +111,8 @@ OPERATOR = Operator(
     infer=reduced,
     reference=_reference,
     workload=all_read,
-    lowerings=(Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean),),
+    lowerings=(
+        Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean),
+        sum_lowering(_multiplier),
+    ),
 )

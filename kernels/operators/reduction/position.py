@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.reduction import position_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, all_read, an_axis, axis_of
 from npusim.kernels.operator.operands import input_type, input_value
@@ -52,5 +53,5 @@ def position_operator(name: str, find: Find) -> Operator:
         infer=_infer,
         reference=reference,
         workload=all_read,
-        on_host="the vector unit finds no positions",
+        lowerings=(position_lowering(name),),
     )

@@ -30,6 +30,13 @@ from npusim.frontends.nn_hal.structs import (
     SymmPerChannelQuantParams,
 )
 
+FIELD_RULES: dict[str, str] = {
+    "G1": "A field holds a value of its HAL type: uint32, int32, finite float32, bool, vec, the named struct.",
+    "E1 E2 E3": "Operand type, operation type and lifetime are enumerators that exist in the version of the model.",
+    "P1": "A pool is a C-contiguous buffer.",
+}
+"""The rules that this module decides."""
+
 
 def clean_model(model: object) -> CheckedModel:
     """The model as plain values. Raises Broken with the first fault."""

@@ -67,6 +67,7 @@ class _Reading:
     ) -> Graph:
         """A graph of the model; `shapes` are those of its inputs, where whoever executes it says them."""
         known = Known(graph)
+        known.undecided.clear()  # all inputs of a graph have values
         known.shapes.update(zip(graph.inputs, shapes, strict=False))
         parts = _Parts(builder.name, known, self._model.version, self._model.referenced, builder)
         for index in graph.inputs:

@@ -1,6 +1,7 @@
 """The check of a request: structs in, checked arguments or a broken rule out.
 
-R11, a too short output, is the business of who computes its size; here each output is as long as it is.
+R11, a too short output, is decided by who computes its size (`npusim.hal.prepared`); here an output has the length that
+it has.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ REQUEST_RULES: dict[str, str] = {
     "R8": "A dimension given equals that of the model where it has one.",
     "R9": "Where no dimensions are given, none is unspecified in the model; outputs only before V1_2.",
     "R10": "The length of an input is the size of its data.",
+    "R11": "The length of an output is at least the size of its data: else OUTPUT_INSUFFICIENT_SIZE.",
     "R12": "An output overlaps no other output.",
     "R13": "An output overlaps no input.",
     "R14": "An output overlaps no CONSTANT_REFERENCE operand.",
     "R15": "The pool of an output is writable.",
 }
-"""The rules of a request that this module decides."""
+"""The rules of a request."""
 
 
 def check_request(request: object, model: CheckedModel) -> CheckedRequest | Fault:
@@ -89,7 +91,9 @@ def _argument(
         if output:
             raise broken(f"{place}.hasNoValue", "is True, no output is optional", "R3")
         _require_empty(place, where, given)
-        _require_optional(place, operand, model)
+        reader = reader_in_need(operand, model)
+        if reader:
+            raise broken(f"{place}.hasNoValue", f"is True, {reader} must have a value", "R3")
         return CheckedArgument(place, operand, operand.dimensions, None)
     sizes = _sizes(place, given, operand)
     if not given and not operand.known and not (output and model.version >= HalVersion.V1_2):
@@ -113,8 +117,8 @@ def _require_empty(place: str, where: Location, given: tuple[int, ...]) -> None:
         raise broken(f"{place}.dimensions", "must be empty where hasNoValue is True", "R2")
 
 
-def _require_optional(place: str, operand: CheckedOperand, model: CheckedModel) -> None:
-    """Raise Broken unless every operation that reads an operand may do without it."""
+def reader_in_need(operand: CheckedOperand, model: CheckedModel) -> str:
+    """The place of the first operation input that reads an operand and must have a value, "" if all do without."""
     graph = model.main
     for operation in graph.operations:
         if operand.index in operation.inputs:
@@ -123,8 +127,8 @@ def _require_optional(place: str, operand: CheckedOperand, model: CheckedModel) 
             arguments = call.inputs if isinstance(call, Call) else ()
             optional = [each.optional for each in arguments if each.operand.index == operand.index]
             if not optional or not all(optional):
-                reader = f"{operation.place}.inputs[{operation.inputs.index(operand.index)}]"
-                raise broken(f"{place}.hasNoValue", f"is True, {reader} must have a value", "R3")
+                return f"{operation.place}.inputs[{operation.inputs.index(operand.index)}]"
+    return ""
 
 
 def _sizes(place: str, given: tuple[int, ...], operand: CheckedOperand) -> tuple[int, ...] | None:

@@ -8,14 +8,8 @@ from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.cleaning import clean_model
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.reading import Broken
-from npusim.frontends.nn_hal.rules import control, graphs, operands, operations
 from npusim.frontends.nn_hal.rules.rule import Rule
-
-FORM: tuple[Rule, ...] = (*operands.RULES, *control.REFERENCES, *graphs.RULES, *control.RULES)
-"""The rules of a model that do not ask what its operations mean."""
-
-RULES: tuple[Rule, ...] = (*FORM, *operations.RULES)
-"""The rules of a model; all graphs keep one before anybody looks at the next."""
+from npusim.frontends.nn_hal.rules.table import RULES
 
 
 def check_model(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel | Fault:

@@ -442,3 +442,18 @@ def test_timing_only_says_what_it_would_have_to_compute() -> None:
     done = timed.prepareModel(reshaping(True)).unwrap().execute(asked)
     assert (done.status, done.value) == (ErrorStatus.GENERAL_FAILURE, None)
     assert done.message.startswith("operations[2]: depends on data")
+
+
+def test_data_that_an_operation_refuses_is_a_failure_with_its_place(device: hal.Device) -> None:
+    maker = Maker()
+    indices, values = maker.input(T.TENSOR_INT32, [2]), maker.input(T.TENSOR_FLOAT32, [3, 2])
+    y = maker.output(T.TENSOR_FLOAT32, [2, 2])
+    maker.operation(O.EMBEDDING_LOOKUP, [indices, values], [y])
+    prepared = device.prepareModel(maker.model(HalVersion.V1_0)).unwrap()
+    table = np.arange(6, dtype=np.float32).reshape(3, 2)
+    asked = request([np.int32([2, 0]), table], [16])
+    assert prepared.execute(asked).status is ErrorStatus.NONE
+    assert np.frombuffer(asked.pools[1], np.float32).tolist() == [4, 5, 0, 1]
+    wrong = prepared.execute(request([np.int32([2, 3]), table], [16]))
+    assert (wrong.status, wrong.value) == (ErrorStatus.GENERAL_FAILURE, None)
+    assert wrong.message.startswith("operations[0]: ")

@@ -13,7 +13,8 @@ import npusim.hal as hal
 from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.request import REQUEST_RULES, check_request
-from npusim.frontends.nn_hal.validate import RULES, check_model
+from npusim.frontends.nn_hal.rules.table import RULES
+from npusim.frontends.nn_hal.validate import check_model
 from npusim.hal import DataLocation, ErrorStatus, HalVersion, OperandLifeTime, OperandType, OperationType
 
 from .hal_models import Maker, addition, branches, convolution, hashes, loop, request_of
@@ -406,6 +407,12 @@ OPERATION_CASES = (
         put("operands[2].scale", 0.5),
         "operations[0].inputs[2]: operands[2] (bias) has scale 0.5 and zero point 0",
     ),
+    Case(
+        "L6",
+        branches,
+        both(put("operands[3].lifetime", L.NO_VALUE), put("inputIndexes", [0])),
+        "operations[0].inputs[3]: operands[3] has no value, which this argument must have",
+    ),
     Case("L6", addition, without, "operations[0].inputs[2]: operands[2] (activation) has no value"),
 )
 """What the table of operations says; its own tests break each rule of it."""
@@ -613,4 +620,8 @@ def test_empty_ranges_overlap_nothing() -> None:
 
 
 def test_every_rule_of_a_request_is_broken_here() -> None:
-    assert set(REQUEST_RULES) - {case.rule for case in REQUESTS} == {"R12", "R14"}  # in tests of their own
+    assert set(REQUEST_RULES) - {case.rule for case in REQUESTS} == {
+        "R11",
+        "R12",
+        "R14",
+    }  # in tests of their own

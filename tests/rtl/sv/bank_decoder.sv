@@ -14,7 +14,7 @@ module bank_decoder
   typedef struct packed {
     wide_address_t       address;
     count_t        [2:0] counts;
-    count_t        [2:0] strides;
+    wide_address_t [2:0] strides;
     count_t              size;
   } region_t;
 
@@ -23,8 +23,8 @@ module bank_decoder
     for (count_t i = 0; i < region.counts[0]; i++)
     for (count_t j = 0; j < region.counts[1]; j++)
     for (count_t k = 0; k < region.counts[2]; k++) begin
-      wide_address_t first = region.address + 36'(i * region.strides[0]) + 36'(j * region.strides[1]) +
-          36'(k * region.strides[2]);
+      wide_address_t first = region.address + 36'(i) * region.strides[0] + 36'(j) * region.strides[1] +
+          36'(k) * region.strides[2];
       wide_address_t last = first + 36'(region.size) - 1;
       for (wide_address_t bank = first / 36'(bank_bytes); bank <= last / 36'(bank_bytes); bank++) begin
         found[$clog2(BANKS)'(bank)] = 1;
@@ -42,12 +42,18 @@ module bank_decoder
     return '{
         address: 36'(address),
         counts: {32'd1, width, height},
-        strides: {32'd0, pixel_stride, row_stride},
+        strides: {36'd0, 36'(pixel_stride), 36'(row_stride)},
         size: depth
     };
   endfunction
 
+  // A stride with its sign.
+  function automatic wide_address_t towards(logic backward, logic [31:0] stride);
+    return backward ? -36'(stride) : 36'(stride);
+  endfunction
+
   copy_t copy;
+  gather_t gather;
   window_t window;
   binary_t binary;
   pool_t pool;
@@ -55,6 +61,7 @@ module bank_decoder
   rescale_t rescale;
   lookup_t lookup;
   assign copy = copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
+  assign gather = gather_t'(word[COPY_OFFSET+:$bits(gather_t)]);
   assign window = window_t'(word[WINDOW_OFFSET+:$bits(window_t)]);
   assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
@@ -69,15 +76,40 @@ module bank_decoder
       found |= touched('{
           address: copy.source,
           counts: counts,
-          strides: {copy.source_stride2, copy.source_stride1, copy.source_stride0},
+          strides: {
+              towards(copy.backward[2], copy.source_stride2),
+              towards(copy.backward[1], copy.source_stride1),
+              towards(copy.backward[0], copy.source_stride0)
+          },
           size: 32'(copy.size)
       });
     if (copy.target_space == 0)
       found |= touched('{
           address: copy.target,
           counts: counts,
-          strides: {copy.target_stride2, copy.target_stride1, copy.target_stride0},
+          strides: {36'(copy.target_stride2), 36'(copy.target_stride1), 36'(copy.target_stride0)},
           size: 32'(copy.size)
+      });
+    return found;
+  endfunction
+
+  function automatic banks_t of_gather();
+    banks_t found = '0;
+    count_t batches = 32'(gather.batches) + 1, repeats = 32'(gather.repeats) + 1, rows = 32'(gather.rows) + 1;
+    count_t numbers = batches * rows * (32'(gather.entries) + 1);
+    count_t table_rows = 32'(gather.limit0) + 1;
+    if (gather.entries > 0) table_rows = table_rows * (32'(gather.limit1) + 1);
+    if (gather.entries > 1) table_rows = table_rows * (32'(gather.limit2) + 1);
+    if (gather.entries > 2) table_rows = table_rows * (32'(gather.limit3) + 1);
+    if (gather.index_space == 0) found |= touched(dense(32'(gather.index), numbers * (gather.index_type ? 8 : 4)));
+    if (gather.source_space == 0)
+      found |= touched(dense(32'(gather.source), batches * repeats * table_rows * 32'(gather.size)));
+    if (gather.target_space == 0)
+      found |= touched('{
+          address: gather.target,
+          counts: {32'd1, 32'd1, batches * repeats},
+          strides: {36'd0, 36'd0, 36'(gather.target_stride)},
+          size: rows * 32'(gather.size)
       });
     return found;
   endfunction
@@ -130,6 +162,7 @@ module bank_decoder
     if (enable) begin
       case (word[7:0])
         COPY_OPCODE: banks = of_copy();
+        GATHER_OPCODE: banks = of_gather();
         CONVOLVE_OPCODE, DEPTHWISE_OPCODE: banks = of_window(word[7:0] == DEPTHWISE_OPCODE);
         BINARY_OPCODE: banks = of_binary();
         POOL_OPCODE: banks = of_pool();

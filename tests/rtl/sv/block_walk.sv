@@ -44,7 +44,8 @@ module block_walk
 
   // What a step of each loop means: loops next to the innermost bytes that leave no gap make the runs longer.
   step_kind_t [2:0] kinds;
-  count_t run, run_stride;
+  count_t run;
+  wide_address_t run_stride;
   always_comb begin
     automatic logic dense = 1;
     automatic logic first_gap = 1;
@@ -53,7 +54,7 @@ module block_walk
     for (int d = 2; d >= 0; d--) begin
       kinds[d] = NEXT_BLOCK;
       if (count_t'(d) + nest.block >= 3 && nest.count[d] != 1) begin
-        if (dense && nest.stride[d] == run) begin
+        if (dense && nest.stride[d] == 36'(run)) begin
           kinds[d] = SAME_RUN;
           run = run * nest.count[d];
         end else begin
@@ -82,12 +83,12 @@ module block_walk
         if (kind == END) begin
           if (at.index[d] + 1 < nest.count[d]) begin
             result.index[d] = at.index[d] + 1;
-            result.address = result.address + 36'(nest.stride[d]);
+            result.address = result.address + nest.stride[d];
             result.place = result.place + nest.place[d];
             kind = kinds[d];
           end else begin
             result.index[d] = 0;
-            result.address = result.address - 36'(at.index[d] * nest.stride[d]);
+            result.address = result.address - 36'(at.index[d]) * nest.stride[d];
             result.place = result.place - at.index[d] * nest.place[d];
           end
         end
@@ -118,7 +119,7 @@ module block_walk
         next = after(next, kind);
         lane = count_t'(next.address - at.address);
         open = kind == SAME_RUN ? lane < port
-            : kind == NEXT_RUN && run <= run_stride && lane + run <= port;
+            : kind == NEXT_RUN && !run_stride[35] && 36'(run) <= run_stride && lane + run <= port;
       end
     end
     address = at.address;

@@ -1,4 +1,4 @@
-// One DMA channel: a strided copy of up to four dimensions, or a fill.
+// One DMA channel: a strided copy of up to four dimensions, a fill, or a gather of rows.
 //
 // Data moves in beats of up to `port` bytes that are contiguous in source and target, one per cycle. Bursts from the
 // DRAM are handed over whole; a beat waits for the last burst that it needs. On the way out a burst is offered to the
@@ -7,6 +7,9 @@
 // from the DRAM is handed over so much before its latency ends.
 //
 // A copy in blocks has two walks of its own, one that fills a half of the burst buffer and one that drains the other.
+//
+// A gather is two copies, one behind the other: its list of indices into the burst buffer, then the rows. Of these the
+// DRAM port gets to know places in rows of their own, one behind the other; where they are says the list.
 `timescale 1ns / 1ps
 
 module dma_engine
@@ -39,8 +42,8 @@ module dma_engine
   typedef struct packed {
     count_t run;
     logic [2:0][31:0] count;
-    logic [2:0][31:0] source_stride;
-    logic [2:0][31:0] target_stride;
+    logic [2:0][35:0] source_stride;  // backwards: negative
+    logic [2:0][35:0] target_stride;
   } loops_t;
 
   typedef struct packed {
@@ -49,12 +52,60 @@ module dma_engine
     wide_address_t target;
   } position_t;
 
+  function automatic wide_address_t towards(logic backward, logic [31:0] stride);
+    return backward ? -36'(stride) : 36'(stride);
+  endfunction
+
   function automatic loops_t written(copy_t c);
     return '{
         run: 32'(c.size),
         count: '{32'(c.count2) + 1, 32'(c.count1) + 1, 32'(c.count0) + 1},
-        source_stride: '{c.source_stride2, c.source_stride1, c.source_stride0},
-        target_stride: '{c.target_stride2, c.target_stride1, c.target_stride0}
+        source_stride: '{
+            towards(c.backward[2], c.source_stride2),
+            towards(c.backward[1], c.source_stride1),
+            towards(c.backward[0], c.source_stride0)
+        },
+        target_stride: '{36'(c.target_stride2), 36'(c.target_stride1), 36'(c.target_stride0)}
+    };
+  endfunction
+
+  // How far behind the beginning of a burst a row of a table can begin.
+  function automatic wide_address_t late(gather_t g);
+    automatic wide_address_t burst = 36'(1) << straps.burst_shift;
+    automatic wide_address_t factors = burst | 36'(g.size) | g.source;
+    return burst - (factors & -factors);
+  endfunction
+
+  // The two copies of a gather; the first ends in the burst buffer.
+  function automatic copy_t of_list(gather_t g);
+    automatic copy_t result = '0;
+    result.channel = g.channel;
+    result.source_space = g.index_space;
+    result.source = g.index;
+    result.size = 30'((32'(g.batches) + 1) * (32'(g.rows) + 1) * (32'(g.entries) + 1) * (g.index_type ? 8 : 4));
+    return result;
+  endfunction
+
+  function automatic copy_t of_rows(gather_t g);
+    automatic copy_t result = '0;
+    result.channel = g.channel;
+    result.source_space = g.source_space;
+    result.source = (36'(1) << ANYWHERE_BIT) + late(g);
+    result.target_space = g.target_space;
+    result.target = g.target;
+    result.size = g.size;
+    return result;
+  endfunction
+
+  function automatic loops_t gathered(gather_t g);
+    automatic count_t row_bits = straps.burst_shift + straps.row_shift;
+    automatic wide_address_t pitch = (((late(g) + 36'(g.size) - 1) >> row_bits) + 1) << row_bits;
+    automatic count_t rows = 32'(g.rows) + 1, repeats = 32'(g.repeats) + 1;
+    return '{
+        run: 32'(g.size),
+        count: '{rows, repeats, 32'(g.batches) + 1},
+        source_stride: '{pitch, 36'(rows) * pitch, 36'(repeats) * 36'(rows) * pitch},
+        target_stride: '{36'(g.size), 36'(g.target_stride), 36'(repeats) * 36'(g.target_stride)}
     };
   endfunction
 
@@ -66,8 +117,8 @@ module dma_engine
     open = 1;
     for (int d = 2; d >= 0; d--) begin
       if (loops.count[d] != 1) begin
-        if (open && (!by_source || result.source_stride[d] == result.run) &&
-            (!by_target || result.target_stride[d] == result.run)) begin
+        if (open && (!by_source || result.source_stride[d] == 36'(result.run)) &&
+            (!by_target || result.target_stride[d] == 36'(result.run))) begin
           result.run = result.run * loops.count[d];
           result.count[d] = 1;
         end else open = 0;
@@ -126,25 +177,42 @@ module dma_engine
       if (carry) begin
         if (at.index[d] + 1 < loops.count[d]) begin
           result.index[d] = at.index[d] + 1;
-          result.source = result.source + 36'(loops.source_stride[d]);
-          result.target = result.target + 36'(loops.target_stride[d]);
+          result.source = result.source + loops.source_stride[d];
+          result.target = result.target + loops.target_stride[d];
           carry = 0;
         end else begin
           result.index[d] = 0;
-          result.source = result.source - 36'(at.index[d] * loops.source_stride[d]);
-          result.target = result.target - 36'(at.index[d] * loops.target_stride[d]);
+          result.source = result.source - 36'(at.index[d]) * loops.source_stride[d];
+          result.target = result.target - 36'(at.index[d]) * loops.target_stride[d];
         end
       end
     end
     return result;
   endfunction
 
-  copy_t c;
+  // What is copied: all of an instruction, or one of the two copies of a gather.
+  copy_t c, incoming;
+  gather_t g, incoming_gather;
+  logic gathering, rows_leg, list_leg, leg_ends, second_begins, begins;
+  assign incoming_gather = gather_t'(word[COPY_OFFSET+:$bits(gather_t)]);
+  assign list_leg = gathering && !rows_leg;
+  assign second_begins = leg_ends && list_leg;
+  assign begins = start || second_begins;
+  assign incoming = second_begins ? of_rows(g)
+      : word[7:0] == GATHER_OPCODE ? of_list(incoming_gather) : copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
+  always_ff @(posedge clk) begin
+    if (begins) c <= incoming;
+    if (start) begin
+      g <= incoming_gather;
+      gathering <= word[7:0] == GATHER_OPCODE;
+      rows_leg <= 0;
+    end else if (second_begins) rows_leg <= 1;
+  end
+
   logic reads_dram, writes_dram, uses_dram;
   logic in_blocks;
   loops_t beat_loops, burst_loops;
   nest_t fill_nest, drain_nest;
-  always_ff @(posedge clk) if (start) c <= copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
   always_comb begin
     reads_dram = c.source_space && !c.fill;
     writes_dram = c.target_space;
@@ -152,8 +220,8 @@ module dma_engine
     in_blocks = c.block != 0;
     fill_nest = filling(c);
     drain_nest = draining(c);
-    beat_loops = merged(written(c), !c.fill, 1);
-    burst_loops = written(c);
+    beat_loops = rows_leg ? gathered(g) : merged(written(c), !c.fill, 1);
+    burst_loops = rows_leg ? gathered(g) : written(c);
     if (in_blocks && writes_dram) begin
       burst_loops.count = drain_nest.count;
       burst_loops.target_stride = drain_nest.stride;
@@ -191,8 +259,6 @@ module dma_engine
   end
 
   // Blocks: one half of the buffer is filled while the other one is drained.
-  copy_t incoming;
-  assign incoming = copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
   code_t buffer[2*HALF];
   logic [1:0] full;
   logic fill_half, drain_half, fill_left, fill_goes, fill_block_ends, fill_ends;
@@ -208,7 +274,7 @@ module dma_engine
       .PORT(PORT)
   ) fill_walk (
       .clk,
-      .start,
+      .start(begins),
       .first(incoming.source),
       .nest(fill_nest),
       .active(busy && in_blocks),
@@ -227,7 +293,7 @@ module dma_engine
       .PORT(PORT)
   ) drain_walk (
       .clk,
-      .start,
+      .start(begins),
       .first(incoming.target),
       .nest(drain_nest),
       .active(busy && in_blocks),
@@ -243,14 +309,34 @@ module dma_engine
       .finished(drain_finished)
   );
 
+  // The row that an index of the list says.
+  function automatic wide_address_t chosen(position_t at);
+    automatic logic [3:0][31:0] sizes = {
+      32'(g.limit3) + 1, 32'(g.limit2) + 1, 32'(g.limit1) + 1, 32'(g.limit0) + 1
+    };
+    automatic count_t width = g.index_type ? 8 : 4;
+    automatic count_t place, row = 0, table_rows = 1;
+    place = (at.index[0] * (32'(g.rows) + 1) + at.index[2]) * (32'(g.entries) + 1) * width;
+    for (int k = 0; k < 4; k++) begin
+      if (k <= 32'(g.entries)) begin
+        automatic count_t number;
+        for (int byte_ = 0; byte_ < 4; byte_++)
+          number[8*byte_+:8] = buffer[$clog2(2*HALF)'(place+count_t'(k)*width+count_t'(byte_))];
+        row = row * sizes[k] + number;
+        table_rows = table_rows * sizes[k];
+      end
+    end
+    return g.source + 36'((at.index[0] * (32'(g.repeats) + 1) + at.index[1]) * table_rows + row) * 36'(g.size);
+  endfunction
+
   // The bytes of this cycle.
   always_comb begin
-    source_address = in_blocks ? fill_address : beat_at.source + 36'(beat_offset);
+    source_address = in_blocks ? fill_address : (rows_leg ? chosen(beat_at) : beat_at.source) + 36'(beat_offset);
     target_address = in_blocks ? drain_address : beat_at.target + 36'(beat_offset);
     for (int p = 0; p < PORT; p++) begin
       automatic logic straight = beat_goes && count_t'(p) < beat_bytes;
       read[p] = (straight && !c.fill) || (fill_goes && fill_lanes[p]);
-      write[p] = straight || (drain_goes && drain_lanes[p]);
+      write[p] = (straight && !list_leg) || (drain_goes && drain_lanes[p]);
       write_data[p] = !in_blocks ? (c.fill ? c.value : read_data[p])
           : buffer[$clog2(2*HALF)'(drain_places[p]+(drain_half?HALF:0))];
     end
@@ -259,6 +345,9 @@ module dma_engine
     for (int p = 0; p < PORT; p++) begin
       if (fill_goes && fill_lanes[p]) begin
         buffer[$clog2(2*HALF)'(fill_places[p]+(fill_half?HALF:0))] <= read_data[p];
+      end
+      if (list_leg && beat_goes && count_t'(p) < beat_bytes) begin
+        buffer[$clog2(2*HALF)'(beat_offset+count_t'(p))] <= read_data[p];
       end
     end
   end
@@ -310,7 +399,8 @@ module dma_engine
 
   logic last_beat;
   assign last_beat = in_blocks ? drain_goes && drain_ends : beat_goes && run_ends && last_run;
-  assign done = busy && (!beats_left || last_beat) && (!uses_dram || ended || ended_now);
+  assign leg_ends = busy && (!beats_left || last_beat) && (!uses_dram || ended || ended_now);
+  assign done = leg_ends && !list_leg;
 
   always_ff @(posedge clk) begin
     coming <= {coming[LATENCY-1:0], burst_done && reads_dram};
@@ -319,7 +409,7 @@ module dma_engine
       busy   <= 0;
       coming <= '0;
       ending <= '0;
-    end else if (start) begin
+    end else if (begins) begin
       busy <= 1;
       full <= '0;
       fill_half <= 0;

@@ -58,7 +58,7 @@ module front_end
   always_comb begin
     automatic logic [7:0] opcode = word[7:0];
     automatic logic satisfied = 1;
-    unit = opcode == COPY_OPCODE ? {1'b0, word[COPY_OFFSET+:2]}
+    unit = opcode == COPY_OPCODE || opcode == GATHER_OPCODE ? {1'b0, word[COPY_OFFSET+:2]}
         : opcode == CONVOLVE_OPCODE || opcode == DEPTHWISE_OPCODE ? 3'd4 : 3'd5;
     for (int k = 0; k < WAITS; k++) satisfied &= counts[3'(waits[k].unit)] >= waits[k].count;
     attempt = decoding && decode_left <= 1;

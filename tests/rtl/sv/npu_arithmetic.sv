@@ -45,6 +45,15 @@ package npu_arithmetic;
     return {is_signed && code[7], code};
   endfunction
 
+  // Bytes of one result of a vector instruction: of positions 4 or 8.
+  function automatic count_t result_bytes(logic [575:0] word);
+    isa_words::reduce_t reduce;
+    reduce = isa_words::reduce_t'(word[isa_words::VECTOR_OFFSET+:$bits(isa_words::reduce_t)]);
+    if (word[7:0] != isa_words::REDUCE_OPCODE) return 1;
+    if (reduce.function_ != isa_words::R_ARG_MAX && reduce.function_ != isa_words::R_ARG_MIN) return 1;
+    return reduce.wide ? 8 : 4;
+  endfunction
+
   // sum / count, to nearest, halves away from zero.
   function automatic sum_t averaged(sum_t sum, sum_t count);
     sum_t half = count / 2;

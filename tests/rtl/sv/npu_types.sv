@@ -126,7 +126,7 @@ package npu_types;
   // The loops of one side of a copy, in its order, around `size` contiguous bytes; loop 0 is the outermost.
   typedef struct packed {
     logic [2:0][31:0] count;
-    logic [2:0][31:0] stride;
+    logic [2:0][35:0] stride;  // backwards: negative
     logic [2:0][31:0] place;   // strides in the burst buffer
     count_t           size;
     count_t           block;   // inner loops that make a block

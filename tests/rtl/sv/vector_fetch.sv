@@ -2,11 +2,12 @@
 //
 // An elementwise instruction is one line of elements. A look-up begins with the entries of its table. A pool and a
 // mean have a place (an output pixel, an outer index) with a line of channels, and for each `lanes` of them the
-// elements of the window, one after the other. Elements in the padding of a pool take their turn like all others.
+// elements of the window, one after the other. A reduction is one line of results with such windows. Elements in the padding of a pool take their turn like all others.
 `timescale 1ns / 1ps
 
 module vector_fetch
   import npu_types::*;
+  import npu_arithmetic::*;
   import isa_words::*;
 #(
     parameter int LANES = 8
@@ -28,6 +29,7 @@ module vector_fetch
   mean_t mean;
   rescale_t unary;  // a look-up has the same fields in front
   lookup_t look_up;
+  reduce_t reduce;
   logic [7:0] opcode;
   assign opcode = word[7:0];
   assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
@@ -35,6 +37,7 @@ module vector_fetch
   assign mean = mean_t'(word[VECTOR_OFFSET+:$bits(mean_t)]);
   assign unary = rescale_t'(word[VECTOR_OFFSET+:$bits(rescale_t)]);
   assign look_up = lookup_t'(word[VECTOR_OFFSET+:$bits(lookup_t)]);
+  assign reduce = reduce_t'(word[VECTOR_OFFSET+:$bits(reduce_t)]);
 
   // Ends of the loops.
   count_t rows, columns, line, window_rows, window_columns;
@@ -56,6 +59,11 @@ module vector_fetch
         rows = 32'(mean.outer);
         line = 32'(mean.inner);
         window_rows = 32'(mean.count);
+      end
+      REDUCE_OPCODE: begin
+        line = 32'(reduce.outer) * 32'(reduce.middle) * 32'(reduce.inner);
+        window_rows = 32'(reduce.parts);
+        window_columns = 32'(reduce.count);
       end
       default: line = table_entries ? 256 : 32'(unary.size);
     endcase
@@ -80,6 +88,20 @@ module vector_fetch
     end
   end
 
+  address_t [LANES-1:0] reduced;
+  reduce_places #(
+      .LANES(LANES)
+  ) reduce_walk (
+      .clk,
+      .start,
+      .next(busy && advance && window_ends),
+      .word,
+      .lanes,
+      .part(window_row),
+      .index(window_column),
+      .address(reduced)
+  );
+
   always_comb begin
     row_ends = window_column + 1 == window_columns;
     window_ends = row_ends && window_row + 1 == window_rows;
@@ -101,6 +123,7 @@ module vector_fetch
       POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
           address_t'(column * line) + address_t'(element);
       MEAN_OPCODE: now.target = mean.output_ + address_t'(row * line) + address_t'(element);
+      REDUCE_OPCODE: now.target = reduce.output_ + address_t'(element * result_bytes(word));
       default: now.target = address_t'(element) + (table_entries ? 0 : unary.output_);
     endcase
     for (int lane = 0; lane < LANES; lane++) begin
@@ -114,6 +137,7 @@ module vector_fetch
         POOL_OPCODE: a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
             address_t'(ifm_column * line) + across;
         MEAN_OPCODE: a_address[lane] = mean.input_ + address_t'((row * window_rows + window_row) * line) + across;
+        REDUCE_OPCODE: a_address[lane] = reduced[lane];
         default: a_address[lane] = (table_entries ? look_up.table_ : unary.input_) + across;
       endcase
     end

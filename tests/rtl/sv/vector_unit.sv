@@ -1,4 +1,4 @@
-// The vector unit: elementwise functions, rescales, look-ups, pools and means, one instruction at a time.
+// The vector unit: elementwise functions, rescales, look-ups, pools, means and reductions, one instruction at a time.
 //
 // Operands leave the scratchpad in steps of up to `lanes` elements, pass `startup_cycles` registers, and stay in
 // front of the lanes for as many cycles as the step takes there. While they stay, everything behind them waits. The
@@ -7,6 +7,7 @@
 
 module vector_unit
   import npu_types::*;
+  import npu_arithmetic::*;
   import isa_words::*;
 #(
     parameter int LANES = 8,
@@ -81,6 +82,8 @@ module vector_unit
   endfunction
   binary_t binary;
   pool_t pool;
+  reduce_t reduce;
+  assign reduce = reduce_t'(held[VECTOR_OFFSET+:$bits(reduce_t)]);
   assign binary = binary_t'(held[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(held[VECTOR_OFFSET+:$bits(pool_t)]);
   count_t stays, stayed;
@@ -89,6 +92,9 @@ module vector_unit
       BINARY_OPCODE: stays = binary_cycles(binary.function_);
       POOL_OPCODE: stays = straps.pool_cycles + (step.last && !pool.maximum ? straps.divide_cycles : 0);
       MEAN_OPCODE: stays = straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0);
+      REDUCE_OPCODE: stays = reduce.function_ == R_SUM ?
+          straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0) :
+          straps.max_cycles + (step.last ? result_bytes(held) - 1 : 0);
       RESCALE_OPCODE: stays = straps.requantise_cycles;
       default: stays = step.table_entries ? 1 : straps.lut_cycles;
     endcase
@@ -102,8 +108,16 @@ module vector_unit
   sum_t [LANES-1:0] gathered, gathers;
   count_t number, number_now;
   assign number_now = (step.first ? 0 : number) + 32'(step.covered);
+  // A result of several bytes leaves byte by byte, the last in the cycle in which the step does.
+  logic reduces, writes;
+  count_t byte_index;
+  count_t [LANES-1:0] position, positions;  // of extremes
+  assign reduces = held[7:0] == REDUCE_OPCODE;
+  assign writes = step.valid && stayed + result_bytes(held) >= stays;
+  assign byte_index = stayed + result_bytes(held) - stays;
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
-    code_t code;
+    code_t code, extreme;
+    sum_t lane_gathers, reduce_gathers;
     vector_lane work (
         .word(held),
         .first(step.first),
@@ -113,13 +127,29 @@ module vector_unit
         .entry(entries[a[lane]]),
         .gathered(gathered[lane]),
         .number(number_now),
-        .gathers(gathers[lane]),
+        .gathers(lane_gathers),
         .code
     );
-    assign write[lane] = leaves && step.last && !step.table_entries &&
+    reduce_lane reduction (
+        .word(held),
+        .first(step.first),
+        .a(a[lane]),
+        .gathered(gathered[lane]),
+        .position(position[lane]),
+        .number(number_now),
+        .gathers(reduce_gathers),
+        .positions(positions[lane]),
+        .code(extreme)
+    );
+    assign gathers[lane] = reduces ? reduce_gathers : lane_gathers;
+    assign write[lane] = writes && step.last && !step.table_entries &&
         count_t'(lane) < step.used;
-    assign write_address[lane] = step.target + address_t'(lane);
-    assign write_data[lane] = code;
+    assign write_address[lane] = step.target + address_t'(32'(lane) * result_bytes(held) + byte_index);
+    always_comb begin
+      if (!reduces) write_data[lane] = code;
+      else if (result_bytes(held) == 1) write_data[lane] = extreme;
+      else write_data[lane] = byte_index < 4 ? positions[lane][8*byte_index[1:0]+:8] : 0;
+    end
   end
 
   always_ff @(posedge clk) begin
@@ -127,6 +157,7 @@ module vector_unit
     else if (step.valid) stayed <= stayed + 1;
     if (leaves) begin
       gathered <= gathers;
+      position <= positions;
       number <= number_now;
       for (int lane = 0; lane < LANES; lane++) begin
         if (step.table_entries && count_t'(lane) < step.used) begin

@@ -24,9 +24,10 @@ Shape = tuple[Size, ...] | None
 class Known:
     """What is known of the operands of one graph: at first what the model says; whoever learns more adds it.
 
-    shapes:  operand -> its sizes, which may be 0 here, unlike in a model.
-    values:  operand -> its elements, in its shape.
-    omitted: the operands that have no value.
+    shapes:    operand -> its sizes, which may be 0 here, unlike in a model.
+    values:    operand -> its elements, in its shape.
+    omitted:   the operands that have no value.
+    undecided: inputs of the graph of which nobody has said yet whether they have one: a request says it.
     """
 
     def __init__(self, graph: CheckedGraph) -> None:
@@ -34,6 +35,7 @@ class Known:
         self.shapes: dict[int, Shape] = {}
         self.values: dict[int, Array] = {}
         self.omitted: set[int] = {operand.index for operand in graph.operands if not operand.has_value}
+        self.undecided: set[int] = set(graph.inputs)
 
     def shape(self, operand: int) -> Shape:
         """The sizes of an operand."""
@@ -75,6 +77,11 @@ class Argument:
     def omitted(self) -> bool:
         """Whether it has no value."""
         return self.operand.index in self.known.omitted
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it may be omitted, and only the request will say whether it is."""
+        return self.optional and self.operand.index in self.known.undecided
 
     @property
     def shape(self) -> Shape:

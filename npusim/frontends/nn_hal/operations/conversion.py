@@ -38,11 +38,16 @@ class Needs(Exception):
 
 
 def quantization_of(operand: CheckedOperand) -> Quantization | None:
-    """What the codes of an operand mean; None where its elements stand for themselves."""
+    """What the codes of an operand mean; None where its elements stand for themselves, as those of TENSOR_INT32 do.
+
+    The scale of a bias says nothing that its operands do not say.
+    """
     if operand.channels is not None:
         scales = operand.channels.scales
         return Quantization(scales, (0,) * len(scales), operand.channels.axis)
-    return Quantization((operand.scale,), (operand.zero_point,)) if operand.scale else None
+    if operand.row.scaling != "one":
+        return None
+    return Quantization((operand.scale,), (operand.zero_point,))
 
 
 def tensor_type(operand: CheckedOperand, shape: tuple[int, ...] = UNRANKED) -> TensorType:
@@ -79,7 +84,10 @@ class Conversion:
 
     def has(self, name: str) -> bool:
         """Whether an argument is there and not omitted."""
-        return self.call.get(name) is not None
+        argument = self.call.get(name)
+        if argument is not None and argument.undecided:
+            raise Needs(argument)
+        return argument is not None
 
     def whole(self, name: str) -> int:
         """An INT32 scalar, or its default."""
@@ -133,7 +141,11 @@ class Conversion:
     def tensor(self, name: str) -> int | None:
         """The tensor of an argument; None where it is not there or omitted."""
         argument = self.call.get(name)
-        return None if argument is None else self._operands.tensor(argument.operand.index, argument)
+        if argument is None:
+            return None
+        if argument.undecided:
+            raise Needs(argument)
+        return self._operands.tensor(argument.operand.index, argument)
 
     def tensors(self, name: str) -> list[int]:
         """The tensors of an argument that repeats."""
@@ -154,15 +166,22 @@ class Conversion:
         """`result` of an output that has its name with others."""
         return tensor_type(output.operand)
 
+    def count(self) -> TensorType:
+        """The type of the number of rows of a `counted` operation."""
+        return unshaped("int32")
+
     def node(
         self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any
     ) -> tuple[int, ...]:
-        """Adds a node with these results (not said: the call's output) and returns them."""
+        """Adds a node with these results (not said: the call's output) and returns them.
+
+        It is called as the operation in the model, the second one of an operation with a number behind that.
+        """
         if not known_operator(op):
             raise Refused(self._unsupported(f"npusim has no operator {op}"))
         try:
             made = operator(op).parameters(**parameters)
-            return self.builder.node(op, inputs, results or (self.result(),), made)
+            return self.builder.node(op, inputs, results or (self.result(),), made, name=self.call.place)
         except GraphError as fault:
             raise Refused(self._unsupported(str(fault))) from fault
 

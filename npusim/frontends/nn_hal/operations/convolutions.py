@@ -221,6 +221,17 @@ def _matrices(call: Call) -> str | None:
     return None if not known or constraints.may_be_same(inner, other) else "second"
 
 
+def _batches(call: Call) -> str | None:
+    """the dimensions of the operands in front of the last two are equal or 1; output has the larger ones"""
+    first, second, output = (call.shape(name) for name in ("first", "second", "output"))
+    if first is None or second is None:
+        return None
+    batches = constraints.broadcast(first[:-2], second[:-2])
+    if batches is None:
+        return "second"
+    return None if constraints.may_equal(batches, None if output is None else output[:-2]) else "output"
+
+
 def _batch_matmul(c: Conversion) -> Sequence[int]:
     operands = [c.tensor("first"), c.tensor("second")]
     return c.node("batch_matmul", operands, adj_x=c.flag("adj_first"), adj_y=c.flag("adj_second"))
@@ -323,7 +334,7 @@ ROWS: tuple[Row, ...] = (
         OperationType.BATCH_MATMUL,
         ("first:T second:T adj_first:b adj_second:b > output:T",),
         "T: F16@6 F32@6 I32@6 Q8S@6",
-        shapes=(constraints.rank_of("first", 2, 4), constraints.rank_of("second", 2, 4), _matrices),
+        shapes=(constraints.rank_of("first", 2, 4), constraints.rank_of("second", 2, 4), _matrices, _batches),
         convert=_batch_matmul,
         operators=("batch_matmul",),
     ),

@@ -101,6 +101,14 @@ class GraphParts:
         self._take(call, outputs, row.counted)
         return call
 
+    def open_rows(self, operation: CheckedOperation) -> None:
+        """Forgets how many rows a `counted` operation gives at most: what follows sees those that it has counted."""
+        for operand in operation.outputs:
+            if operand in self.counts:
+                _, *others = self.known.shapes[operand] or ()
+                self.known.shapes[operand] = (None, *others)
+                del self._tensors[operand]
+
     def _converted(self, call: Call, row: Row, convert: Convert, first_node: int) -> Sequence[int]:
         outputs = convert(Conversion(call, self))
         for node in self.builder.nodes[first_node:]:

@@ -30,8 +30,10 @@ def _corners_or_centers(call: Call) -> str | None:
 
 
 def _scaled(size: int, scale: float) -> int:
-    """A size times a scale, in float32, without its fraction."""
-    return floor(np.float32(size) * np.float32(scale))
+    """A size times a scale, in float32, without its fraction; of what is far too large something too large."""
+    with np.errstate(over="ignore"):
+        scaled = np.float32(size) * np.float32(scale)
+    return floor(min(scaled, np.float32(2 * MOST)))
 
 
 def _resize(c: Conversion) -> Sequence[int]:

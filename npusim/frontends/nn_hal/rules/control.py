@@ -46,13 +46,23 @@ def no_graph_in_itself(model: CheckedModel, graph: CheckedGraph) -> Iterator[Fau
 
 
 def control_flow(model: CheckedModel, graph: CheckedGraph) -> Iterator[Fault]:
-    """The condition of IF and WHILE is a TENSOR_BOOL8 of one element; their operands, and the inputs and outputs of the
-    graphs that they execute, agree in number, type, scale and zero point, and in size where both are known."""
+    """The condition of IF and WHILE is a TENSOR_BOOL8 of one element; their operands have values, and agree with the
+    inputs and outputs of the graphs that they execute in number, type, scale and zero point, and in size where both are
+    known."""
     for operation in graph.operations:
+        if operation.type in (OperationType.IF, OperationType.WHILE):
+            yield from _without_value(graph, operation)
         if operation.type is OperationType.IF:
             yield from _if(model, graph, operation)
         elif operation.type is OperationType.WHILE:
             yield from _while(model, graph, operation)
+
+
+def _without_value(graph: CheckedGraph, operation: CheckedOperation) -> Iterator[Fault]:
+    for number, index in enumerate(operation.inputs):
+        if not graph.operands[index].has_value:
+            text = f"operands[{index}] has no value, which this argument must have"
+            yield Fault(f"{operation.place}.inputs[{number}]", text, "L6")
 
 
 def _if(model: CheckedModel, graph: CheckedGraph, operation: CheckedOperation) -> Iterator[Fault]:
@@ -148,5 +158,5 @@ REFERENCES: tuple[Rule, ...] = (
 )
 """In this order: later ones count on references leading somewhere."""
 
-RULES: tuple[Rule, ...] = (Rule(("S5",), control_flow),)
+RULES: tuple[Rule, ...] = (Rule(("S5", "L6"), control_flow),)
 """Behind the rules of references and of graphs."""

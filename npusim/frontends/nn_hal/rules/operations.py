@@ -20,6 +20,7 @@ def operations(model: CheckedModel, graph: CheckedGraph) -> Iterator[Fault]:
     for operation in graph.operations:
         try:
             parts.add(operation)
+            parts.open_rows(operation)
         except Refused as refused:
             if refused.fault.status is ErrorStatus.INVALID_ARGUMENT:
                 yield refused.fault

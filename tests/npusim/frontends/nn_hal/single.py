@@ -127,6 +127,7 @@ def graph(*args: Any, values: Mapping[int, Any] | None = None, **keywords: Any) 
     checked = check_model(model(*args, **keywords))
     assert isinstance(checked, CheckedModel), checked
     known = Known(checked.main)
+    known.undecided.clear()
     for operand, value in (values or {}).items():
         known.values[operand] = np.array(value, np.int32)
         known.shapes[operand] = known.values[operand].shape

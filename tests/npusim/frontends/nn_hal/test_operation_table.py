@@ -13,6 +13,7 @@ from npusim.frontends.nn_hal.operations.call import Call, Known
 from npusim.frontends.nn_hal.operations.row import Row, text
 from npusim.frontends.nn_hal.operations.signature import Binding, Slot
 from npusim.frontends.nn_hal.operations.table import OPERATIONS, row
+from npusim.kernels.table import known as known_operator
 
 ROWS = pytest.mark.parametrize("entry", OPERATIONS, ids=lambda entry: entry.type.name)
 UNNAMED = (OperationType.IF, OperationType.WHILE, OperationType.OEM_OPERATION)
@@ -21,10 +22,16 @@ UNNAMED = (OperationType.IF, OperationType.WHILE, OperationType.OEM_OPERATION)
 Signature = tuple[list[OperandType], list[OperandType]]
 
 
-def test_rows_are_in_the_order_of_codes_and_unique() -> None:
+def test_every_operation_has_one_row_in_the_order_of_codes() -> None:
     codes = [entry.type for entry in OPERATIONS]
-    assert codes == sorted(set(codes))
+    assert codes == sorted(OperationType)
     assert all(row(code) is entry for code, entry in zip(codes, OPERATIONS, strict=True))
+
+
+@ROWS
+def test_operators_exist(entry: Row) -> None:
+    assert [name for name in entry.operators if not known_operator(name)] == []
+    assert entry.supported is (entry.type not in UNNAMED)
 
 
 @ROWS

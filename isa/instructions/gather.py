@@ -1,0 +1,207 @@
+"""dma.gather: rows of a table that a list of indices in memory chooses.
+
+The indices are data, and the time of an instruction must not depend on data. So a channel goes about it in two
+transfers, one behind the other, each with its setup. The first copies the list into the channel's burst buffer, as a
+copy into the scratchpad would. The second copies the rows, and where these come through the port of a memory the
+channel reckons with the worst: it takes the row that is open there for another one before each of them, closes it
+behind it, and asks for as many bursts as a row of the table touches wherever in its first burst it can begin. With n
+bytes to a row and bursts of b bytes, and g the largest power of two that divides b, n and the address of the table,
+a row can begin b - g bytes behind the beginning of a burst.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.errors import OperandFault
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import SPACE_BITS
+from npusim.isa.instructions.beats import Beats, straight
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.dma import SPACES, Transfer
+from npusim.isa.instructions.instruction import Cost
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Region, Regions, Space, dense
+from npusim.isa.instructions.word import FieldSpec, bits
+
+INDEX_TYPES = ("int32", "int64")
+
+MOST_NUMBERS = 4
+"""Of an index."""
+
+_LIMIT_BITS = 28
+MOST_ROWS = 1 << _LIMIT_BITS
+"""Along an axis that an index counts."""
+
+ANYWHERE = 1 << 35
+"""Where the ports of memories are told that rows lie which nobody knows: above all addresses that programs use."""
+
+
+def list_bytes(hardware: Hardware) -> int:
+    """Bytes of the longest list of indices: a burst buffer."""
+    return 2 * hardware.dma.block_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gather(Transfer):
+    """Copy the rows of a table that a list of indices chooses, each to the place of its index in the destination.
+
+    The source is `batches` times `repeats` tables, and for each batch there is a list of `rows` indices, which all
+    its repeats have in common. An index is `entries` numbers, that count along the axes of a table from 0.
+    An index outside its limit ends the program with an error.
+    """
+
+    mnemonic: ClassVar[str] = "dma.gather"
+    opcode: ClassVar[int] = 0x12
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    index_space: int = bits(SPACE_BITS, "memory of the list", choices=SPACES)
+    index: int = bits(36, "byte address of the list: for each batch `rows` times `entries` numbers")
+    index_type: int = bits(1, "type of the numbers", choices=INDEX_TYPES)
+    source_space: int = bits(SPACE_BITS, "memory of the tables", choices=SPACES)
+    source: int = bits(36, "byte address of the tables, one behind the other")
+    target_space: int = bits(SPACE_BITS, "memory of the destination", choices=SPACES)
+    target: int = bits(36, "byte address of the destination")
+    target_stride: int = bits(32, "bytes between the rows of one repeat and those of the next, destination")
+    batches: int = bits(16, "batches, less one")
+    repeats: int = bits(20, "tables of a batch, less one")
+    rows: int = bits(20, "indices of a batch, less one")
+    size: int = bits(30, "bytes of a row")
+    entries: int = bits(2, "numbers of an index, less one")
+    limit0: int = bits(_LIMIT_BITS, "size of a table along the axis of the first number, less one")
+    limit1: int = bits(_LIMIT_BITS, "of the second number, less one")
+    limit2: int = bits(_LIMIT_BITS, "of the third number, less one")
+    limit3: int = bits(_LIMIT_BITS, "of the fourth number, less one")
+
+    @property
+    def _counts(self) -> tuple[int, int, int]:
+        return self.batches + 1, self.repeats + 1, self.rows + 1
+
+    @property
+    def _limits(self) -> tuple[int, ...]:
+        """Of the numbers of an index, in their order."""
+        limits = (self.limit0 + 1, self.limit1 + 1, self.limit2 + 1, self.limit3 + 1)
+        return limits[: self.entries + 1]
+
+    @property
+    def _list_bytes(self) -> int:
+        return (self.batches + 1) * (self.rows + 1) * (self.entries + 1) * (8 if self.index_type else 4)
+
+    @property
+    def _total(self) -> int:
+        """Bytes that are copied."""
+        return prod(self._counts) * self.size
+
+    def _target(self) -> Region:
+        batches, repeats, rows = self._counts
+        if self.target_stride == rows * self.size or batches * repeats == 1:
+            return dense(Space(self.target_space), self.target, self._total)
+        counts, strides = (batches * repeats, rows * self.size), (self.target_stride,)
+        return Region(Space(self.target_space), self.target, counts, strides)
+
+    def regions(self, context: Context) -> Regions:
+        """The list, all rows of the tables, and the destination."""
+        batches, repeats, _ = self._counts
+        tables = batches * repeats * prod(self._limits) * self.size
+        indices = dense(Space(self.index_space), self.index, self._list_bytes)
+        return (indices, dense(Space(self.source_space), self.source, tables)), (self._target(),)
+
+    def faults(self) -> list[str]:
+        """There are bytes to a row."""
+        return [] if self.size else ["size is 0; it may be 1 or more"]
+
+    def misfits(self, context: Context) -> list[str]:
+        """The channel must exist, and its burst buffer (`dma.burst_buffer_kib`) hold the list."""
+        hardware, found = context.hardware, Transfer.misfits(self, context)
+        if self._list_bytes > list_bytes(hardware):
+            found.append(
+                f"the list has {self._list_bytes} bytes; the burst buffer of {hardware.name} holds "
+                f"{list_bytes(hardware)}, dma.burst_buffer_kib is {hardware.dma.burst_buffer_kib}"
+            )
+        return found
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Read list and rows; the destination is written at the end. Raises OperandFault for a wrong index."""
+        batches, repeats, rows = self._counts
+        space, limits = Space(self.source_space), self._limits
+        numbers = memory.bytes_at(Space(self.index_space), self.index, self._list_bytes).copy()
+        indices = numbers.view(INDEX_TYPES[self.index_type]).reshape(batches, 1, rows, len(limits))
+        chosen = np.ravel_multi_index(tuple(np.moveaxis(_checked(indices, limits), -1, 0)), limits)
+        shape = (batches, repeats, prod(limits), self.size)
+        tables = memory.bytes_at(space, self.source, prod(shape)).reshape(shape)
+        found = tables[np.arange(batches)[:, None, None], np.arange(repeats)[None, :, None], chosen]
+        strides = repeats * self.target_stride, self.target_stride, self.size, 1
+        target = memory.view(
+            Space(self.target_space), self.target, (*self._counts, self.size), strides, np.uint8
+        )
+        return [(target, found)]
+
+    def cost(self, context: Context) -> Cost:
+        """Two copies, one behind the other: the list to the burst buffer, then the rows, wherever they are."""
+        legs = self._list_cost(context.hardware), self._rows_cost(context.hardware)
+        actions: Counter[str] = Counter()
+        for leg in legs:
+            actions.update(leg.actions)
+        return Cost(
+            sum([leg.cycles for leg in legs]),
+            dict(actions),
+            legs[0].setup_cycles,
+            legs[0].dram + legs[1].dram,
+            legs=legs,
+        )
+
+    def _list_cost(self, hardware: Hardware) -> Cost:
+        size, setup = self._list_bytes, hardware.dma.setup_cycles
+        run = straight(size, hardware.dma.port_bytes_per_cycle)
+        actions = {"burst_buffer_byte": size}
+        if self.index_space == Space.SCRATCHPAD:
+            return Cost(setup + run.beats, actions | {"scratchpad_read_byte": size}, setup)
+        read = dense(Space(self.index_space), self.index, size)
+        beats = Beats(run, 1, run.beats, 0)
+        return Cost(setup + run.beats, actions | {"noc_byte": size}, setup, ((read, False),), beats=beats)
+
+    def _rows_cost(self, hardware: Hardware) -> Cost:
+        setup, total = hardware.dma.setup_cycles, self._total
+        run = straight(self.size, hardware.dma.port_bytes_per_cycle)
+        cycles = setup + run.beats * prod(self._counts)
+        actions: Counter[str] = Counter()
+        dram = []
+        for space, write in ((self.source_space, False), (self.target_space, True)):
+            if space == Space.SCRATCHPAD:
+                actions["scratchpad_write_byte" if write else "scratchpad_read_byte"] += total
+            else:
+                actions["noc_byte"] += total
+                dram.append((self._target() if write else self._anywhere(hardware), write))
+        if len(dram) == 2:
+            return Cost(setup, dict(actions), setup, tuple(dram))
+        if not dram:
+            return Cost(cycles, dict(actions), setup)
+        reads = not dram[0][1]
+        beats = Beats(run, prod(self._counts), run.beats * reads, run.beats * (not reads))
+        return Cost(cycles, dict(actions), setup, tuple(dram), beats=beats)
+
+    def _anywhere(self, hardware: Hardware) -> Region:
+        """The rows as the port meets them: in memory rows of their own, as late in a burst as may be."""
+        timing = hardware.port_timing(Space(self.source_space))
+        late = timing.burst_bytes - gcd(timing.burst_bytes, self.size, self.source)
+        pitch = -(-(late + self.size) // timing.row_bytes) * timing.row_bytes
+        return Region(Space(self.source_space), ANYWHERE + late, (prod(self._counts), self.size), (pitch,))
+
+
+def _checked(indices: NDArray[np.integer], limits: tuple[int, ...]) -> NDArray[np.int64]:
+    """The indices, each number below its limit."""
+    wide: NDArray[np.int64] = indices.astype(np.int64)
+    wrong = np.argwhere((wide < 0) | (wide >= np.array(limits)))
+    if len(wrong):
+        batch, _, row, entry = wrong[0].tolist()
+        where = f"index {row}" + (f" of batch {batch}" if len(indices) > 1 else "")
+        raise OperandFault(
+            f"{where} of the list is {wide[batch, 0, row].tolist()[entry]}; it may be 0..{limits[entry] - 1}"
+        )
+    return wide

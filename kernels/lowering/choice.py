@@ -1,0 +1,119 @@
+"""How operators that choose by indices become gathers, or plain copies where the indices are known and regular."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.gather import MOST_NUMBERS, MOST_ROWS, list_bytes
+from npusim.kernels.lowering.move import OUTPUT, Loop, strided_moves
+from npusim.kernels.lowering.work import Choice, OperandRef, Parts
+from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.operator import Call, Lowering
+
+_MOST_COPIES = 8
+"""Copies in the place of a gather, which has two setups and a list to read, and takes no rows for neighbours."""
+
+
+class Gathering(NamedTuple):
+    """A gather of an operator, in elements: `batches` times `repeats` tables with sizes `limits` along the axes that an
+    index counts, and rows of `row` elements; for each batch `rows` indices.
+    """
+
+    values: OperandRef
+    indices: OperandRef
+    batches: int
+    repeats: int
+    rows: int
+    limits: tuple[int, ...]
+    row: int
+
+
+def _parts(call: Call, found: Gathering) -> Parts:
+    """Copies where constant indices make few of them, otherwise a gather."""
+    values, indices = input_type(call, found.values[1]), input_type(call, found.indices[1])
+    itemsize = values.numpy_dtype.itemsize
+    runs = _runs(call, found)
+    if runs is not None:
+        return _copies(found, runs, itemsize)
+    row_bytes = found.row * itemsize
+    return (
+        Choice(
+            OUTPUT,
+            found.values,
+            found.indices,
+            indices.dtype,
+            found.batches,
+            found.repeats,
+            found.rows,
+            found.limits,
+            row_bytes,
+            found.rows * row_bytes,
+        ),
+    )
+
+
+class _Run(NamedTuple):
+    """Places in the list of indices that are evenly apart in the table: so many from a first, to the row there."""
+
+    first: int
+    times: int
+    row: int
+    step: int
+
+
+def _runs(call: Call, found: Gathering) -> list[_Run] | None:
+    """The runs of constant indices, few of them and of one batch; None if they are not known, or too many."""
+    data: Any = call.constants.get(found.indices[1])
+    if not isinstance(data, np.ndarray) or found.batches != 1 or not found.rows:
+        return None
+    numbers = data.reshape(found.rows, len(found.limits)).astype(np.int64)
+    rows: Any = np.ravel_multi_index(tuple(numbers.T), found.limits)
+    steps = np.diff(rows)
+    runs, first = [], 0
+    while first < len(rows):
+        step = int(steps[first]) if first < len(steps) else 0
+        other = np.flatnonzero(steps[first:] != step)
+        last = first + int(other[0]) if len(other) else len(rows) - 1
+        runs.append(_Run(first, last - first + 1, int(rows[first]), step))
+        first = last + 1
+        if len(runs) > _MOST_COPIES:
+            return None
+    return runs
+
+
+def _copies(found: Gathering, runs: Sequence[_Run], itemsize: int) -> Parts:
+    moves: Parts = ()
+    table = prod(found.limits) * found.row
+    for run in runs:
+        loops = (
+            Loop(found.repeats, table, found.rows * found.row),
+            Loop(run.times, run.step * found.row, found.row),
+            Loop(found.row, 1, 1),
+        )
+        source, target = (found.values, run.row * found.row), (OUTPUT, run.first * found.row)
+        moves += strided_moves(loops, itemsize, source, target)
+    return moves
+
+
+def lowering(describe: Callable[[Call], Gathering]) -> Lowering:
+    """How the NPU computes an operator that `describe` says the gather of."""
+
+    def encodable(call: Call) -> bool:
+        found = describe(call)
+        return 1 <= len(found.limits) <= MOST_NUMBERS and all(
+            1 <= limit <= MOST_ROWS for limit in found.limits
+        )
+
+    def list_fits(call: Call, hardware: Hardware) -> bool:
+        """a burst buffer (dma.burst_buffer_kib) that holds indices, unless they are known and regular"""
+        return list_bytes(hardware) > 0 or _runs(call, describe(call)) is not None
+
+    encodable.__doc__ = (
+        f"on the NPU an index has 1 to {MOST_NUMBERS} numbers, along axes of 1 to {MOST_ROWS} elements"
+    )
+    return Lowering("dma", (encodable,), lambda call, hardware: _parts(call, describe(call)), (list_fits,))

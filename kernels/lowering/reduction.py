@@ -1,0 +1,177 @@
+"""How reductions along axes become instructions of the vector unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from math import prod
+from typing import Any, NamedTuple
+
+from npusim.isa.base.tensor import TensorType
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.reduction import REDUCTIONS, Reduce
+from npusim.kernels.lowering.vector import rescaled, signed
+from npusim.kernels.lowering.work import (
+    Parts,
+    Rows,
+    Tile,
+    TileAddresses,
+    Work,
+    no_constant_bytes,
+    no_constants,
+    same_rows,
+)
+from npusim.kernels.operator.axes import Along, Reduction, axis_of
+from npusim.kernels.operator.operands import code_range, input_type
+from npusim.kernels.operator.operator import Call, Lowering, Rule
+from npusim.kernels.operator.rescale import Multiplier
+
+_MOST_AT_ONCE = 1 << 16
+"""Bytes that a tile may need at least: what cannot be cut must lie in the scratchpad."""
+
+
+class Nest(NamedTuple):
+    """A tensor as [outer, parts, middle, terms, inner], of which parts and terms are combined."""
+
+    outer: int
+    parts: int
+    middle: int
+    terms: int
+    inner: int
+
+
+def nest(shape: Sequence[int], axes: Sequence[int]) -> Nest | None:
+    """A tensor some dimensions of which are combined; None where these lie in more than two places."""
+    sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
+    runs = [(gone, prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
+    if not runs or runs[0][0]:
+        runs.insert(0, (False, 1))
+    if runs[-1][0]:
+        runs.append((False, 1))
+    numbers = [size for _, size in runs]
+    if len(numbers) == 1:
+        return Nest(numbers[0], 1, 1, 1, 1)
+    if len(numbers) == 3:
+        return Nest(numbers[0], 1, 1, *numbers[1:])
+    return Nest(*numbers) if len(numbers) == 5 else None
+
+
+def _codes(tensor: TensorType | None) -> bool:
+    return tensor is not None and (tensor.quantized8 or tensor.dtype == "bool")
+
+
+def codes_or_truths(call: Call) -> bool:
+    """on the NPU the input is int8 or uint8 with one scale and zero point, or bool"""
+    return _codes(call.inputs[0])
+
+
+def something(call: Call) -> bool:
+    """on the NPU there is at least one element"""
+    return input_type(call).elements > 0
+
+
+def few_places(call: Call[Reduction]) -> bool:
+    """on the NPU the axes lie in at most two places, dimensions of one aside"""
+    return nest(input_type(call).shape, call.parameters.axes) is not None
+
+
+def _at_once(axes: Callable[[Call], Sequence[int]], sliced: bool) -> Rule:
+    """The rule that the smallest tile is small enough: one outer index; of nests of one part, one inner index."""
+
+    def rule(call: Call) -> bool:
+        found = nest(input_type(call).shape, axes(call))
+        if found is None:
+            return False
+        slices = found.inner if sliced and found.parts == 1 else 1
+        return prod(found[1:]) // slices <= _MOST_AT_ONCE
+
+    rule.__doc__ = f"on the NPU the elements that must be there at once are at most {_MOST_AT_ONCE}"
+    return rule
+
+
+def _axes(call: Call[Reduction]) -> Sequence[int]:
+    return call.parameters.axes
+
+
+def _axis(call: Call[Along]) -> Sequence[int]:
+    return (axis_of(call),)
+
+
+def selection_lowering(function: str) -> Lowering:
+    """Of an operator that gives the largest or the smallest element over axes ("max" or "min")."""
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        low, high = code_range(call.outputs[0].dtype)
+        fields = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
+        return _lower(call, function, _axes(call), fields)
+
+    return Lowering("vector", (codes_or_truths, something, few_places, _at_once(_axes, True)), lower)
+
+
+def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
+    """Of an operator that adds codes over axes and rescales the sums."""
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        ifm, ofm = input_type(call), call.outputs[0]
+        return _lower(call, "sum", _axes(call), rescaled(ifm, ofm, multiplier(call)))
+
+    return Lowering("vector", (_eight_bit, something, few_places, _at_once(_axes, True)), lower)
+
+
+def _eight_bit(call: Call) -> bool:
+    """the NPU computes on int8 and uint8 tensors with one scale and zero point"""
+    return input_type(call).quantized8
+
+
+def position_lowering(function: str) -> Lowering:
+    """Of an operator that gives the position of the largest or smallest element ("arg_max" or "arg_min")."""
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        wide = call.outputs[0].dtype == "int64"
+        low, high = (-128, 127) if signed(input_type(call).dtype) else (0, 255)
+        fields = {"wide": int(wide), "low": low, "high": high, "signed": signed(input_type(call).dtype)}
+        return _lower(call, function, _axis(call), fields, (4, 8)[wide])
+
+    return Lowering("vector", (codes_or_truths, something, _at_once(_axis, False)), lower)
+
+
+def _lower(
+    call: Call, function: str, axes: Sequence[int], fields: dict[str, Any], result_bytes: int = 1
+) -> Parts:
+    """Tiles of outer indices; where none fits and each is one part of codes, of some inner indices side by side."""
+    found = nest(input_type(call).shape, axes)
+    if found is None:
+        raise ValueError("the axes lie in too many places; the operator's rules should refuse")
+    number = REDUCTIONS.index(function)
+    outer, parts, middle, terms, inner = found
+    sliced = parts == 1 and result_bytes == 1
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        return Reduce(
+            function=number,
+            input=at.inputs[0],
+            output=at.output,
+            outer=tile.rows,
+            parts=parts,
+            middle=middle,
+            count=terms,
+            inner=tile.channels if sliced else inner,
+            **fields,
+        )
+
+    width = middle * inner * result_bytes
+    source = Rows(("in", 0), outer, parts * middle * terms * inner)
+    work = Work(
+        rows=outer,
+        channels=width,
+        channel_step=0,
+        inputs=((source, same_rows),),
+        outputs=(Rows(("out", 0), outer, width),),
+        constants=no_constants,
+        constant_bytes=no_constant_bytes,
+        emit=emit,
+        last_resort=int(sliced),
+        sliced=sliced,
+    )
+    return (work,)

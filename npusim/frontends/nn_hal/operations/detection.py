@@ -1,0 +1,355 @@
+"""Boxes and regions of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
+from npusim.frontends.nn_hal.operations import constraints
+from npusim.frontends.nn_hal.operations.call import Call
+from npusim.frontends.nn_hal.operations.conversion import Conversion
+from npusim.frontends.nn_hal.operations.dimensions import dimensions
+from npusim.frontends.nn_hal.operations.row import Row, Rule
+
+_KERNELS = ("hard", "linear", "gaussian")
+_EIGHTHS = {OperandType.TENSOR_QUANT16_ASYMM: (0.125, 0), OperandType.TENSOR_QUANT16_SYMM: (0.125, 0)}
+_WITH_BOXES = "F16,F16@1.2 F32,F32@1.2 Q8,Q16A@1.2 Q8S,Q16A@1.3"
+
+
+def _eighths(*names: str) -> tuple[Rule, ...]:
+    """Coordinates in 16 bits are eighths of a pixel."""
+    return tuple(constraints.prescribed(name, _EIGHTHS) for name in names)
+
+
+def _inside(images: str, of: str) -> Rule:
+    """The rule that every box lies in an image that there is."""
+
+    def rule(call: Call) -> str | None:
+        numbers, count = call.wholes(images), call.size(of, 0)
+        if numbers is None or count is None:
+            return None
+        return None if all(0 <= number < count for number in numbers) else images
+
+    rule.__doc__ = f"{images} are in [0, n) for the first dimension n of {of}"
+    return rule
+
+
+# Boxes
+
+
+def _transform(c: Conversion) -> Sequence[int]:
+    return c.node(
+        "axis_aligned_bbox_transform", [c.tensor(name) for name in ("boxes", "deltas", "images", "sizes")]
+    )
+
+
+def _suppression(c: Conversion) -> Sequence[int]:
+    names = ("scores_out", "boxes_out", "classes", "images_out")
+    reals = ("score_threshold", "iou_threshold", "nms_score_threshold")
+    kernel = _KERNELS[c.whole("kernel")]
+    return c.node(
+        "box_with_nms_limit",
+        [c.tensor(name) for name in ("scores", "boxes", "images")],
+        *map(c.result, names),
+        c.count(),
+        kernel=kernel,
+        most=c.whole("max_boxes"),
+        sigma=c.real("sigma") if kernel == "gaussian" else 1.0,
+        **{name: c.real(name) for name in reals},
+    )
+
+
+def _sigma(call: Call) -> str | None:
+    """sigma of the gaussian kernel is above 0"""
+    sigma = call.number("sigma")
+    return "sigma" if call.whole("kernel") == 2 and sigma is not None and not sigma > 0 else None
+
+
+def _proposals(c: Conversion) -> Sequence[int]:
+    images = [c.image("scores"), c.image("deltas")]
+    reals = ("height_stride", "width_stride", "iou_threshold", "min_size")
+    return c.node(
+        "generate_proposals",
+        [*images, c.tensor("anchors"), c.tensor("sizes")],
+        *map(c.result, ("scores_out", "boxes_out", "images_out")),
+        c.count(),
+        most_before=c.whole("max_before"),
+        most_after=c.whole("max_after"),
+        **{name: c.real(name) for name in reals},
+    )
+
+
+def _anchored(call: Call) -> str | None:
+    """scores have a channel, and deltas four, for each row of anchors"""
+    anchors = call.size("anchors", 0)
+    scores, deltas = call.image("scores"), call.image("deltas")
+    if anchors is None or scores is None or deltas is None:
+        return None
+    if not constraints.may_be_same(scores[3], anchors):
+        return "scores"
+    same = all(map(constraints.may_be_same, scores[:3], deltas[:3]))
+    return None if same and constraints.may_be_same(deltas[3], 4 * anchors) else "deltas"
+
+
+def _sized(call: Call) -> str | None:
+    """sizes has a row of two for each batch of scores"""
+    return None if constraints.may_equal(call.shape("sizes"), (call.size("scores", 0), 2)) else "sizes"
+
+
+def _detections(c: Conversion) -> Sequence[int]:
+    return c.node(
+        "detection_postprocessing",
+        [c.tensor(name) for name in ("scores", "deltas", "anchors")],
+        *map(c.result, ("scores_out", "boxes", "classes", "valid")),
+        scales=[c.real(f"{name}_scale") for name in ("dy", "dx", "dh", "dw")],
+        regular=c.flag("regular"),
+        max_detections=c.whole("max_detections"),
+        max_classes_per_detection=1 if c.flag("regular") else c.whole("max_classes_per_detection"),
+        detections_per_class=c.whole("detections_per_class") if c.flag("regular") else 1,
+        score_threshold=c.real("score_threshold"),
+        iou_threshold=c.real("iou_threshold"),
+        background=c.flag("background"),
+    )
+
+
+def _counts(call: Call) -> str | None:
+    """max_classes_per_detection without regular NMS, detections_per_class with it, is 1 or more"""
+    regular = call.whole("regular")
+    if regular is None:
+        return None
+    name = "detections_per_class" if regular else "max_classes_per_detection"
+    value = call.whole(name)
+    return name if value is not None and value < 1 else None
+
+
+def _encoded(call: Call) -> str | None:
+    """deltas have 4 or more values per anchor"""
+    length = call.size("deltas", 2)
+    return "deltas" if length is not None and length < 4 else None
+
+
+def _rows(call: Call) -> str | None:
+    """outputs have max_detections rows"""
+    most = call.whole("max_detections")
+    names = ("scores_out", "boxes", "classes")
+    return next((name for name in names if not constraints.may_be_same(call.size(name, 1), most)), None)
+
+
+# Regions
+
+
+def _aligned(c: Conversion) -> Sequence[int]:
+    samples = c.whole("height_samples"), c.whole("width_samples")
+    return _region(c, "roi_align", samples=samples)
+
+
+def _pooled(c: Conversion) -> Sequence[int]:
+    return _region(c, "roi_pooling")
+
+
+def _region(c: Conversion, op: str, **parameters: object) -> Sequence[int]:
+    strides = {name: c.real(name) for name in ("height_stride", "width_stride")}
+    size = c.whole("height"), c.whole("width")
+    operands = [c.image(), c.tensor("regions"), c.tensor("images")]
+    return [c.stored(c.node(op, operands, size=size, **strides, **parameters)[0])]
+
+
+def _region_sizes(call: Call) -> str | None:
+    """output has dimensions [regions, height, width, channels] in the layout of input"""
+    image, output = call.image("input"), call.image("output")
+    if image is None or output is None:
+        return None
+    wanted = (call.size("regions", 0), call.whole("height"), call.whole("width"), image[3])
+    return None if constraints.may_equal(output, wanted) else "output"
+
+
+_REGIONS = (
+    constraints.rank_of("input", 4),
+    constraints.rank_of("output", 4),
+    *dimensions({"regions": "regions 4", "images": "regions"}),
+    _region_sizes,
+)
+_REGION = "input:T regions:B images:I32 height:i width:i height_stride:s width_stride:s"
+_STRIDES = ("height_stride", "width_stride")
+_REGION_PARAMETERS = (
+    constraints.at_least(1, "height", "width"),
+    constraints.positive(*_STRIDES),
+    constraints.finite(*_STRIDES),
+    _inside("images", "input"),
+)
+
+
+# Keypoints
+
+
+def _keypoints(c: Conversion) -> Sequence[int]:
+    results = c.result("scores"), c.result("keypoints")
+    return c.node("heatmap_max_keypoint", [c.image("heatmaps"), c.tensor("boxes")], *results)
+
+
+def _square(call: Call) -> str | None:
+    """heatmaps are square, with 2 or more pixels a side"""
+    image = call.image("heatmaps")
+    if image is None:
+        return None
+    _, height, width, _ = image
+    small = any(side is not None and side < 2 for side in (height, width))
+    return None if constraints.may_be_same(height, width) and not small else "heatmaps"
+
+
+def _keypoint_sizes(call: Call) -> str | None:
+    """outputs have a score and a place per box and keypoint, [boxes, keypoints] and [boxes, keypoints, 2]"""
+    image = call.image("heatmaps")
+    if image is None:
+        return None
+    sizes = image[0], image[3]
+    if not constraints.may_equal(call.shape("scores"), sizes):
+        return "scores"
+    return None if constraints.may_equal(call.shape("keypoints"), (*sizes, 2)) else "keypoints"
+
+
+_TRANSFORM_SIZES = {
+    "boxes": "boxes 4",
+    "deltas": "boxes 4*classes",
+    "images": "boxes",
+    "sizes": "images 2",
+    "output": "boxes 4*classes",
+}
+_SUPPRESSION_SIZES = {
+    "scores": "boxes classes",
+    "boxes": "boxes 4*classes",
+    "images": "boxes",
+    "scores_out": "rows",
+    "boxes_out": "rows 4",
+    "classes": "rows",
+    "images_out": "rows",
+}
+_DETECTION_SIZES = {
+    "scores": "batches anchors classes",
+    "deltas": "batches anchors encoding",
+    "anchors": "anchors 4",
+    "scores_out": "batches rows",
+    "boxes": "batches rows 4",
+    "classes": "batches rows",
+    "valid": "batches",
+}
+_DETECTION_SCALES = ("dy_scale", "dx_scale", "dh_scale", "dw_scale")
+_THRESHOLDS = ("score_threshold", "iou_threshold")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        OperationType.AXIS_ALIGNED_BBOX_TRANSFORM,
+        ("boxes:T deltas:D images:I32 sizes:T > output:T",),
+        "T D: F16,F16@1.2 F32,F32@1.2 Q16A,Q8@1.2 Q16A,Q8S@1.3",
+        (_inside("images", "sizes"),),
+        dimensions(_TRANSFORM_SIZES),
+        _eighths("boxes", "output"),
+        _transform,
+        ("axis_aligned_bbox_transform",),
+    ),
+    Row(
+        OperationType.BOX_WITH_NMS_LIMIT,
+        (
+            "scores:T boxes:B images:I32 score_threshold:s max_boxes:i kernel:i iou_threshold:s sigma:s "
+            "nms_score_threshold:s > scores_out:T boxes_out:B classes:I32 images_out:I32",
+        ),
+        f"T B: {_WITH_BOXES}",
+        (
+            constraints.one_of("kernel", 0, 2, "0 (hard), 1 (linear) or 2 (gaussian)"),
+            constraints.finite(*_THRESHOLDS, "nms_score_threshold"),
+            _sigma,
+        ),
+        dimensions(_SUPPRESSION_SIZES),
+        (constraints.same_quantization("scores", "scores_out"), *_eighths("boxes", "boxes_out")),
+        _suppression,
+        ("box_with_nms_limit",),
+        counted=True,
+    ),
+    Row(
+        OperationType.GENERATE_PROPOSALS,
+        (
+            "scores:T deltas:T anchors:A sizes:S height_stride:s width_stride:s max_before:i max_after:i "
+            "iou_threshold:s min_size:s nchw:b > scores_out:T boxes_out:S images_out:I32",
+        ),
+        "T A S: F16,F16,F16@1.2 F32,F32,F32@1.2 Q8,Q16S,Q16A@1.2 Q8S,Q16S,Q16A@1.3",
+        (
+            constraints.positive(*_STRIDES),
+            constraints.finite(*_STRIDES, "iou_threshold", "min_size"),
+        ),
+        (
+            constraints.rank_of("scores", 4),
+            constraints.rank_of("deltas", 4),
+            *dimensions(
+                {
+                    "anchors": "anchors 4",
+                    "scores_out": "rows",
+                    "boxes_out": "rows 4",
+                    "images_out": "rows",
+                }
+            ),
+            _anchored,
+            _sized,
+        ),
+        (
+            constraints.same_quantization("scores", "scores_out"),
+            *_eighths("anchors", "sizes", "boxes_out"),
+        ),
+        _proposals,
+        ("generate_proposals", "transpose"),
+        counted=True,
+    ),
+    Row(
+        OperationType.DETECTION_POSTPROCESSING,
+        (
+            "scores:T deltas:T anchors:T dy_scale:s dx_scale:s dh_scale:s dw_scale:s regular:b max_detections:i "
+            "max_classes_per_detection:i detections_per_class:i score_threshold:s iou_threshold:s background:b > "
+            "scores_out:T boxes:T classes:I32 valid:I32",
+        ),
+        "T: F16@1.2 F32@1.2",
+        (
+            constraints.at_least(1, "max_detections"),
+            constraints.positive(*_DETECTION_SCALES),
+            constraints.finite(*_DETECTION_SCALES, *_THRESHOLDS),
+            _counts,
+        ),
+        (*dimensions(_DETECTION_SIZES), _encoded, _rows),
+        (),
+        _detections,
+        ("detection_postprocessing",),
+    ),
+    Row(
+        OperationType.HEATMAP_MAX_KEYPOINT,
+        ("heatmaps:T boxes:B nchw:b > scores:T keypoints:B",),
+        f"T B: {_WITH_BOXES}",
+        (),
+        (
+            constraints.rank_of("heatmaps", 4),
+            *dimensions({"heatmaps": "boxes first second third", "boxes": "boxes 4"}),
+            _square,
+            _keypoint_sizes,
+        ),
+        _eighths("boxes", "keypoints"),
+        _keypoints,
+        ("heatmap_max_keypoint", "transpose"),
+    ),
+    Row(
+        OperationType.ROI_ALIGN,
+        (f"{_REGION} height_samples:i width_samples:i nchw:b > output:T",),
+        f"T B: {_WITH_BOXES}",
+        (*_REGION_PARAMETERS, constraints.at_least(0, "height_samples", "width_samples")),
+        _REGIONS,
+        _eighths("regions"),
+        _aligned,
+        ("roi_align", "transpose"),
+    ),
+    Row(
+        OperationType.ROI_POOLING,
+        (f"{_REGION} nchw:b > output:T",),
+        f"T B: {_WITH_BOXES}",
+        _REGION_PARAMETERS,
+        _REGIONS,
+        (constraints.same_quantization("input", "output"), *_eighths("regions")),
+        _pooled,
+        ("roi_pooling", "transpose"),
+    ),
+)

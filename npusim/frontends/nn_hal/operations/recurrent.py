@@ -1,0 +1,215 @@
+"""Basic recurrent cells, their layers over sequences, and SVDF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npusim.frontends.nn_hal.enumerations import OperationType
+from npusim.frontends.nn_hal.operations import constraints
+from npusim.frontends.nn_hal.operations.call import Call
+from npusim.frontends.nn_hal.operations.conversion import Conversion
+from npusim.frontends.nn_hal.operations.dimensions import dimensions
+from npusim.frontends.nn_hal.operations.lstms import merged
+from npusim.frontends.nn_hal.operations.row import Row
+
+_TYPES = "T: F32@1.0 F16@1.2"
+_LATER_TYPES = "T: F32@1.2 F16@1.2"
+_SIZES = {
+    "state": "batch units",
+    "weights": "units inputs",
+    "recurrent": "units units",
+    "bias": "units",
+}
+_OPERANDS = ("input", "weights", "recurrent", "bias", "state")
+_LINKS = ("auxiliary", "fw_auxiliary_weights", "bw_auxiliary_weights")
+
+
+def _rnn(c: Conversion) -> Sequence[int]:
+    operands = [c.tensor(name) for name in _OPERANDS]
+    results = c.result("output"), c.result("state_out")
+    output, state = c.node("rnn", operands, *results, activation=c.activation())
+    return [state, output]
+
+
+def _sequence_rnn(c: Conversion) -> Sequence[int]:
+    operands = [c.tensor(name) for name in _OPERANDS]
+    results = [c.result_of(output) for output in c.call.outputs]
+    flags = {"activation": c.activation(), "time_major": c.flag("time_major")}
+    return c.node("unidirectional_sequence_rnn", operands, *results, **flags)
+
+
+# Both directions
+
+
+def _linked(call: Call) -> str | None:
+    """auxiliary weights both have values, beside an auxiliary input, or neither has"""
+    found = [one for name in _LINKS for one in call.all(name)]
+    if any(one.undecided and not one.omitted for one in found):
+        return None
+    sequence, forward, backward = (not one.omitted for one in found)
+    if forward != backward:
+        return _LINKS[1 if backward else 2]
+    return "auxiliary" if forward and not sequence else None
+
+
+def _backward_inputs(call: Call) -> str | None:
+    """bw_weights have the depth of input, or of the auxiliary input where that has no weights"""
+    found = [one for name in _LINKS for one in call.all(name)]
+    if any(one.undecided and not one.omitted for one in found):
+        return None
+    parallel = not found[0].omitted and found[1].omitted
+    depth = call.size("auxiliary" if parallel else "input", 2)
+    return None if constraints.may_be_same(depth, call.size("bw_weights", 1)) else "bw_weights"
+
+
+def _depth(call: Call) -> str | None:
+    """output is as deep as the forward cell, or as both where outputs are merged"""
+    units = [call.size(name, 0) for name in ("fw_weights", "bw_weights")]
+    merge, depth = call.whole("merge_outputs"), call.size("output", 2)
+    if merge is None or depth is None or None in units:
+        return None
+    wanted = sum(size or 0 for size in units) if merge else units[0]
+    return None if depth == wanted else "output"
+
+
+def _bidirectional_rnn(c: Conversion) -> Sequence[int]:
+    cells = [f"{way}_{name}" for way in ("fw", "bw") for name in _OPERANDS[1:]]
+    operands = [c.tensor(name) for name in ("input", *cells, *_LINKS)]
+    results = [c.result_of(output) for output in c.call.outputs]
+    flags = {name: c.flag(name) for name in ("time_major", "merge_outputs")}
+    return c.node("bidirectional_sequence_rnn", operands, *results, activation=c.activation(), **flags)
+
+
+_WAYS = " ".join(f"{way}_{name}:T" for way in ("fw", "bw") for name in _OPERANDS[1:])
+_LINKED = " ".join(f"{name}:T?" for name in _LINKS)
+_BOTH = f"input:T {_WAYS} {_LINKED} activation:i time_major:b merge_outputs:b"
+_STATES_OUT = "fw_state_out:T bw_state_out:T"
+_BOTH_SIZES = {
+    **{
+        f"{way}_{name}": " ".join(word if word == "batch" else f"{way}_{word}" for word in sizes.split())
+        for way in ("fw", "bw")
+        for name, sizes in _SIZES.items()
+    },
+    "input": "steps batch fw_inputs",
+    "auxiliary": "steps batch auxiliary_inputs",
+    "fw_auxiliary_weights": "fw_units auxiliary_inputs",
+    "bw_auxiliary_weights": "bw_units auxiliary_inputs",
+    "output": "steps batch depth",
+    "backward": "steps batch bw_units",
+    "fw_state_out": "batch fw_units",
+    "bw_state_out": "batch bw_units",
+}
+
+
+# SVDF
+
+
+def _filters(call: Call) -> str | None:
+    """weights_feature and weights_time have as many rows, a multiple of rank"""
+    rows, rank = call.size("weights_feature", 0), call.whole("rank")
+    if rows is None or rank is None or rank < 1:
+        return None
+    return "weights_feature" if rows % rank else None
+
+
+def _units(call: Call) -> str | None:
+    """output has dimensions [batch, units], and a bias as many elements, with rank filters per unit"""
+    rows, rank = call.size("weights_feature", 0), call.whole("rank")
+    if rows is None or rank is None:
+        return None
+    if not constraints.may_be_same(rows // rank, call.size("output", 1)):
+        return "output"
+    bias = call.get("bias")
+    known = bias is not None and not (bias.undecided and bias.shape and None in bias.shape)
+    return "bias" if known and not constraints.may_be_same(rows // rank, call.size("bias", 0)) else None
+
+
+def _memory(call: Call) -> str | None:
+    """state has the memory of all filters per batch, [batch, memory_size * filters], and so has state_out"""
+    filters, memory = call.size("weights_time", 0), call.size("weights_time", 1)
+    wanted = (call.size("input", 0), None if filters is None or memory is None else filters * memory)
+    names = ("state", "state_out")
+    return next((name for name in names if not constraints.may_equal(call.shape(name), wanted)), None)
+
+
+def _svdf(c: Conversion) -> Sequence[int]:
+    operands = [c.tensor(name) for name in ("input", "weights_feature", "weights_time", "bias", "state")]
+    results = c.result("output"), c.result("state_out")
+    parameters = {"rank": c.whole("rank"), "activation": c.activation(), "shift": "after"}
+    output, state = c.node("svdf", operands, *results, **parameters)
+    return [state, output]
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        OperationType.RNN,
+        (f"{' '.join(f'{name}:T' for name in _OPERANDS)} activation:i?=0 > state_out:T output:T",),
+        _TYPES,
+        (constraints.activation,),
+        dimensions(_SIZES | {"input": "batch inputs", "state_out": "batch units", "output": "batch units"}),
+        (),
+        _rnn,
+        ("rnn",),
+    ),
+    Row(
+        OperationType.UNIDIRECTIONAL_SEQUENCE_RNN,
+        (
+            f"{' '.join(f'{name}:T' for name in _OPERANDS)} activation:i time_major:i > "
+            "output:T | state_out:T @1.3",
+        ),
+        _LATER_TYPES,
+        (constraints.activation, constraints.one_of("time_major", 0, 1, "0 or 1")),
+        dimensions(
+            _SIZES
+            | {"input": "steps batch inputs", "output": "steps batch units", "state_out": "batch units"},
+            ("input", "output"),
+        ),
+        (),
+        _sequence_rnn,
+        ("unidirectional_sequence_rnn",),
+    ),
+    Row(
+        OperationType.BIDIRECTIONAL_SEQUENCE_RNN,
+        (
+            f"{_BOTH} > output:T | backward:T @1.2 | {_STATES_OUT} @1.3",
+            f"@1.3 {_BOTH} > output:T {_STATES_OUT}",
+        ),
+        _LATER_TYPES,
+        (constraints.activation, merged),
+        (
+            *dimensions(_BOTH_SIZES, ("input", "auxiliary", "output", "backward")),
+            _linked,
+            _backward_inputs,
+            _depth,
+        ),
+        (),
+        _bidirectional_rnn,
+        ("bidirectional_sequence_rnn",),
+    ),
+    Row(
+        OperationType.SVDF,
+        (
+            "input:T weights_feature:T weights_time:T bias:T? state:T rank:i activation:i?=0 > "
+            "state_out:T output:T",
+        ),
+        _TYPES,
+        (constraints.at_least(1, "rank"), constraints.activation),
+        (
+            *dimensions(
+                {
+                    "input": "batch inputs",
+                    "weights_feature": "filters inputs",
+                    "weights_time": "filters memory_size",
+                    "bias": "units",
+                    "output": "batch units",
+                }
+            ),
+            _filters,
+            _units,
+            _memory,
+        ),
+        (),
+        _svdf,
+        ("svdf",),
+    ),
+)

@@ -1,0 +1,188 @@
+"""Gathers by indices in memory: bytes of the reference, instructions that do not grow with the rows, wrong indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npusim.isa.base.errors import GraphError, SimulationError
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.table import decode_all
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
+from npusim.kernels.table import operator
+from npusim.machine.system import execute
+from npusim.scheduler import compile_graph
+from npusim.session.api import host_functions
+
+from ..graphs import Sketch, random_inputs
+
+PRESET = hardware("edge-128")
+SCALE = Quantization((0.5,), (3,))
+
+
+def typed(dtype: str, shape: tuple[int, ...]) -> TensorType:
+    return TensorType(dtype, shape, SCALE if dtype in ("int8", "uint8") else None)
+
+
+def graph(op: str, values: TensorType, indices: Any, **parameters: Any) -> Graph:
+    """One operator; `indices` is a type (of an input) or an array (a constant)."""
+    builder = GraphBuilder(op)
+    inputs = [builder.input("values", values)]
+    if isinstance(indices, np.ndarray):
+        inputs.append(builder.constant("indices", indices))
+    else:
+        inputs.append(builder.input("indices", indices))
+    if op == "embedding_lookup":
+        inputs.reverse()
+    result = unshaped(values.dtype, values.quantization)
+    return builder.graph(builder.node(op, inputs, [result], operator(op).parameters(**parameters)))
+
+
+def numbers(limits: tuple[int, ...], kind: TensorType, seed: int = 0) -> Any:
+    """Indices in range; `limits` has one number for all, or one per entry of the last axis."""
+    return np.random.default_rng(seed).integers(0, limits, kind.shape).astype(kind.dtype)
+
+
+def check(model: Graph, inputs: list[Any], chip: Hardware = PRESET) -> Program:
+    """The machine gives the bytes of the reference, in as many cycles as without data; returns the program."""
+    program = compile_graph(model, chip)
+    run = execute(program, inputs, host_functions=host_functions(program))
+    assert run.outputs is not None
+    values = evaluate(model, inputs)
+    for found, expected in zip(run.outputs, [values[number] for number in model.outputs], strict=True):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert found.tobytes() == expected.tobytes()
+    assert execute(program, data=False).cycles == run.cycles
+    return program
+
+
+def mnemonics(program: Program) -> list[str]:
+    return [each.mnemonic for each in decode_all(program.code)]
+
+
+CASES = [
+    ("gather", (50, 3), "int8", (7,), {"axis": 0}, (50,)),
+    ("gather", (4, 50, 3), "float32", (2, 5), {"axis": 1}, (50,)),
+    ("gather", (4, 6, 50), "bool", (3,), {"axis": 2}, (50,)),
+    ("gather", (4, 2, 9, 3), "int32", (4, 5), {"axis": 2, "batch_dims": 1}, (9,)),
+    ("gather", (3, 2, 9, 3), "int64", (3, 2), {"axis": 2, "batch_dims": 2}, (9,)),
+    ("gather", (9, 3), "float16", (), {"axis": 0}, (9,)),
+    ("gather_nd", (5, 6, 7), "uint8", (4, 2), {}, (5, 6)),
+    ("gather_nd", (5, 6, 7, 2), "int16", (2, 3, 4), {}, (5, 6, 7, 2)),
+    ("gather_nd", (5, 6), "float32", (3, 1), {}, (5,)),
+    ("embedding_lookup", (50, 3, 4), "float32", (7,), {}, (50,)),
+]
+
+
+@pytest.mark.parametrize(("op", "shape", "dtype", "indices", "parameters", "limits"), CASES)
+def test_indices_that_are_computed(
+    op: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    indices: tuple[int, ...],
+    parameters: dict[str, int],
+    limits: tuple[int, ...],
+) -> None:
+    for index_type in ("int32", "int64"):
+        if op == "embedding_lookup" and index_type == "int64":
+            continue
+        kind = TensorType(index_type, indices)
+        values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+        given = [values, numbers(limits, kind)]
+        program = check(graph(op, typed(dtype, shape), kind, **parameters), given)
+        assert mnemonics(program).count("dma.gather") == 1
+        assert not program.host_calls
+
+
+def test_a_list_that_is_longer_than_the_buffer_is_cut() -> None:
+    """4 KiB hold 1024 indices: 5,000 rows are five gathers, and no more however wide they are."""
+    kind = TensorType("int32", (5000,))
+    model = graph("gather", typed("int8", (3, 300, 4)), kind, axis=1)
+    values = np.arange(3600).reshape(3, 300, 4).astype(np.int8)
+    program = check(model, [values, numbers((300,), kind)])
+    assert mnemonics(program) == ["dma.gather"] * 5
+
+
+def test_batches_share_a_gather_while_their_lists_fit() -> None:
+    kind = TensorType("int64", (10, 200))
+    model = graph("gather", typed("int8", (10, 20, 2)), kind, axis=1, batch_dims=1)
+    values = np.arange(400).reshape(10, 20, 2).astype(np.int8)
+    # 1,600 bytes each: two batches at a time
+    assert mnemonics(check(model, [values, numbers((20,), kind)])) == ["dma.gather"] * 5
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [
+        ([3, 4, 5, 6], ["dma.copy"]),
+        ([8, 6, 4, 2], ["dma.copy"]),
+        ([5, 5, 5], ["dma.copy"]),
+        ([0, 1, 9, 8, 7, 4], ["dma.copy"] * 3),
+        ([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6], ["dma.gather"]),
+    ],
+)
+def test_known_indices_that_are_regular_are_plain_copies(indices: list[int], expected: list[str]) -> None:
+    model = graph("gather", typed("float32", (2, 10, 3)), np.array(indices, np.int32), axis=1)
+    values = np.arange(60).reshape(2, 10, 3).astype(np.float32)
+    assert mnemonics(check(model, [values])) == expected
+
+
+def test_without_a_burst_buffer_the_host_gathers() -> None:
+    chip = change(PRESET, {"dma.burst_buffer_kib": 0})
+    kind = TensorType("int32", (3,))
+    values = np.arange(20).reshape(10, 2).astype(np.int8)
+    program = check(
+        graph("gather", typed("int8", (10, 2)), kind, axis=0), [values, numbers((10,), kind)], chip
+    )
+    [call] = program.host_calls
+    assert (
+        call.reason
+        == "a burst buffer (dma.burst_buffer_kib) that holds indices, unless they are known and regular"
+    )
+    known = graph("gather", typed("int8", (10, 2)), np.array([1, 2], np.int32), axis=0)
+    assert mnemonics(check(known, [values], chip)) == ["dma.copy"]
+
+
+def test_a_constant_index_outside_is_a_fault_of_the_model() -> None:
+    model = graph("gather", typed("int8", (10, 2)), np.array([1, 10], np.int32), axis=0)
+    with pytest.raises(GraphError) as fault:
+        compile_graph(model, PRESET)
+    assert str(fault.value) == (
+        'gather: gather "gather_0" breaks a rule: constant indices (input 1) are 0 or more, and less than the size of '
+        "what they choose from"
+    )
+
+
+@pytest.mark.parametrize("buffer_kib", [4, 0])
+def test_a_computed_index_outside_ends_the_run(buffer_kib: int) -> None:
+    chip = change(PRESET, {"dma.burst_buffer_kib": buffer_kib})
+    model = graph("gather", typed("int8", (10, 2)), TensorType("int32", (3,)), axis=0)
+    program = compile_graph(model, chip)
+    given = [np.zeros((10, 2), np.int8), np.array([4, 10, 0], np.int32)]
+    with pytest.raises(SimulationError) as fault:
+        execute(program, given, host_functions=host_functions(program))
+    assert str(fault.value) == (
+        'instruction 0 (dma.gather, layer "gather_0"): index 1 of the list is 10; it may be 0..9'
+        if buffer_kib
+        else "gather_0: index 10 at [1] of input 1: may be 0..9"
+    )
+
+
+def test_a_table_may_be_what_a_layer_before_computes() -> None:
+    """Rows of a map that is in the scratchpad, by constant indices, into one that the next layer reads."""
+    sketch = Sketch("between")
+    source = sketch.conv(sketch.input(1, 8, 8, 4), 8)
+    indices = sketch.add_tensor(TensorType("int32", (6,)), np.array([3, 1, 4, 1, 5, 0], np.int32))
+    chosen = sketch.node(
+        "gather", (source, indices), unshaped("int8", sketch.type_of(source).quantization), axis=1
+    )
+    model = sketch.graph([sketch.conv(chosen, 8)])
+    program = check(model, random_inputs(model, 1))
+    assert not program.host_calls
