@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import SIZE_ONLY
+from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.cell import ADDEND_BYTES, WORD_BYTES, LstmCell
 from npusim.isa.instructions.instruction import Instruction
@@ -28,30 +29,29 @@ from npusim.kernels.lowering.work import (
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
 
+_KEPT = 1 / 4
+"""Share of the scratchpad in which weights that every step needs have room beside all else."""
+
 
 def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
-    """A matrix product; to the scheduler a channel is a byte of a result, and results are not cut through."""
+    """A matrix product; to the scheduler a channel is a byte of a result, and results are not cut through.
+
+    Weights and parameters are operands where both fit well: then they stay from step to step. Otherwise they are
+    constants of tiles.
+    """
     units, inner = input_type(call, 1).shape
-    rows = input_type(call).elements // inner
-    chosen, size = call.parameters, call.outputs[0].numpy_dtype.itemsize
-    wide = size.bit_length() - 1
-    per_unit = np.repeat(np.array(chosen.rescales), units // len(chosen.rescales), axis=0)
-    bias = call.constants[2]
-    stage = OutputStage(
-        None if bias is SIZE_ONLY else np.asarray(bias),
-        per_unit[:, 0].astype(np.int32),
-        per_unit[:, 1].astype(np.int8),
-        0 if wide else chosen.low,
-        0 if wide else chosen.high,
-        "double",
+    rows, size = input_type(call).elements // inner, call.outputs[0].numpy_dtype.itemsize
+    stage = _stage(call)
+    needs = blocks(call, stage, output_major(inner), zero_point=call.parameters.weight_zero)
+    keeps = (
+        input_type(call, 1).size_bytes + input_type(call, 2).size_bytes <= hardware.scratchpad_bytes * _KEPT
     )
-    needs = blocks(call, stage, output_major(inner), zero_point=chosen.weight_zero)
     common: dict[str, Any] = {
         "low": stage.low,
         "high": stage.high,
-        "weight_zero": chosen.weight_zero,
-        "ofm_zero": chosen.zero,
-        "wide": wide,
+        "weight_zero": call.parameters.weight_zero,
+        "ofm_zero": call.parameters.zero,
+        "wide": size.bit_length() - 1,
         "signed": int(input_type(call).dtype == "int8"),
         "weights_signed": int(input_type(call, 1).dtype == "int8"),
         "per_channel": int(stage.per_channel),
@@ -74,8 +74,8 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
         return Convolve(
             ifm=at.inputs[0],
             ifm_height=tile.rows,
-            parameters=at.constants,
-            weights=at.constants + weights,
+            parameters=at.inputs[1] if keeps else at.constants,
+            weights=at.inputs[2] if keeps else at.constants + weights,
             ofm=ofm_address,
             ofm_row_stride=ofm_row_stride,
             ofm_pixel_stride=ofm_pixel_stride,
@@ -85,20 +85,63 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
             **common,
         )
 
+    codes = Rows(("in", 0), rows, inner), same_rows
+    whole = [(Rows(("in", at), 1, input_type(call, at).size_bytes), _whole) for at in (2, 1)]
     return (
         Work(
             rows=rows,
             channels=units * size,
-            channel_step=channel_step(hardware) * size,
-            inputs=((Rows(("in", 0), rows, inner), same_rows),),
+            channel_step=0 if keeps else channel_step(hardware) * size,
+            inputs=(codes, *whole) if keeps else (codes,),
             outputs=(Rows(("out", 0), rows, units * size),),
-            constants=constants,
-            constant_bytes=constant_bytes,
+            constants=no_constants if keeps else constants,
+            constant_bytes=no_constant_bytes if keeps else constant_bytes,
             emit=emit,
-            last_resort=size,
+            last_resort=0 if keeps else size,
             alike=alike(call, hardware, "gate sums", rows, inner, units, size),
         ),
     )
+
+
+def _whole(first: int, last: int) -> tuple[int, int]:
+    """All of an operand, whatever the rows."""
+    return 0, 1
+
+
+def _stage(call: Call) -> OutputStage:
+    """The output stage that the block of parameters says."""
+    codes = call.outputs[0].dtype == input_type(call).dtype
+    block = call.constants[2]
+    unknown = block is SIZE_ONLY
+    units = input_type(call, 1).shape[0]
+    numbers = parameters_of(np.zeros(9 * units, np.uint8) if unknown else np.asarray(block), units)
+    low, high = (call.parameters.low, call.parameters.high) if codes else (0, 0)
+    bias = None if unknown else numbers.bias
+    return OutputStage(bias, numbers.multiplier, numbers.shift, low, high, "double")
+
+
+class Parameters(NamedTuple):
+    """What the output stage reads for each unit."""
+
+    bias: NDArray[np.int32]
+    multiplier: NDArray[np.int32]
+    shift: NDArray[np.int8]
+
+
+def parameters_of(block: Array, units: int) -> Parameters:
+    """A block of parameters as the output stage reads it: biases, multipliers, shifts."""
+    words = block[: 8 * units].view("<i4")
+    return Parameters(words[:units], words[units:], block[8 * units :].view(np.int8))
+
+
+def block_of(parameters: Parameters) -> Array:
+    """The block of parameters."""
+    raw = [
+        parameters.bias.astype("<i4"),
+        parameters.multiplier.astype("<i4"),
+        parameters.shift.astype(np.int8),
+    ]
+    return np.concatenate([np.ascontiguousarray(each).view(np.uint8) for each in raw])
 
 
 def lower_lstm_step(call: Call, hardware: Hardware) -> Parts:

@@ -7,11 +7,12 @@ constants.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.lowering.cell import Parameters, block_of
 from npusim.kernels.operator.expansion import Expansion, known
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
@@ -21,7 +22,6 @@ from npusim.kernels.operators.sequence.lstm_cell import Operand, gates_of
 
 MOST_STEPS = 256
 """Longer sequences stay one layer: each step is three, and all of them are scheduled."""
-_ORDER = ("input", "forget", "cell", "output")
 
 
 def steps(call: Call, count: int, time_major: bool) -> Expansion | None:
@@ -42,15 +42,19 @@ def steps(call: Call, count: int, time_major: bool) -> Expansion | None:
     if len(x.shape) != 2:
         flat = TensorType(x.dtype, (batch * count, x.shape[-1]), x.quantization)
         (codes,) = found.call("inputs", "reshape", (codes,), (flat,), reshape.Parameters(shape=flat.shape))
-    order = [cell.gates[gate] for gate in _ORDER if gate in gates_of(call)]
-    sums = _sums(found, "input_sums", codes, (batch * count, "int16"), [gate.from_input for gate in order])
+    order = [cell.gates[gate] for gate in gates_of(call)]
+    from_input, from_output = (
+        _Product.of(found, [getattr(gate, side) for gate in order]) for side in ("from_input", "from_output")
+    )
+    projection = None if cell.projection is None else _Product.of(found, [cell.projection])
+    sums = from_input.sums(found, "input_sums", codes, TensorType("int16", (batch * count, from_input.units)))
     output, state = int(Operand.OUTPUT_STATE), int(Operand.CELL_STATE)
     results = []
     for step in range(count):
         where = f"step_{step}/" if count > 1 else ""
         # The sums saturate when these are added, and not before.
-        name, addends = f"{where}state_sums", [gate.from_output for gate in order]
-        recurrent = _sums(found, name, output, (batch, "int32"), addends)
+        wide = TensorType("int32", (batch, from_output.units))
+        recurrent = from_output.sums(found, f"{where}state_sums", output, wide)
         hidden = TensorType("int8", (batch, cells), call.outputs[0].quantization)
         output, state = found.call(
             f"{where}cells",
@@ -68,8 +72,11 @@ def steps(call: Call, count: int, time_major: bool) -> Expansion | None:
                 zero=cell.hidden_zero,
             ),
         )
-        if cell.projection is not None:
-            output = _projected(found, call, f"{where}projection", output, cell)
+        if projection is not None:
+            kind = TensorType("int8", (batch, projection.units), call.outputs[0].quantization)
+            limit = cell.output_limit or 128
+            chosen = {"zero": cell.output_zero, "low": max(-128, -limit), "high": min(127, limit)}
+            output = projection.sums(found, f"{where}projection", output, kind, **chosen)
         results.append(output)
     found.results = [_joined(found, call, results, time_major), output, state]
     return found
@@ -82,42 +89,32 @@ def _constant(call: Call) -> bool:
     return all(tensor is None or data is not None or at in states for at, (tensor, data) in pairs)
 
 
-def _sums(
-    found: Expansion, name: str, codes: int, result: tuple[int, str], addends: list[lstm_integer.Addend]
-) -> int:
-    """The sums of all gates from one operand; rows and element type of the result."""
-    rows, dtype = result
-    weights = np.concatenate([each.weights for each in addends]).astype(np.int8)
-    offsets = np.concatenate([each.offset for each in addends])
-    rescales = tuple([each.rescale for each in addends])
-    kind = TensorType(dtype, (rows, len(weights)))
-    return _product(found, name, codes, kind, weights, offsets, rescales=rescales)
+class _Product(NamedTuple):
+    """Weights and parameters of a matrix product, which all steps share, and how many units it has."""
+
+    weights: int
+    parameters: int
+    units: int
+
+    @classmethod
+    def of(cls, found: Expansion, addends: list[lstm_integer.Addend]) -> _Product:
+        """The product that gives some addends side by side."""
+        weights = np.concatenate([each.weights for each in addends]).astype(np.int8)
+        offsets = np.concatenate([each.offset for each in addends])
+        block = parameters(offsets, [each.rescale for each in addends])
+        return cls(found.constant(weights), found.constant(block), len(weights))
+
+    def sums(self, found: Expansion, name: str, codes: int, result: TensorType, **chosen: int) -> int:
+        """The product with some codes."""
+        operands = codes, self.weights, self.parameters
+        return found.call(name, "gate_sums", operands, (result,), gate_sums.Parameters(**chosen))[0]
 
 
-def _projected(found: Expansion, call: Call, name: str, codes: int, cell: lstm_integer.Cell) -> int:
-    assert cell.projection is not None
-    outputs = input_type(call, Operand.OUTPUT_STATE).shape
-    limit = cell.output_limit or 128
-    return _product(
-        found,
-        name,
-        codes,
-        TensorType("int8", outputs, call.outputs[0].quantization),
-        cell.projection.weights.astype(np.int8),
-        cell.projection.offset,
-        rescales=(cell.projection.rescale,),
-        zero=cell.output_zero,
-        low=max(-128, -limit),
-        high=min(127, limit),
-    )
-
-
-def _product(
-    found: Expansion, name: str, codes: int, result: TensorType, weights: Array, offsets: Array, **chosen: Any
-) -> int:
-    """A matrix product with constant weights; the offsets wrap to 32 bits as the sums do."""
-    operands = codes, found.constant(weights), found.constant(offsets.astype(np.int32))
-    return found.call(name, "gate_sums", operands, (result,), gate_sums.Parameters(**chosen))[0]
+def parameters(offsets: Array, rescales: list[tuple[int, int]]) -> Array:
+    """What the output stage reads; offsets wrap to 32 bits as sums do."""
+    pairs = np.repeat(np.array(rescales), len(offsets) // len(rescales), axis=0)
+    shifts = pairs[:, 1].astype(np.int8)
+    return block_of(Parameters(offsets.astype(np.int32), pairs[:, 0].astype(np.int32), shifts))
 
 
 def _joined(found: Expansion, call: Call, outputs: list[int], time_major: bool) -> int:

@@ -22,8 +22,11 @@ from npusim.kernels.operator.fixed_point import FixedPoint, divide_by_power
 from npusim.kernels.operator.operands import code_range, elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count, Size
-from npusim.kernels.operators.sequence.gate_sums import Code, Pair
+from npusim.kernels.operators.sequence.gate_sums import Code
 from npusim.kernels.operators.sequence.lstm_rules import OPERATIONS_PER_CELL
+
+Pair = tuple[Annotated[int, Between(0, (1 << 31) - 1)], Annotated[int, Between(-31, 31)]]
+"""A multiplier and a shift."""
 
 _WORD = FixedPoint(16)
 _SUM_INTEGER_BITS = 3

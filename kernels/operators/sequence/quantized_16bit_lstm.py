@@ -24,7 +24,7 @@ from npusim.kernels.operator.operands import elementwise, input_type, input_valu
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.movement import concatenation
-from npusim.kernels.operators.sequence import gate_sums, lstm_step
+from npusim.kernels.operators.sequence import gate_sums, lstm_parts, lstm_step
 from npusim.kernels.operators.sequence.lstm_rules import OPERATIONS_PER_CELL
 
 _INPUT, _INPUT_WEIGHTS, _RECURRENT_WEIGHTS, _BIAS, _CELL_STATE, _OUTPUT_STATE = 0, 1, 5, 9, 13, 14
@@ -152,13 +152,13 @@ def _expand(call: Call) -> Expansion | None:
         (replace(output, shape=(batch, inputs)),),
         concatenation.Parameters(axis=1),
     )
-    operands = columns, found.constant(weights), found.constant(bias.astype(np.int32))
+    operands = columns, found.constant(weights), found.constant(lstm_parts.parameters(bias, [_rescale(call)]))
     (sums,) = found.call(
         "sums",
         "gate_sums",
         operands,
         (TensorType("int16", (batch, _GATES * cells)),),
-        gate_sums.Parameters(rescales=(_rescale(call),), weight_zero=zero),
+        gate_sums.Parameters(weight_zero=zero),
     )
     step = lstm_step.Parameters(halves_up=True, state_integer_bits=_STATE_INTEGER_BITS, zero=_ZERO)
     codes, after = found.call("cells", "lstm_step", (sums, None, _CELL_STATE), (output, state), step)
