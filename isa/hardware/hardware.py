@@ -99,6 +99,21 @@ class Vector(Section):
     exp_cycles: PositiveCycles = Field(
         default=8, le=1024, description="one fixed-point exponential or reciprocal"
     )
+    float16_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+        default=0,
+        le=4096,
+        description="elements per cycle of a one-cycle function of float16; 0: it has none",
+    )
+    float32_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+        default=0, le=4096, description="likewise of float32"
+    )
+    float_cycles: PositiveCycles = Field(
+        default=1, le=1024, description="a sum, product or comparison of reals"
+    )
+    float_divide_cycles: PositiveCycles = Field(default=4, le=1024, description="a quotient or root of reals")
+    float_function_cycles: PositiveCycles = Field(
+        default=8, le=1024, description="an exponential, logarithm or the like of reals"
+    )
 
 
 class Host(Section):

@@ -112,10 +112,7 @@ class Memory(Spaces):
             )
         values = [None if place is None else self.load(place) for place in call.inputs]
         types = [None if place is None else place.type for place in call.inputs]
-        try:
-            results = function(call.parameters, types, [place.type for place in call.outputs], values)
-        except SimulationError as fault:
-            raise SimulationError(f"{call.name}: {fault}") from None
+        results = function(call.parameters, types, [place.type for place in call.outputs], values)
         writes: list[Write] = []
         for place, value in zip(call.outputs, results, strict=True):
             if value.shape != place.type.shape or value.dtype != place.type.numpy_dtype:

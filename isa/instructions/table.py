@@ -11,7 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.instructions import cell, control, dma, gather, mac, reduction, vector
+from npusim.isa.instructions import (
+    cell,
+    choice,
+    control,
+    dma,
+    elementwise,
+    gather,
+    mac,
+    real,
+    real_reduction,
+    reduction,
+    resize,
+    vector,
+)
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
 from npusim.isa.instructions.instruction import Instruction, decode_as, layout
 from npusim.isa.instructions.word import WORD_BYTES, Waits
@@ -23,7 +36,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     gather.Gather,
     mac.Convolve,
     mac.Depthwise,
-    vector.Binary,
+    elementwise.Binary,
     reduction.Pool,
     reduction.Mean,
     vector.Rescale,
@@ -31,6 +44,15 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     vector.Softmax,
     reduction.Reduce,
     cell.LstmCell,
+    choice.Compare,
+    choice.Select,
+    resize.Resize,
+    real.RealBinary,
+    real.RealUnary,
+    real_reduction.RealReduce,
+    real_reduction.RealPool,
+    real_reduction.RealSoftmax,
+    real_reduction.RealConvert,
     control.Call,
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from npusim.isa.base.errors import OperandFault, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.instructions.memory import HostFunction, commit
 from npusim.isa.instructions.table import decode_all
@@ -23,13 +24,16 @@ class Interpreter:
         validate(program, self._instructions)
 
     def run(self, inputs: Sequence[Array], states: Sequence[Array | None] | None = None) -> tuple[Array, ...]:
-        """The outputs. Raises SimulationError as the machine does."""
+        """The outputs. Raises SimulationError as the machine does, with the layer in front."""
         memory = memory_of(self.program, self._functions)
         memory.store_inputs(inputs)
         if states is not None:
             memory.store_states(states)
-        for instruction in self._instructions:
-            commit(instruction.execute(memory))
+        for position, instruction in enumerate(self._instructions):
+            try:
+                commit(instruction.execute(memory))
+            except OperandFault as fault:
+                raise SimulationError(f"{self.program.layer_name(position)}: {fault}") from None
         return memory.load_each(self.program.outputs)
 
 

@@ -205,6 +205,10 @@ class Program:
         """What the rows of its instructions are told, on its own hardware."""
         return Context(self.hardware, self.host_calls)
 
+    def layer_name(self, instruction: int) -> str:
+        """The name of the layer that an instruction works for."""
+        return self.layers[int(self.layer_of[instruction])].name
+
     @property
     def timing_only(self) -> bool:
         """Whether it can be timed, not run: some constants are known by their size only."""

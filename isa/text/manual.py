@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import cleandoc, getdoc, getmodule
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,10 @@ from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import SPACES
+from npusim.isa.instructions.elementwise import FUNCTIONS
 from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
-from npusim.isa.instructions.vector import FUNCTIONS
 from npusim.isa.instructions.word import FIELDS_OFFSET, OPCODE_BITS, WAIT_SPECS, WORD_BYTES, FieldSpec
 from npusim.isa.text.assembly_instruction import format_instruction
 
@@ -103,15 +104,23 @@ def full_hardware() -> Hardware:
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:
-    """Costs of small instances: every number 1, and each named value of each field in turn, memories that there are."""
+    """Costs of small instances: every number 1, and the named values of each three fields together, memories that there
+    are.
+    """
     calls = (HostCall("", "", {}, (), (), Workload("elementwise")),) * 2
     context = Context(full_hardware(), calls)
     base = {spec.name: int(not spec.signed and not spec.choices) for spec in row.specs}
-    for spec in row.specs:
-        choices = context.hardware.spaces if spec.choices == SPACES else spec.choices
-        for value in range(len(choices)):
-            yield row(**base | {spec.name: value}).cost(context)  # type: ignore[arg-type]
-    yield row(**base).cost(context)  # type: ignore[arg-type]
+    named = [
+        [
+            (spec.name, value)
+            for value in range(len(context.hardware.spaces if spec.choices == SPACES else spec.choices))
+        ]
+        for spec in row.specs
+        if spec.choices
+    ]
+    for fields in combinations(named, min(len(named), 3)):
+        for values in product(*fields):
+            yield row(**base | dict(values)).cost(context)  # type: ignore[arg-type]
 
 
 def _lines() -> Iterator[str]:
@@ -129,8 +138,11 @@ def _lines() -> Iterator[str]:
             if getmodule(row) is module:
                 yield from _instruction(row)
     yield from ("", "## Elementwise functions", "")
-    functions = ((f"`{each.name}`", each.doc, f"`{each.action}`") for each in FUNCTIONS)
-    yield from _table(("function", "result", "action per element"), functions)
+    functions = (
+        (f"`{each.name}`", each.doc, ", ".join(f"`{action}`" for action in each.actions))
+        for each in FUNCTIONS
+    )
+    yield from _table(("function", "result", "actions per element"), functions)
     for module in (beats, packing, mac_timing, arithmetic):
         yield from _chapter(module)
     yield from ("", "## Actions", "", "What instructions count; the energy table prices each.", "")

@@ -11,6 +11,7 @@ from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import REDUCTIONS, Reduce
+from npusim.kernels.lowering.real import lower_real_reduction, on_real_lanes
 from npusim.kernels.lowering.vector import rescaled, signed
 from npusim.kernels.lowering.work import (
     Parts,
@@ -24,11 +25,8 @@ from npusim.kernels.lowering.work import (
 )
 from npusim.kernels.operator.axes import Along, Reduction, axis_of
 from npusim.kernels.operator.operands import code_range, input_type
-from npusim.kernels.operator.operator import Call, Lowering, Rule
+from npusim.kernels.operator.operator import Call, Lowering, Need
 from npusim.kernels.operator.rescale import Multiplier
-
-_MOST_AT_ONCE = 1 << 16
-"""Bytes that a tile may need at least: what cannot be cut must lie in the scratchpad."""
 
 
 class Nest(NamedTuple):
@@ -76,18 +74,20 @@ def few_places(call: Call[Reduction]) -> bool:
     return nest(input_type(call).shape, call.parameters.axes) is not None
 
 
-def _at_once(axes: Callable[[Call], Sequence[int]], sliced: bool) -> Rule:
-    """The rule that the smallest tile is small enough: one outer index; of nests of one part, one inner index."""
+def _at_once(axes: Callable[[Call], Sequence[int]], result_bytes: Callable[[Call], int]) -> Need:
+    """The need of the smallest tile: one outer index, and of codes in nests of one part one inner index."""
 
-    def rule(call: Call) -> bool:
+    def need(call: Call, hardware: Hardware) -> bool:
         found = nest(input_type(call).shape, axes(call))
         if found is None:
             return False
-        slices = found.inner if sliced and found.parts == 1 else 1
-        return prod(found[1:]) // slices <= _MOST_AT_ONCE
+        _, parts, middle, terms, inner = found
+        width = result_bytes(call)
+        side_by_side = 1 if parts == width == 1 else middle * inner
+        return side_by_side * (parts * terms + width) <= hardware.scratchpad_bytes // 2
 
-    rule.__doc__ = f"on the NPU the elements that must be there at once are at most {_MOST_AT_ONCE}"
-    return rule
+    need.__doc__ = "half of the scratchpad holds the elements of the results that no tile can part"
+    return need
 
 
 def _axes(call: Call[Reduction]) -> Sequence[int]:
@@ -98,6 +98,14 @@ def _axis(call: Call[Along]) -> Sequence[int]:
     return (axis_of(call),)
 
 
+def _position_bytes(call: Call) -> int:
+    return call.outputs[0].numpy_dtype.itemsize
+
+
+_codes_at_once = _at_once(_axes, lambda call: 1)
+_positions_at_once = _at_once(_axis, _position_bytes)
+
+
 def selection_lowering(function: str) -> Lowering:
     """Of an operator that gives the largest or the smallest element over axes ("max" or "min")."""
 
@@ -106,7 +114,7 @@ def selection_lowering(function: str) -> Lowering:
         fields = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
         return _lower(call, function, _axes(call), fields)
 
-    return Lowering("vector", (codes_or_truths, something, few_places, _at_once(_axes, True)), lower)
+    return Lowering("vector", (codes_or_truths, something, few_places), lower, (_codes_at_once,))
 
 
 def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
@@ -116,7 +124,7 @@ def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
         ifm, ofm = input_type(call), call.outputs[0]
         return _lower(call, "sum", _axes(call), rescaled(ifm, ofm, multiplier(call)))
 
-    return Lowering("vector", (_eight_bit, something, few_places, _at_once(_axes, True)), lower)
+    return Lowering("vector", (_eight_bit, something, few_places), lower, (_codes_at_once,))
 
 
 def _eight_bit(call: Call) -> bool:
@@ -128,12 +136,12 @@ def position_lowering(function: str) -> Lowering:
     """Of an operator that gives the position of the largest or smallest element ("arg_max" or "arg_min")."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
-        wide = call.outputs[0].dtype == "int64"
+        width = _position_bytes(call)
         low, high = (-128, 127) if signed(input_type(call).dtype) else (0, 255)
-        fields = {"wide": int(wide), "low": low, "high": high, "signed": signed(input_type(call).dtype)}
-        return _lower(call, function, _axis(call), fields, (4, 8)[wide])
+        fields = {"wide": int(width == 8), "low": low, "high": high, "signed": signed(input_type(call).dtype)}
+        return _lower(call, function, _axis(call), fields, width)
 
-    return Lowering("vector", (codes_or_truths, something, _at_once(_axis, False)), lower)
+    return Lowering("vector", (codes_or_truths, something), lower, (_positions_at_once,))
 
 
 def _lower(
@@ -175,3 +183,21 @@ def _lower(
         sliced=sliced,
     )
     return (work,)
+
+
+def real_reduction_lowering(function: str) -> Lowering:
+    """Of an operator that reduces real numbers over neighbouring axes: "sum", "mean", "max", "min" or "prod"."""
+
+    def lower(call: Call[Reduction]) -> Parts:
+        sizes = nest(input_type(call).shape, call.parameters.axes)
+        if sizes is None:
+            raise ValueError("the axes lie in too many places; the operator's rules should refuse")
+        return lower_real_reduction(call, function, (sizes.outer, sizes.terms, sizes.inner))
+
+    return on_real_lanes(lower, something, _one_place, _at_once(_axes, True))
+
+
+def _one_place(call: Call[Reduction]) -> bool:
+    """on real lanes the axes are adjacent, dimensions of one aside"""
+    sizes = nest(input_type(call).shape, call.parameters.axes)
+    return sizes is not None and sizes.parts == 1

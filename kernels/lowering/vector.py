@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import Mean, Pool
-from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Rescale, Softmax
+from npusim.isa.instructions.vector import ENTRY_BYTES, Lookup, Rescale, Softmax
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,
     Rows,
-    RowsNeeded,
     Tile,
     TileAddresses,
     Work,
@@ -27,13 +26,9 @@ from npusim.kernels.lowering.work import (
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.operator.rescale import (
-    ADD_LEFT_SHIFT,
     Multiplier,
-    add_multipliers,
     mean_multiplier,
-    mul_multiplier,
     quantize_multiplier_of,
 )
 
@@ -46,9 +41,9 @@ def signed(dtype: str) -> int:
     return int(dtype == "int8")
 
 
-def dense_row_bytes(elements: int) -> int:
-    """The longest row of at most `_ROW_BYTES` that divides a dense operand into equal rows; 1 for no elements."""
-    return next((size for size in range(min(elements, _ROW_BYTES), 0, -1) if elements % size == 0), 1)
+def dense_row_bytes(elements: int, longest: int = _ROW_BYTES) -> int:
+    """The longest row of at most `longest` bytes that divides a dense operand into equal rows; 1 for no elements."""
+    return next((size for size in range(min(elements, longest), 0, -1) if elements % size == 0), 1)
 
 
 def lower_dense(
@@ -67,7 +62,7 @@ def _dense_work(
     source: Rows, target: Rows, make: Callable[[int, int, int, int], Instruction], constants: bytes
 ) -> Work:
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return make(at.inputs[0], at.output, at.constants, tile.rows * target.row_bytes)
+        return make(at.inputs[0], at.output, at.constants, tile.rows * source.row_bytes)
 
     return Work(
         rows=target.count,
@@ -78,151 +73,42 @@ def _dense_work(
         constants=lambda first, last: Constants(constants),
         constant_bytes=lambda first, last: len(constants),
         emit=emit,
-        overwrites=(0,),
+        overwrites=(0,) if source.row_bytes == target.row_bytes else (),
     )
 
 
 def table_work(source: Rows, target: Rows, table: Array) -> Work:
-    """A look-up of rows of 8-bit codes in a 256-entry table, in raw byte order."""
-    return _dense_work(source, target, _look_up, table.tobytes())
+    """A look-up of rows of bytes in a table of 256 entries, in raw byte order; `target` has rows of as many entries."""
+    entry = ENTRY_BYTES.index(table.itemsize)
 
+    def look_up(source: int, target: int, constants: int, elements: int) -> Instruction:
+        return Lookup(input=source, output=target, size=elements, table=constants, entry=entry)
 
-def _look_up(source: int, target: int, constants: int, elements: int) -> Instruction:
-    return Lookup(input=source, output=target, size=elements, table=constants)
+    return _dense_work(source, target, look_up, table.tobytes())
 
 
 def lower_table(call: Call, table: Array) -> Parts:
-    """An operator of one operand as a look-up in its 256-entry table, in raw byte order."""
-    return lower_dense(call, _look_up, table.tobytes())
+    """An operator of one operand of bytes as a look-up in its table of 256 entries, in raw byte order."""
+    return (_part_by_table(table, 0, call.outputs[0].elements),)
 
 
-class _Grid(NamedTuple):
-    """Output elements as rows x columns, and how each operand walks over them: (row stride, column stride)."""
-
-    rows: int
-    columns: int
-    strides: tuple[tuple[int, int], ...]
-
-
-def _grid(call: Call) -> _Grid | None:
-    """A grid on which each operand is whole, one row, one column or one value; None if there is none."""
-    shape, elements = call.outputs[0].shape, call.outputs[0].elements
-    operands = [input_type(call, position) for position in (0, 1)]
-    if all(operand.elements in (1, elements) for operand in operands):
-        columns = dense_row_bytes(elements)
-        strides = ((columns, 1) if operand.elements == elements else (0, 0) for operand in operands)
-        return _Grid(elements // columns, columns, tuple(strides))
-    for split in range(len(shape)):
-        found = [_walk(operand.shape, shape, split) for operand in operands]
-        if None not in found:
-            strides = (each for each in found if each is not None)
-            return _Grid(prod(shape[:split]), prod(shape[split:]), tuple(strides))
-    return None
+def _part_by_table(table: Array, first: int, elements: int) -> Work:
+    """The look-up of some elements from the first one on."""
+    width = table.itemsize
+    row = dense_row_bytes(elements, _ROW_BYTES // width**2)  # so that rows of wide entries are not longer
+    source = Rows(("in", 0), elements // row, row, first)
+    return table_work(source, Rows(("out", 0), elements // row, row * width, first * width), table)
 
 
-def _walk(shape: tuple[int, ...], output: tuple[int, ...], split: int) -> tuple[int, int] | None:
-    """(row stride, column stride) of an operand when the output splits at an axis, or None."""
-    padded = (1,) * (len(output) - len(shape)) + tuple(shape)
-    rows, columns = prod(padded[:split]), prod(padded[split:])
-    if rows not in (1, prod(output[:split])) or columns not in (1, prod(output[split:])):
-        return None
-    return (columns if rows > 1 else 0), int(columns > 1)
-
-
-def lower_binary(call: Call, function: str, activation: Activation, fields: dict[str, Any]) -> Parts:
-    """An elementwise function of two operands; one that repeats its rows is needed whole by every tile."""
-    grid = _grid(call)
-    if grid is None:
-        raise ValueError("operands repeat in no regular pattern; the operator's rules should refuse")
-    (a_row, a_column), (b_row, b_column) = grid.strides
-    number = [each.name for each in FUNCTIONS].index(function)
-    low, high = act_range(activation, call.outputs[0])
-
-    def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return Binary(
-            function=number,
-            a=at.inputs[0],
-            b=at.inputs[1],
-            output=at.output,
-            rows=tile.rows,
-            columns=grid.columns,
-            a_row_stride=a_row,
-            b_row_stride=b_row,
-            a_column_stride=a_column,
-            b_column_stride=b_column,
-            low=low,
-            high=high,
-            signed=signed(call.outputs[0].dtype),
-            **fields,
-        )
-
-    return (
-        Work(
-            rows=grid.rows,
-            channels=grid.columns,
-            channel_step=0,
-            inputs=tuple(_operand_rows(position, grid) for position in (0, 1)),
-            outputs=(Rows(("out", 0), grid.rows, grid.columns),),
-            constants=no_constants,
-            constant_bytes=no_constant_bytes,
-            emit=emit,
-            overwrites=tuple(k for k in (0, 1) if grid.strides[k] == (grid.columns, 1)),
-        ),
+def lower_tables(call: Call, tables: Sequence[Array], axis: int) -> Parts:
+    """An operator of one operand of bytes with a table for each position along an axis."""
+    shape = call.outputs[0].shape
+    inner, channels = prod(shape[axis + 1 :]), shape[axis]
+    return tuple(
+        _part_by_table(tables[channel], (outer * channels + channel) * inner, inner)
+        for outer in range(prod(shape[:axis]))
+        for channel in range(channels)
     )
-
-
-def _operand_rows(position: int, grid: _Grid) -> tuple[Rows, RowsNeeded]:
-    """The rows of an operand: its own for each output row, or one that all share."""
-    row_stride, column_stride = grid.strides[position]
-    width = grid.columns if column_stride else 1
-    if row_stride:
-        return Rows(("in", position), grid.rows, width), same_rows
-    return Rows(("in", position), 1, width), _only_row
-
-
-def _only_row(first: int, last: int) -> tuple[int, int]:
-    return 0, 1
-
-
-def _zeros(call: Call) -> dict[str, int]:
-    return {
-        "a_zero": quantization(input_type(call)).zero_point,
-        "b_zero": quantization(input_type(call, 1)).zero_point,
-        "output_zero": quantization(call.outputs[0]).zero_point,
-    }
-
-
-def lower_sum(call: Call, function: str) -> Parts:
-    """Quantised sum or difference (`function`: "add" or "sub")."""
-    found = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
-    fields = {
-        **_zeros(call),
-        "a_multiplier": found.first[0],
-        "a_shift": found.first[1],
-        "b_multiplier": found.second[0],
-        "b_shift": found.second[1],
-        "output_multiplier": found.output[0],
-        "output_shift": found.output[1],
-        "left_shift": ADD_LEFT_SHIFT,
-    }
-    return lower_binary(call, function, call.parameters.activation, fields)
-
-
-def lower_mul(call: Call, hardware: Hardware) -> Parts:
-    """Quantised product."""
-    multiplier, shift = mul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
-    fields = {**_zeros(call), "output_multiplier": multiplier, "output_shift": shift}
-    return lower_binary(call, "mul", call.parameters.activation, fields)
-
-
-def lower_selection(call: Call, name: str) -> Parts:
-    """The larger or the smaller code ("maximum" or "minimum")."""
-    return lower_binary(call, name[:3], "none", {})
-
-
-def regular_broadcast(call: Call) -> bool:
-    """on the NPU each operand is whole, or repeats as one row, one column or one value"""
-    return _grid(call) is not None
 
 
 def lower_average_pool(call: Call, hardware: Hardware) -> Parts:

@@ -103,10 +103,10 @@ class Lowering(NamedTuple):
 
     def refusal(self, call: Call, hardware: Hardware) -> str | None:
         """The first rule that a call breaks or need that a machine lacks; None where there is none."""
-        return next(
-            (text(rule) for rule in self.rules if not rule(call)),
-            next((text(need) for need in self.needs if not need(call, hardware)), None),
-        )
+        broken = next((text(rule) for rule in self.rules if not rule(call)), None)
+        if broken is not None:  # needs count on the rules
+            return broken
+        return next((text(need) for need in self.needs if not need(call, hardware)), None)
 
 
 @dataclass(frozen=True, slots=True)

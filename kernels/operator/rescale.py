@@ -218,7 +218,7 @@ def _rescaled_by_value(call: Call, ifm: TensorType) -> bool:
 
 
 def keeps_codes(call: Call) -> bool:
-    """the codes of the inputs are those of the output"""
+    """Whether the codes of the inputs are those of the output, as they are."""
     return not any(tensor is not None and _rescaled_by_value(call, tensor) for tensor in call.inputs)
 
 

@@ -12,9 +12,7 @@ from npusim.base.console import console, say
 from npusim.cli.base import HardwareOption, Progress, hardware_inputs
 
 if TYPE_CHECKING:
-    from npusim.isa.hardware.hardware import Hardware
     from npusim.kernels.operator.operator import Operator
-    from npusim.numbers.performance import ReferenceRun
     from npusim.reports.run.coverage import Coverage, Way
 
 hw_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Hardware: presets and files.")
@@ -34,32 +32,17 @@ def capabilities(
 ) -> None:
     """Simulate the reference models and print the PerformanceInfo table of the NN HAL driver."""
     from npusim.base import files
-    from npusim.numbers import performance
     from npusim.reports.run import capabilities as report
-    from npusim.session import api
+    from npusim.session import api, references
 
     files.check_outputs({"--json": json}, hardware_inputs(hw))
     hardware = api.hardware(hw or api.DEFAULT_HARDWARE)
-    table = performance.capabilities(lambda model: _reference_run(model, hardware), hardware)
+    with Progress("simulating the reference workloads") as progress:
+        table = references.table(hardware, progress)
     console().print(report.table(table))
     sys.stdout.flush()
     if json:
         files.write(json, files.text(report.to_json(table)))
-
-
-def _reference_run(model: str, hardware: Hardware) -> ReferenceRun:
-    """One timing-only run of a reference model."""
-    from npusim.numbers.performance import ReferenceRun
-    from npusim.session import api
-
-    program, _ = api.prepare(model, hardware)
-    with Progress(f"simulating {model}") as progress:
-        result = api.simulate(program, timing_only=True, progress=progress)
-    return ReferenceRun(
-        npu_time_us=result.latency_ms * 1e3,
-        npu_energy_uj=float(result.energy_uj),
-        workloads=[layer.workload for layer in program.layers],
-    )
 
 
 @hw_app.command("list")

@@ -29,6 +29,7 @@ class Value:
     learned: whether its elements say what comes next: a condition, a size.
     placed:  whether it lies in a memory of the machine, where a program left it or read it.
     computed: whether a program left it there.
+    shared:   whether its bytes there are those of another value too.
     """
 
     type: TensorType | None
@@ -37,6 +38,7 @@ class Value:
     learned: bool = False
     placed: bool = False
     computed: bool = False
+    shared: bool = False
 
     @property
     def known(self) -> bool:

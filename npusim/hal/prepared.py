@@ -66,7 +66,10 @@ class PreparedModel:
         self._prepare()
 
     def _prepare(self) -> None:
-        """The first step, if the model says all sizes of its inputs. It checks all operations if it is the only one."""
+        """The first step, if the model says all sizes of its inputs.
+
+        It checks all operations if it is the only one and no graph may be passed by.
+        """
         values = {
             operand: _unbound(self._model.main.operands[operand]) for operand in self._model.main.inputs
         }
@@ -80,7 +83,7 @@ class PreparedModel:
                 self._check_operations()
             if not self._may_omit():
                 raise
-        if step is None or step.results is None:
+        if step is None or step.results is None or self._model.referenced:
             self._check_operations()
         if step is not None:
             self._steps[form_of(frames, values_of(frames))] = self._compiled(step)
@@ -194,11 +197,17 @@ class _Run:
             self._model.ended(self._frames)
 
     def _written(self, results: list[Value]) -> list[Value]:
-        """The outputs; those that no program computed are known to the host, which writes them itself."""
+        """The outputs. What the host knows it writes, what already was somewhere else is copied."""
         for value in results:
-            if not value.computed and value.type is not None:
+            if value.fixed and value.type is not None:
                 self.launches.append(look(self._hardware, value.type.size_bytes, "write"))
+        self._copy([value for value in results if not value.fixed and (value.shared or not value.computed)])
         return results
+
+    def _copy(self, values: list[Value]) -> None:
+        sizes = [value.type.size_bytes for value in values if value.type is not None]
+        if any(sizes):
+            self.launches.append(transfer(self._hardware, tuple(size for size in sizes if size)))
 
     def _moved(self, frame: Frame, origin: int | None, now: dict[int, Value]) -> Frame:
         moved = replaced(frame, now)
@@ -208,9 +217,7 @@ class _Run:
 
     def _launch(self, step: Step, stage: Stage, now: dict[int, Value]) -> None:
         inputs = [now[id(value)] for value in step.inputs]
-        sizes = [value.type.size_bytes for value in inputs if value.placed and value.type is not None]
-        if any(sizes):
-            self.launches.append(transfer(self._hardware, tuple(size for size in sizes if size)))
+        self._copy([value for value in inputs if value.placed])
         given = None if self._model.target.timing_only else [_data(value) for value in inputs]
         launch, arrays = stage.run(given)
         self.launches.append(launch)
@@ -218,7 +225,9 @@ class _Run:
             value.placed = True
         for position, output in enumerate(step.outputs):
             data = None if arrays is None else arrays[position]
-            now[id(output)] = Value(output.type, data, placed=True, computed=True)
+            now[id(output)] = Value(
+                output.type, data, placed=True, computed=True, shared=stage.shared[position]
+            )
         for counted in step.counted:
             _cut(counted, now)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.interpreter import Interpreter
@@ -36,12 +37,16 @@ class Stage:
 
     The first launch with data runs on the machine. The cycles of a program do not depend on its data, so later ones
     have that timeline, and the interpreter computes their bytes, which are the machine's.
+
+    shared: of each output, whether its bytes are those of an input, a constant, or an output before it: nothing moves
+            inside the program then, but whoever wants it elsewhere has to copy it.
     """
 
     def __init__(self, graph: Graph, target: Target) -> None:
         """Compiles `graph`. Raises NpusimError where it does not fit."""
         self.program: Program = compile_program(graph, target.hardware)
         self._functions = host_functions(self.program)
+        self.shared = _shared(self.program)
         self._launch: Launch | None = None
         self._interpreter: Interpreter | None = None
 
@@ -57,3 +62,16 @@ class Stage:
         if self._interpreter is None:
             self._interpreter = Interpreter(self.program, self._functions)
         return self._launch, self._interpreter.run(inputs)
+
+
+def _shared(program: Program) -> tuple[bool, ...]:
+    others, found = list(program.inputs), []
+    for output in program.outputs:
+        constant = program.is_constant(output.space, output.address)
+        found.append(constant or any(_overlap(output, other) for other in others))
+        others.append(output)
+    return tuple(found)
+
+
+def _overlap(one: Placement, other: Placement) -> bool:
+    return one.space == other.space and one.address < other.end and other.address < one.end

@@ -260,7 +260,7 @@ class Launch:
         try:
             return self.instructions[index].execute(memory)
         except OperandFault as fault:
-            raise SimulationError(f"{self._name(index)}: {fault}") from None
+            raise SimulationError(f"{self.program.layer_name(index)}: {fault}") from None
 
     def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
         """Until every unit has completed as many instructions as the waits say."""
@@ -322,7 +322,7 @@ class Launch:
     # Results.
 
     def _name(self, index: int) -> str:
-        layer = self.program.layers[int(self.program.layer_of[index])].name
+        layer = self.program.layer_name(index)
         return f'instruction {index} ({self.instructions[index].mnemonic}, layer "{layer}")'
 
     def deadlock(self) -> str:

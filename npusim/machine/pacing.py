@@ -26,7 +26,8 @@ def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: P
     """The pace of a transfer; UNPACED where the DRAM side surely is the slower one, burst by burst. The cycles of
     `not_before` count from the start of the transfer. Only where in a grant it begins matters.
     """
-    within = region._replace(address=region.address % timing.grant_bytes)
+    lowest = region.rising.address if min(region.strides, default=0) < 0 else region.address
+    within = region._replace(address=region.address - lowest + lowest % timing.grant_bytes)
     return _pace(within, write, beats, setup_cycles, timing)
 
 

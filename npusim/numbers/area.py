@@ -74,7 +74,7 @@ def _logic_um2(hardware: Hardware) -> dict[str, float]:
     return {
         "mac_array": circuits.multipliers * multiplier,
         "output_stage": hardware.mac_array.output_lanes * (requantise + operands),
-        "vector": hardware.vector.lanes * (_lane_um2(hardware) + operands),
+        "vector": hardware.vector.lanes * (_lane_um2(hardware) + operands) + _real_lanes_um2(hardware),
         "scratchpad": _crossbar_bytes(hardware) * 8 * hardware.scratchpad.banks * um2["multiplexer_bit"],
         "dma": _dma_um2(hardware),
         "front_end": _front_end_um2(hardware),
@@ -99,11 +99,39 @@ def _lane_um2(hardware: Hardware) -> float:
     return float(rescales * rescale + simples * simple + 32 / vector.divide_cycles * um2["adder_32"] + table)
 
 
+def _real_lanes_um2(hardware: Hardware) -> float:
+    """The lanes for reals without codes: a fused multiply-add with its registers for each.
+
+    The product of the significands, a shifter before and behind, an adder three times as wide; quotients and functions
+    are sequences of these. float16 has 11 bits of significand, float32 24; the product grows with their square.
+    """
+    um2, vector = _table()["logic_um2"], hardware.vector
+    return sum(
+        lanes * _multiply_add_um2(significand_bits, stored_bits, um2)
+        for lanes, significand_bits, stored_bits in (
+            (vector.float16_lanes, 11, 16),
+            (vector.float32_lanes, 24, 32),
+        )
+    )
+
+
+def _multiply_add_um2(significand_bits: int, stored_bits: int, um2: Mapping[str, float]) -> float:
+    product = um2["multiplier_32x32"] * (significand_bits / 32) ** 2
+    width = 3 * significand_bits / 32
+    return product + width * (2 * um2["shifter_32"] + um2["adder_32"]) + 3 * stored_bits * um2["register_bit"]
+
+
 def _crossbar_bytes(hardware: Hardware) -> int:
-    """Bytes per cycle of all ports of the scratchpad: two operands and a result for each lane."""
+    """Bytes per cycle of all ports of the scratchpad: two operands and a result for each lane of the widest kind."""
     array, dma = hardware.mac_array, hardware.dma
     streams = array.ifm_bytes_per_cycle + array.weight_bytes_per_cycle + array.output_lanes
-    return streams + dma.channels * dma.port_bytes_per_cycle + 3 * hardware.vector.lanes
+    return streams + dma.channels * dma.port_bytes_per_cycle + 3 * _lane_bytes(hardware)
+
+
+def _lane_bytes(hardware: Hardware) -> int:
+    """Bytes of one operand of all lanes; kinds of lanes work in turn and share the ports."""
+    vector = hardware.vector
+    return max(vector.lanes, 2 * vector.float16_lanes, 4 * vector.float32_lanes)
 
 
 def _dma_um2(hardware: Hardware) -> float:

@@ -1,4 +1,4 @@
-"""PerformanceInfo and the capability table of the NN HAL: the driver against the CPU, every cell computed.
+"""PerformanceInfo and the capability table of the NN HAL: the driver against the CPU, every cell simulated.
 
 Both ratios are for the same workload and data type, weights resident, one inference, smaller is better:
 
@@ -6,14 +6,15 @@ Both ratios are for the same workload and data type, weights resident, one infer
     powerUsage = (NPU energy + CPU energy of the call) / CPU energy
 
 DRAM standby and refresh are paid for as long as either side runs, by either side. The driver guide of
-Android names MobileNet v1 and v2 as reference workloads; cells are geometric means over them. The NPU
-has no float32: such a network runs on the CPU behind a driver call, a ratio above 1.
+Android names MobileNet v1 and v2 as reference workloads, of 8-bit codes and of reals; cells are geometric means over
+them. Types in which no network computes are measured on an operator that takes them. What the NPU lacks the host runs
+behind the driver call, which gives a ratio above 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import exp, fsum, log
 from typing import Any, Literal, get_args
 
@@ -23,7 +24,19 @@ from npusim.isa.hardware.cpu import cpu_busy_energy_uj, cpu_core, cpu_energy_uj,
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.energy import dram_background_mw
 
-REFERENCE_MODELS = ("mobilenet_v1", "mobilenet_v2")
+NETWORKS = ("mobilenet_v1", "mobilenet_v2")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A workload that a cell is measured on: a built-in model or the name of an operator, and its element type."""
+
+    name: str
+    dtype: str
+
+    def __str__(self) -> str:
+        return self.name if self.dtype == "int8" else f"{self.name} of {self.dtype}"
+
 
 HalVersion = Literal["1.0", "1.1", "1.2", "1.3"]
 HAL_VERSIONS: tuple[HalVersion, ...] = get_args(HalVersion)
@@ -47,30 +60,62 @@ class ReferenceRun:
 
 
 @dataclass(frozen=True, slots=True)
+class CellRow:
+    """A cell of the table: its name in the JSON, its title, and what it is measured on."""
+
+    name: str
+    title: str
+    references: tuple[Reference, ...]
+
+
+def _networks(dtype: str) -> tuple[Reference, ...]:
+    return tuple(Reference(name, dtype) for name in NETWORKS)
+
+
+def _operator(name: str, dtype: str) -> tuple[Reference, ...]:
+    return (Reference(name, dtype),)
+
+
+CELLS: tuple[CellRow, ...] = (
+    CellRow("quantized8", "quantized8", _networks("int8")),
+    CellRow("float32", "float32", _networks("float32")),
+    CellRow("float16", "float16", _networks("float16")),
+    CellRow("int32", "int32", _operator("add", "int32")),
+    CellRow("bool8", "bool8", _operator("logical_and", "bool")),
+    CellRow("symmetric8", "symmetric codes of 8 bits", _operator("dequantize", "int8")),
+    CellRow("quantized16", "codes of 16 bits", _operator("cast", "uint16")),
+)
+RELAXED, CONTROL_FLOW = "relaxedFloat32toFloat16", "controlFlow"
+"""Cells that come of others, and of a decision."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperandType:
-    """One tensor or scalar type of the HAL, how npusim computes it, and the version that brought it."""
+    """One tensor or scalar type of the HAL, the cell that an operation with it as first input has, and the version
+    that brought it. No operation has an empty cell's type as its first input, so it is not listed.
+    """
 
     code: int
     name: str
     since: HalVersion
-    computed: Literal["quantized8", "float32", "not"]
+    cell: str
 
 
 OPERAND_TYPES: tuple[OperandType, ...] = (
     OperandType(0, "FLOAT32", "1.0", "float32"),
-    OperandType(1, "INT32", "1.0", "not"),
-    OperandType(2, "UINT32", "1.0", "not"),
+    OperandType(1, "INT32", "1.0", "int32"),
+    OperandType(2, "UINT32", "1.0", ""),
     OperandType(3, "TENSOR_FLOAT32", "1.0", "float32"),
-    OperandType(4, "TENSOR_INT32", "1.0", "not"),
+    OperandType(4, "TENSOR_INT32", "1.0", "int32"),
     OperandType(5, "TENSOR_QUANT8_ASYMM", "1.0", "quantized8"),
-    OperandType(6, "BOOL", "1.2", "not"),
-    OperandType(7, "TENSOR_QUANT16_SYMM", "1.2", "not"),
-    OperandType(8, "TENSOR_FLOAT16", "1.2", "not"),
-    OperandType(9, "TENSOR_BOOL8", "1.2", "not"),
-    OperandType(10, "FLOAT16", "1.2", "not"),
-    OperandType(11, "TENSOR_QUANT8_SYMM_PER_CHANNEL", "1.2", "not"),
-    OperandType(12, "TENSOR_QUANT16_ASYMM", "1.2", "not"),
-    OperandType(13, "TENSOR_QUANT8_SYMM", "1.2", "not"),
+    OperandType(6, "BOOL", "1.2", "bool8"),
+    OperandType(7, "TENSOR_QUANT16_SYMM", "1.2", "quantized16"),
+    OperandType(8, "TENSOR_FLOAT16", "1.2", "float16"),
+    OperandType(9, "TENSOR_BOOL8", "1.2", "bool8"),
+    OperandType(10, "FLOAT16", "1.2", "float16"),
+    OperandType(11, "TENSOR_QUANT8_SYMM_PER_CHANNEL", "1.2", "symmetric8"),
+    OperandType(12, "TENSOR_QUANT16_ASYMM", "1.2", "quantized16"),
+    OperandType(13, "TENSOR_QUANT8_SYMM", "1.2", "symmetric8"),
     OperandType(14, "TENSOR_QUANT8_ASYMM_SIGNED", "1.3", "quantized8"),
 )
 
@@ -85,38 +130,33 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The table of one driver.
+    """The table of one driver: its cells by name.
 
     A type that is not offered is left out of `operandPerformance`; the runtime counts it as FLT_MAX.
     """
 
     hardware: str
-    quantized8: Cell
-    float32: Cell
-    relaxed: Cell
-    control_flow: Cell
+    cells: Mapping[str, Cell]
 
     def operand(self, operand_type: OperandType) -> Cell:
         """The cell of a type as the first input of an operation, which is how the runtime looks it up."""
-        if operand_type.computed == "quantized8":
-            return self.quantized8
-        if operand_type.computed == "float32":
-            return self.float32
-        return Cell(None, "not offered: the runtime counts a type that is not listed as FLT_MAX")
+        if operand_type.cell:
+            return self.cells[operand_type.cell]
+        return Cell(None, "not offered: no operation has it as its first input")
 
     def hal(self, version: HalVersion) -> dict[str, Any]:
         """The Capabilities struct of a HAL version as plain values."""
         if version not in HAL_VERSIONS:
             raise NpusimError(f"HAL version {version!r} is not one of {', '.join(HAL_VERSIONS)}")
-        float32, quantized8 = _plain(self.float32), _plain(self.quantized8)
-        relaxed, control_flow = _plain(self.relaxed), _plain(self.control_flow)
+        float32, quantized8 = _plain(self.cells["float32"]), _plain(self.cells["quantized8"])
+        relaxed, control_flow = _plain(self.cells[RELAXED]), _plain(self.cells[CONTROL_FLOW])
         if version in ("1.0", "1.1"):
             struct = {"float32Performance": float32, "quantized8Performance": quantized8}
             return struct if version == "1.0" else struct | {"relaxedFloat32toFloat16Performance": relaxed}
         listed = [
             {"type": row.code, "name": row.name, "info": _plain(self.operand(row))}
             for row in OPERAND_TYPES  # in order of the code, as the HAL demands
-            if row.since <= version and row.computed != "not"
+            if row.since <= version and row.cell
         ]
         by_type: dict[str, Any] = {
             "relaxedFloat32toFloat16PerformanceScalar": relaxed,
@@ -129,15 +169,11 @@ class Capabilities:
 
     def to_dict(self) -> dict[str, Any]:
         """Every cell with its provenance, and the struct of every HAL version."""
-        cells = {
-            "quantized8": self.quantized8,
-            "float32": self.float32,
-            "relaxedFloat32toFloat16": self.relaxed,
-            "controlFlow": self.control_flow,
-        }
         return {
             "hardware": self.hardware,
-            "cells": {name: {**_plain(cell), "provenance": cell.provenance} for name, cell in cells.items()},
+            "cells": {
+                name: {**_plain(cell), "provenance": cell.provenance} for name, cell in self.cells.items()
+            },
             "operandTypes": [
                 {"type": row.code, "name": row.name, "since": row.since}
                 | _plain(self.operand(row))
@@ -171,35 +207,37 @@ def geometric_mean(ratios: Sequence[PerformanceInfo]) -> PerformanceInfo:
 
 
 def capabilities(
-    run: Callable[[str], ReferenceRun], hardware: Hardware, models: Sequence[str] = REFERENCE_MODELS
+    run: Callable[[Reference], ReferenceRun], decision: ReferenceRun, hardware: Hardware
 ) -> Capabilities:
-    """The capability table; `run` simulates a reference model, by name, on this hardware."""
-    runs = {model: run(model) for model in models}
-    quantized = {
-        model: performance_info(done.npu_time_us, done.npu_energy_uj, done.workloads, hardware)
-        for model, done in runs.items()
-    }
-    floats = {model: _float_performance(done.workloads, hardware) for model, done in runs.items()}
+    """The capability table.
+
+    run:      simulates a reference workload on this hardware.
+    decision: an IF or a turn of a WHILE beside what it decides about.
+    """
     cpu = _cpu_words(hardware)
-    on_cpu = f"the NPU has no float32: run on the CPU behind a driver call; {cpu}"
+    cells: dict[str, Cell] = {}
+    for row in CELLS:
+        ratios = {}
+        for reference in row.references:
+            done = run(reference)
+            ratios[str(reference)] = performance_info(
+                done.npu_time_us, done.npu_energy_uj, done.workloads, hardware
+            )
+        cells[row.name] = _mean_cell(ratios, f"simulated, against {cpu}")
     return Capabilities(
-        hardware=hardware.name,
-        quantized8=_mean_cell(quantized, f"simulated, quantised, against {cpu}"),
-        float32=_mean_cell(floats, on_cpu),
-        relaxed=_mean_cell(floats, f"relaxed float32 is computed in full precision; {on_cpu}"),
-        control_flow=_control_flow(hardware),
+        hardware.name,
+        {**cells, RELAXED: _relaxed(cells), CONTROL_FLOW: _control_flow(decision, hardware)},
     )
 
 
-def as_float32(workload: Workload) -> Workload:
-    """The same operator of the float32 version of a quantised network: four bytes for every byte."""
-    return replace(
-        workload,
-        dtype="float32",
-        weight_bytes=4 * workload.weight_bytes,
-        input_bytes=4 * workload.input_bytes,
-        output_bytes=4 * workload.output_bytes,
-    )
+def _relaxed(cells: Mapping[str, Cell]) -> Cell:
+    """The faster of both: relaxed computation permits float16 and demands nothing."""
+    name = min(("float32", "float16"), key=lambda name: _exec_time(cells[name]))
+    return Cell(cells[name].performance, f"computed in {name}, the faster of both: {cells[name].provenance}")
+
+
+def _exec_time(cell: Cell) -> float:
+    return cell.performance.execTime if cell.performance else float("inf")
 
 
 def _on_cpu(workloads: Iterable[Workload], hardware: Hardware) -> tuple[float, float]:
@@ -224,27 +262,20 @@ def _dram_standby_uj(time_us: float, hardware: Hardware) -> float:
     return dram_background_mw(hardware) * time_us * 1e-3
 
 
-def _float_performance(workloads: Iterable[Workload], hardware: Hardware) -> PerformanceInfo:
-    """The float32 version of a network, on the CPU, but called through the driver."""
-    work = [as_float32(operator) for operator in workloads]
-    cpu_us, cpu_uj = _on_cpu(work, hardware)
-    return performance_info(cpu_us, cpu_uj, work, hardware)
-
-
-def _control_flow(hardware: Hardware) -> Cell:
-    """IF and WHILE beside their bodies: the host looks at the condition, and hands back to the NPU."""
-    look_us = cpu_core(hardware.host.core).operator_us
-    ratio = (look_us + hardware.host.handover_us) / look_us
-    words = f"one host operator ({look_us:g} us) and one handover ({hardware.host.handover_us:g} us)"
-    return Cell(
-        PerformanceInfo(ratio, ratio), f"{words} against the operator alone; bodies are added by the runtime"
-    )
+def _control_flow(decision: ReferenceRun, hardware: Hardware) -> Cell:
+    """IF and WHILE beside their bodies, against the CPU's own look at the condition; the driver call is the model's."""
+    cpu_us, cpu_uj = _on_cpu(decision.workloads, hardware)
+    ratios = PerformanceInfo(decision.npu_time_us / cpu_us, decision.npu_energy_uj / cpu_uj)
+    words = f"simulated: {decision.npu_time_us:.4g} us of an IF without its body, against {cpu_us:.4g} us"
+    return Cell(ratios, f"{words} of the host's own look at the condition; the runtime adds the bodies")
 
 
 def _mean_cell(ratios: Mapping[str, PerformanceInfo], how: str) -> Cell:
     each = ", ".join(
         f"{model} {ratio.execTime:.4g}/{ratio.powerUsage:.4g}" for model, ratio in ratios.items()
     )
+    if len(ratios) == 1:
+        return Cell(next(iter(ratios.values())), f"execTime/powerUsage {each}; {how}")
     return Cell(geometric_mean(list(ratios.values())), f"geometric mean of execTime/powerUsage {each}; {how}")
 
 

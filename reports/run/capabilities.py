@@ -22,14 +22,9 @@ def to_json(capabilities: Capabilities) -> str:
 
 def table(capabilities: Capabilities) -> RenderableType:
     """The cells that are computed, then the operand types that each stands for."""
-    from npusim.numbers.performance import OPERAND_TYPES
+    from npusim.numbers.performance import CELLS, CONTROL_FLOW, OPERAND_TYPES, RELAXED
 
-    cells = (
-        ("quantized8", capabilities.quantized8),
-        ("float32", capabilities.float32),
-        ("relaxedFloat32toFloat16", capabilities.relaxed),
-        ("if, while", capabilities.control_flow),
-    )
+    titles = {row.name: row.title for row in CELLS} | {RELAXED: RELAXED, CONTROL_FLOW: "if, while"}
     grid = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right"):
         grid.add_column(justify=justify, no_wrap=True)
@@ -37,18 +32,17 @@ def table(capabilities: Capabilities) -> RenderableType:
     sources = Table.grid(padding=(0, 2))
     sources.add_column(no_wrap=True)
     sources.add_column(style="dim")
-    for name, cell in cells:
-        grid.add_row(Text(name, style="bold"), *_numbers(cell))
-        sources.add_row(Text(name), Text(cell.provenance))
-    kinds = {"quantized8": "quantized8", "float32": "float32", "not": "not offered"}
+    for name, cell in capabilities.cells.items():
+        grid.add_row(Text(titles[name], style="bold"), *_numbers(cell))
+        sources.add_row(Text(titles[name]), Text(cell.provenance))
     types: dict[str, list[str]] = {}
     for row in OPERAND_TYPES:
-        types.setdefault(row.computed, []).append(row.name)
+        types.setdefault(row.cell, []).append(row.name)
     listing = Table.grid(padding=(0, 2))
     listing.add_column(no_wrap=True)
     listing.add_column()
-    for computed, names in types.items():
-        listing.add_row(Text(kinds[computed]), Text(", ".join(names)))
+    for cell_name, names in types.items():
+        listing.add_row(Text(titles.get(cell_name, "not offered")), Text(", ".join(names)))
     return Group(
         Text.assemble("PerformanceInfo of ", (show.printable(capabilities.hardware), "bold")),
         Text("NPU / CPU for the same work, driver call included; smaller is better\n", style="dim"),

@@ -14,10 +14,10 @@ from npusim.isa.base.errors import ProgramError
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.table import BY_MNEMONIC, INSTRUCTIONS
-from npusim.isa.instructions.vector import Binary
 from npusim.isa.program import container
 from npusim.isa.text.assembly import assemble, disassemble, format_instruction, parse_instruction
 

@@ -15,10 +15,10 @@ from npusim.isa.base.errors import ProgramError
 from npusim.isa.hardware.units import PRODUCERS
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction, used_bits
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.table import BY_OPCODE, INSTRUCTIONS, decode, decode_all, encode_all
-from npusim.isa.instructions.vector import Binary
 from npusim.isa.instructions.word import FIELDS_OFFSET, LARGEST_COUNT, WAITS, WORD_BYTES, Waits
 
 rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
@@ -116,7 +116,7 @@ def test_a_word_written_out() -> None:
         (Copy(size=-1), "dma.copy: size = -1 is outside 0..1073741823"),
         (Copy(size=1 << 80), f"dma.copy: size = {1 << 80} is outside 0..1073741823"),
         (Convolve(ifm_zero=256), "mac.convolve: ifm_zero = 256 is outside -256..255"),
-        (Binary(function=5), "vec.binary: function = 5 is outside 0..4"),
+        (Binary(function=10), "vec.binary: function = 10 is outside 0..9"),
         (Barrier(waits=((4, 1 << 24),)), "ctl.barrier: wait count 16777216 is outside 1..16777215"),
         (Barrier(waits=((4, 0),)), "ctl.barrier: wait count 0 is outside 1..16777215"),
         (Barrier(waits=((4, -1),)), "ctl.barrier: wait count -1 is outside 1..16777215"),
@@ -169,8 +169,9 @@ OPCODES = ", ".join(f"{opcode:#04x}" for opcode in sorted(BY_OPCODE))
             "ctl.barrier: waits are not in rising order of their units",
         ),
         (
-            (0x30 | 9 << 128).to_bytes(72, "little"),
-            "vec.binary: function = 9 has no meaning; it may be 0..4 for add, sub, mul, max, min",
+            (0x30 | 10 << 128).to_bytes(72, "little"),
+            "vec.binary: function = 10 has no meaning; it may be 0..9 for add, sub, mul, max, min, rescaled_max, "
+            "rescaled_min, squared_difference, prelu, div",
         ),
     ],
 )

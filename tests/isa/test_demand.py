@@ -11,11 +11,13 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.hardware.units import Unit, cycles_of
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
+from npusim.isa.instructions.resize import Resize
 from npusim.isa.instructions.table import INSTRUCTIONS
-from npusim.isa.instructions.vector import Binary, Lookup, Rescale, Softmax
+from npusim.isa.instructions.vector import Lookup, Rescale, Softmax
 
 from .samples import CALLS, legal_instructions, tiny_hardware
 
@@ -76,6 +78,16 @@ CYCLES = {
     "vector_lut": "lut_cycles",
     "vector_exp": "exp_cycles",
     "requantise": "requantise_cycles",
+    **{
+        f"vector_{element}_{effort}": cycles
+        for element in ("float16", "float32")
+        for effort, cycles in (
+            ("add", "float_cycles"),
+            ("multiply", "float_cycles"),
+            ("divide", "float_divide_cycles"),
+            ("function", "float_function_cycles"),
+        )
+    },
 }
 """How long a lane takes for an action of a vector instruction."""
 
@@ -91,9 +103,15 @@ def test_vector_instructions_demand_what_their_actions_take(row: type[Instructio
     for instruction in legal_instructions(row, SAMPLES):
         counted = instruction.cost(Context(machine)).actions
         taken = {name: count for name, count in counted.items() if not name.startswith("scratchpad_")}
-        assert instruction.demand(Context(machine)) == sum(
-            count * getattr(machine.vector, CYCLES[name]) for name, count in taken.items()
-        )
+        lane_cycles = sum(count * getattr(machine.vector, CYCLES[name]) for name, count in taken.items())
+        # Real lanes are counted in cycles of the integer lanes, which are the unit of the resource.
+        (real_lanes,) = {
+            getattr(machine.vector, f"{name.split('_')[1]}_lanes")
+            if "_float" in name
+            else machine.vector.lanes
+            for name in taken
+        }
+        assert instruction.demand(Context(machine)) == lane_cycles * machine.vector.lanes // real_lanes
 
 
 @pytest.mark.parametrize(
@@ -106,6 +124,8 @@ def test_vector_instructions_demand_what_their_actions_take(row: type[Instructio
         (Mean(outer=2, count=9, inner=5), 2 * 5 * (9 + 1)),
         (Reduce(function=SUM, outer=2, parts=3, middle=4, count=5, inner=6), 2 * 4 * 6 * (3 * 5 + 1)),
         (Reduce(function=ARG_MAX, outer=2, parts=1, middle=1, count=5, inner=6, wide=1), 2 * 6 * 5),
+        (Resize(bilinear=1, ofm_height=2, ofm_width=3, depth=4), 2 * 3 * 4 * 4 * 2),
+        (Resize(ofm_height=2, ofm_width=3, depth=4), 2 * 3 * 4),
         (Rescale(size=100), 100),
         (Softmax(rows=3, depth=10), 3 * (10 * (1 + 8 + 1 + 8 + 1) + 8)),
         (

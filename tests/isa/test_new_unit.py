@@ -77,8 +77,8 @@ EDITS: dict[str, list[Edit]] = {
     ],
     "isa/instructions/table.py": [
         (
-            "import control, dma, mac, reduction, vector\n",
-            "import control, dma, mac, reduction, toy, vector\n",
+            "    resize,\n    vector,\n",
+            "    resize,\n    toy,\n    vector,\n",
         ),
         ("    control.Call,\n", "    control.Call,\n    toy.Turn,\n"),
     ],

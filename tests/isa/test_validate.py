@@ -15,11 +15,12 @@ from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import UNIT_NAMES
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy, Unpack
+from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.isa.instructions.reduction import Mean, Pool
 from npusim.isa.instructions.table import decode_all
-from npusim.isa.instructions.vector import Binary, Lookup, Rescale, Softmax
+from npusim.isa.instructions.vector import Lookup, Rescale, Softmax
 from npusim.isa.instructions.word import Waits
 from npusim.isa.program.program import Buffer, MemoryImage
 from npusim.isa.program.validate import Violation, find_violation, validate

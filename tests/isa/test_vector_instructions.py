@@ -12,9 +12,10 @@ import pytest
 from npusim.isa.arithmetic.integer import softmax_scaling
 from npusim.isa.hardware.file import change
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.reduction import Mean, Pool
-from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Rescale, Softmax
+from npusim.isa.instructions.vector import Lookup, Rescale, Softmax
 
 from .samples import codes, read, run, tiny_hardware
 

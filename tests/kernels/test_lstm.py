@@ -250,7 +250,7 @@ def integer_with(position: int, tensor: TensorType) -> Call:
         ),
         (
             with_type(Operand.INPUT_WEIGHTS + 1, codes(4, 3)),
-            "element types are (int8*9, int16*3, int32*4, int8, int32, int8, int16 -> int8*2, int16)"
+            "element types are (int8*9, int16*3, int32*4, int8, int32, int8, int16*5 -> int8*2, int16)"
             ", (float32 -> float32) or (float16 -> float16)",
         ),
         (

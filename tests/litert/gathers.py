@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from npusim.isa.base.tensor import TensorType
+from npusim.models.writer import per_tensor
+
 from .sample import Sample
 
 
@@ -167,3 +170,37 @@ def gather_nd(sample: Sample) -> list[int]:
     ifm, indices = sample.input(shape), _indices(sample, shape[:entries], (*rows, entries))
     output = sample.kept(ifm, (*rows, *shape[entries:]))
     return [sample.writer.operator("GATHER_ND", (ifm, indices), output, version=3, options="GatherNdOptions")]
+
+
+def fill(sample: Sample) -> list[int]:
+    shape = sample.shape(sample.pick(1, 4))
+    value = sample.input(())
+    operands = (sample.operand(*shape, dtype=sample.one(("int32", "int64"))), value)
+    return [
+        sample.writer.operator("FILL", operands, sample.kept(value, shape), version=3, options="FillOptions")
+    ]
+
+
+def embedding_lookup(sample: Sample) -> list[int]:
+    shape, count = sample.shape(sample.pick(2, 4), 5, 300), sample.pick(1, 9)
+    table = sample.input(shape)
+    indices = sample.writer.constant("indices", sample.rng.integers(0, shape[0], count).astype(np.int32))
+    output = sample.kept(table, (count, *shape[1:]))
+    return [sample.writer.operator("EMBEDDING_LOOKUP", (indices, table), output, version=1)]
+
+
+def hashtable_lookup(sample: Sample) -> list[int]:
+    """Half of what is looked up is there."""
+    shape, count = sample.shape(sample.pick(2, 4), 5, 300), sample.pick(1, 9)
+    keys = np.sort(sample.rng.choice(40, shape[0], replace=False)).astype(np.int32)
+    wanted = np.where(
+        sample.rng.random(count) < 0.5, sample.rng.choice(keys, count), sample.rng.integers(0, 40, count)
+    )
+    table = sample.input(shape)
+    operands = (
+        sample.writer.constant("wanted", wanted.astype(np.int32)),
+        sample.writer.constant("keys", keys),
+        table,
+    )
+    outputs = [sample.kept(table, (count, *shape[1:])), TensorType("uint8", (count,), per_tensor(1.0, 0))]
+    return list(sample.writer.operator_of_many("HASHTABLE_LOOKUP", operands, outputs, version=1))

@@ -11,7 +11,7 @@ import numpy as np
 from npusim.isa.base.tensor import Array
 from npusim.kernels.table import operator
 
-from . import elementwise, gathers, moves, reductions, weighted
+from . import elementwise, gathers, moves, recurrent, reductions, weighted
 from .sample import Sample, values
 
 EIGHT_BIT = ("int8", "uint8")
@@ -153,9 +153,24 @@ ROWS: dict[str, Row] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(
         "unidirectional_sequence_lstm", weighted.lstm, ("int8", "float32"), exact=False
     ),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": Row(
+        "unidirectional_sequence_rnn", recurrent.sequence_rnn, ("float32",), exact=False
+    ),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": Row(
+        "bidirectional_sequence_lstm", recurrent.bidirectional_lstm, ("float32",), exact=False
+    ),
+    "BIDIRECTIONAL_SEQUENCE_RNN": Row(
+        "bidirectional_sequence_rnn", recurrent.bidirectional_rnn, ("float32",), exact=False
+    ),
+    "LSTM": Row("lstm", recurrent.lstm, ("float32",), exact=False),
+    "RNN": Row("rnn", recurrent.rnn, ("float32",), exact=False),
+    "SVDF": Row("svdf", recurrent.svdf, ("int8", "float32"), exact=False),
     "BATCH_TO_SPACE_ND": Row("batch_to_space_nd", gathers.batch_to_space, MOVED),
     "BROADCAST_TO": Row("broadcast_to", gathers.broadcast_to, MOVED),
     "DEPTH_TO_SPACE": Row("depth_to_space", gathers.depth_to_space, DEEP),
+    "EMBEDDING_LOOKUP": Row("embedding_lookup", gathers.embedding_lookup, MOVED),
+    "FILL": Row("fill", gathers.fill, MOVED),
+    "HASHTABLE_LOOKUP": Row("hashtable_lookup", gathers.hashtable_lookup, MOVED),
     "GATHER": Row("gather", gathers.gather, MOVED),
     "GATHER_ND": Row("gather_nd", gathers.gather_nd, MOVED),
     "MIRROR_PAD": Row("mirror_pad", gathers.mirror_pad, MOVED),

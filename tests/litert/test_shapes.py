@@ -112,7 +112,7 @@ def test_what_nothing_says_is_refused_by_name() -> None:
     scale = per_tensor(0.05, 0)
     writer = ModelWriter("unknown")
     x = writer.input("x", TensorType("int8", (1, 4), scale))
-    y = writer.operator("SQRT", (x,), TensorType("int8", (-1, 4), scale), name="y", version=1)
+    y = writer.operator("UNIQUE", (x,), TensorType("int8", (-1, 4), scale), name="y", version=1)
     with pytest.raises(GraphError, match=r'"y" has shape \[-1, 4\], and its operands do not say it either'):
         tflite.parse(writer.finish([y]), "unknown")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,22 +22,23 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.operators.elementwise import add
 from npusim.kernels.operators.movement import reshape, reverse_v2
+from npusim.kernels.table import operator
 from npusim.models.writer import per_tensor
 from npusim.session import states as held_states
 from npusim.session.api import host_functions
 
 from .live import difference, needs_litert
-from .rows import CLOSE, inputs_of
+from .rows import CLOSE, ROWS, inputs_of
 from .sample import Sample
 from .weighted import lstm
 
 DTYPES = ("int8", "float32")
 
 
-def with_states(seed: int, dtype: str) -> bytes:
-    """A random LSTM layer whose state tensors are outputs of the model, too."""
+def with_states(seed: int, dtype: str, draw: Callable[[Sample], list[int]] = lstm) -> bytes:
+    """A random layer, an LSTM over a sequence if none is given, whose state tensors are outputs of the model, too."""
     sample = Sample("LSTM", dtype, seed)
-    outputs = lstm(sample)
+    outputs = draw(sample)
     states = [state.before for state in tflite.parse(sample.writer.finish(outputs), "lstm").states]
     return sample.writer.finish([*outputs, *states])
 
@@ -91,6 +92,22 @@ def test_inferences_go_on_as_in_litert(seed: int, dtype: str) -> None:
         )
         assert same(list(result.states.values()), result.outputs[1:])
         assert same(list(npusim.states(program).values()), result.outputs[1:])
+
+
+KEEPERS = {code: row for code, row in ROWS.items() if operator(row.op).states}
+
+
+@needs_litert
+@pytest.mark.parametrize("code", KEEPERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_every_layer_with_a_state_goes_on_as_in_litert(code: str, seed: int) -> None:
+    for dtype in KEEPERS[code].dtypes:
+        data = with_states(seed, dtype, KEEPERS[code].draw)
+        program, expected = npusim.compile(tflite.parse(data, code)), Interpreter(data)
+        for step in range(4):
+            inputs = drawn(program, step)
+            found = npusim.simulate(program, inputs).outputs
+            assert difference(found, expected.invoke(inputs), CLOSE if dtype == "float32" else 0.0) is None
 
 
 def test_a_state_that_is_an_output_is_the_updated_one() -> None:

@@ -185,7 +185,11 @@ def lstm(sample: Sample) -> list[int]:
         "TimeMajor": time_major,
     }
     hidden = per_tensor(2.0 ** sample.rng.uniform(-8, -6), sample.zero_point("int8"))
-    scales = [per_tensor(2.0**-12, 0)] * 4 + [hidden]
+    normalized = len(operands) == 24 and sample.chance(2)
+    if normalized:
+        for gate in gates:
+            operands[20 + gate] = matrix((cells,), 2.0 ** sample.rng.uniform(-16, -13), small)
+    scales = [per_tensor(2.0 ** sample.rng.uniform(-13, -8) if normalized else 2.0**-12, 0)] * 4 + [hidden]
     intermediates = [
         sample.writer.tensor(f"intermediate_{i}", TensorType("int8" if i == 4 else "int16", (), each))
         for i, each in enumerate(scales if integer else [])

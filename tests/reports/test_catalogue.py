@@ -45,12 +45,13 @@ def test_operator_table() -> None:
 
 def test_capabilities_table_and_json() -> None:
     work = Workload("gemm", macs=10**6, inner_k=100, weight_bytes=1000, input_bytes=1000, output_bytes=1000)
-    table = capabilities(lambda model: ReferenceRun(100.0, 5.0, [work]), Hardware(name="bench"))
+    done = ReferenceRun(100.0, 5.0, [work])
+    table = capabilities(lambda reference: done, done, Hardware(name="bench"))
     file = StringIO()
     Console(file=file, width=100).print(report.table(table))
     text = file.getvalue()
     assert "PerformanceInfo of bench" in text
-    ratio = table.quantized8.performance
+    ratio = table.cells["quantized8"].performance
     assert ratio is not None
     assert f"{ratio.execTime:.3g}" in text
     assert "TENSOR_QUANT8_ASYMM_SIGNED" in text

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
-from npusim.isa.instructions.vector import FUNCTIONS, Binary, Lookup, Rescale
+from npusim.isa.instructions.resize import Resize
+from npusim.isa.instructions.vector import Lookup, Rescale
 
 from .unit_bench import SCRATCHPAD_BYTES
 from .vector_referee import STAGES
@@ -212,6 +214,33 @@ def _reduce(rng: np.random.Generator) -> Reduce:
     )
 
 
+def _resize(rng: np.random.Generator) -> Resize:
+    """Sizes of their own, positions that leave the image on both sides."""
+    heights, widths = rng.integers(1, 12, 2), rng.integers(1, 12, 2)
+    depth = _size(rng, max(1, min(40, MAX_ELEMENTS // (4 * int(heights[1] * widths[1])))))
+    source, target = _places(rng, int(heights[0] * widths[0]) * depth, int(heights[1] * widths[1]) * depth)
+    fields: dict[str, int] = {}
+    for axis, (size, count) in (("row", heights), ("column", widths)):
+        exact = int(rng.integers(0, 2))
+        scale = int(size * 1024 // count) << 10 if exact else int(rng.integers(0, 3 << 20))
+        fields[f"{axis}_scale"] = scale
+        fields[f"{axis}_offset"] = int(
+            rng.choice([0, scale // 2 - (1 << 19), rng.integers(-(2 << 20), 2 << 20)])
+        )
+    return Resize(
+        bilinear=int(rng.integers(0, 2)),
+        input=source,
+        output=target,
+        ifm_height=int(heights[0]),
+        ifm_width=int(widths[0]),
+        depth=depth,
+        ofm_height=int(heights[1]),
+        ofm_width=int(widths[1]),
+        signed=int(rng.integers(0, 2)),
+        **fields,
+    )
+
+
 def _rescale(rng: np.random.Generator) -> Rescale:
     size = _size(rng, MAX_ELEMENTS)
     source, target = _places(rng, size, size)
@@ -240,6 +269,7 @@ KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
     "rescale": _rescale,
     "lookup": _lookup,
     "reduce": _reduce,
+    "resize": _resize,
 }
 
 

@@ -124,3 +124,44 @@ def test_inputs_of_other_scales_are_rescaled_at_once(dtype: str, axis: int) -> N
     assert run.outputs[0].tobytes() == evaluate(model, arrays)[model.outputs[0]].tobytes()
     assert [each.mnemonic for each in decode_all(program.code)].count("vec.lookup") == 2
     assert program.instructions <= 16
+
+
+EMPTY: list[tuple[str, list[tuple[int, ...]], dict[str, Any]]] = [
+    ("transpose", [(2, 0, 3)], {"perm": [2, 0, 1]}),
+    ("slice", [(5, 6)], {"begin": [1, 2], "size": [0, 3]}),
+    ("strided_slice", [(5, 6)], {"begin": [4, 0], "size": [2, 0], "strides": [-1, 1]}),
+    ("reverse_v2", [(2, 0)], {"axes": [0, 1]}),
+    ("tile", [(2, 3)], {"multiples": [0, 2]}),
+    ("tile", [(2, 0)], {"multiples": [3, 2]}),
+    ("broadcast_to", [(1, 2)], {"shape": [0, 2]}),
+    ("fill", [()], {"shape": [2, 0]}),
+    ("pack", [(0, 4), (0, 4)], {"axis": 1}),
+    ("unpack", [(3, 2, 0)], {"axis": 1}),
+    ("split", [(3, 2)], {"axis": 1, "sizes": [0, 2]}),
+    ("concatenation", [(3, 0), (3, 2), (3, 0)], {"axis": 1}),
+    ("concatenation", [(0, 2), (0, 1)], {"axis": 1}),
+    ("pad", [(0, 3)], {"paddings": [[1, 1], [0, 1]]}),
+    ("mirror_pad", [(0, 3)], {"paddings": [[0, 0], [1, 2]], "mode": "reflect"}),
+    ("depth_to_space", [(0, 3, 4, 12)], {"block_size": 2}),
+    ("space_to_depth", [(2, 0, 4, 3)], {"block_size": 2}),
+    ("batch_to_space_nd", [(4, 3, 3, 1)], {"block_shape": [2, 2], "crops": [[3, 3], [0, 0]]}),
+    ("batch_to_space_nd", [(0, 3, 3, 1)], {"block_shape": [2, 2], "crops": [[0, 1], [0, 0]]}),
+    ("space_to_batch_nd", [(1, 0, 2, 1)], {"block_shape": [2, 2], "paddings": [[1, 1], [0, 0]]}),
+    ("channel_shuffle", [(0, 6)], {"groups": 3, "axis": 1}),
+]
+
+
+@pytest.mark.parametrize(("op", "shapes", "parameters"), EMPTY)
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_tensors_without_elements(
+    op: str, shapes: list[tuple[int, ...]], parameters: dict[str, Any], dtype: str
+) -> None:
+    model = graph(op, dtype, shapes, parameters)
+    inputs = data(model, dtype)
+    values = evaluate(model, inputs)
+    program = compile_graph(model, PRESET)
+    run = execute(program, inputs)
+    assert run.outputs is not None
+    for found, number in zip(run.outputs, model.outputs, strict=True):
+        assert found.shape == values[number].shape
+        assert found.tobytes() == values[number].tobytes()

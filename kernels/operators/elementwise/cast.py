@@ -8,9 +8,14 @@ import numpy as np
 
 from npusim.isa.base.elements import names
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.move import lower_copy
+from npusim.kernels.lowering.vector import lower_table
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.operands import elementwise, input_value, like_input
-from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input
+from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Values
+from npusim.kernels.operators.movement.reshape import alias
 
 
 class Parameters(parameters.Parameters):
@@ -22,7 +27,7 @@ class Parameters(parameters.Parameters):
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     x: Any = input_value(values)
     output = call.outputs[0]
-    whole = output.element.kind in ("signed", "unsigned")
+    whole = output.element.kind in _WHOLE
     with np.errstate(all="ignore"):
         if whole and x.dtype.kind == "f":
             return [_whole(x.astype(np.float64), output.dtype)]
@@ -42,6 +47,33 @@ def _whole(reals: Any, dtype: str) -> Array:
     return result
 
 
+def _same_bytes(call: Call[Parameters]) -> bool:
+    """the output has the bytes of the input: the same type, or whole numbers of as many bits that wrap"""
+    before, after = input_type(call).element, call.outputs[0].element
+    if before.kind == after.kind and before.bits == after.bits:
+        return True
+    whole = after.kind in _WHOLE and before.bits == after.bits
+    return whole and (before.kind == "truth" or (before.kind in _WHOLE and not call.parameters.saturating))
+
+
+def _alias(call: Call[Parameters]) -> tuple[Alias, ...] | None:
+    return alias(call) if _same_bytes(call) else None
+
+
+def _of_bytes(call: Call) -> bool:
+    """on the NPU the input has 8 bits and the output at most 32"""
+    return input_type(call).element.bits == 8 and call.outputs[0].element.bits <= 32
+
+
+def _lower(call: Call[Parameters], hardware: Hardware) -> Parts:
+    source = input_type(call)
+    every = np.arange(256, dtype=np.uint8)
+    values = every != 0 if source.dtype == "bool" else every.view(source.numpy_dtype)
+    [table] = _reference(call, [values])
+    return lower_table(call, table)
+
+
+_WHOLE = ("signed", "unsigned")
 _TYPES = "|".join(name for name in names() if not name.startswith("complex"))
 
 OPERATOR = Operator(
@@ -52,5 +84,6 @@ OPERATOR = Operator(
     infer=like_input,
     reference=_reference,
     workload=elementwise,
-    on_host="the NPU has no instruction for it",
+    lowerings=(Lowering("dma", (_same_bytes,), lower_copy), Lowering("vector", (_of_bytes,), _lower)),
+    alias=_alias,
 )

@@ -6,9 +6,11 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import Int64Array, multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_comparison
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Operator, Reference, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Reference, Values
 from npusim.kernels.operator.parameters import ByValue
 from npusim.kernels.operator.rescale import Multiplier, exact_factors, sound_scales
 
@@ -18,8 +20,11 @@ LEFT_SHIFT = 8
 NUMBERS = ("int16", "int32", "int64", "float16", "float32")
 
 
-def comparing_operator(name: str, relation: np.ufunc) -> Operator:
-    """The operator that applies `relation` (np.less, ...)."""
+def comparing_operator(name: str, relation: np.ufunc, scaled_16: bool = False) -> Operator:
+    """The operator that applies `relation` (np.less, ...).
+
+    scaled_16: LiteRT brings codes of 16 bits to reals as it does those of 8; otherwise it compares them as they are.
+    """
 
     def codes(call: Call[ByValue], values: Values) -> list[Array]:
         return [np.asarray(relation(*_on_one_scale(call, values)))]
@@ -28,8 +33,14 @@ def comparing_operator(name: str, relation: np.ufunc) -> Operator:
         with np.errstate(invalid="ignore"):
             return [np.asarray(relation(input_value(values), input_value(values, 1)))]
 
+    def wide_codes(call: Call, values: Values) -> list[Array]:
+        coded = input_type(call).quantized and input_type(call, 1).quantized
+        return (codes if coded and rounded(call) else numbers)(call, values)
+
     references: dict[str, Reference] = {"int8": codes, "uint8": codes}
     references |= dict.fromkeys((*NUMBERS, "bool"), numbers)
+    if scaled_16:
+        references["int16"] = wide_codes
     return Operator(
         name=name,
         parameters=ByValue,
@@ -38,8 +49,42 @@ def comparing_operator(name: str, relation: np.ufunc) -> Operator:
         infer=operands.broadcast,
         reference=by_type(references),
         workload=elementwise,
-        on_host="the NPU has no instruction for it",
+        lowerings=(
+            Lowering(
+                "vector", (_codes_or_truths, broadcast_on_npu), lambda call, hardware: _lower(call, name)
+            ),
+        ),
     )
+
+
+def _codes_or_truths(call: Call) -> bool:
+    """the NPU compares int8 and uint8 tensors with one scale and zero point, and truths"""
+    return rules.eight_bit(call) or all(
+        tensor is not None and tensor.dtype == "bool" for tensor in call.inputs
+    )
+
+
+def _lower(call: Call[ByValue], name: str) -> Parts:
+    first, second = input_type(call), input_type(call, 1)
+    if not first.quantized8 or (first.quantization == second.quantization and not rounded(call)):
+        return lower_comparison(call, name, "codes", {})
+    zeros = {
+        "a_zero": quantization(first).zero_point,
+        "b_zero": quantization(second).zero_point,
+    }
+    if rounded(call):
+        scale, factors = "rounded", rounded_multipliers(call)
+        zeros["left_shift"] = LEFT_SHIFT
+    else:
+        scale, factors = "exact", exact_factors(first, second)
+    (a_multiplier, a_shift), (b_multiplier, b_shift) = factors
+    fields = {
+        "a_multiplier": a_multiplier,
+        "a_shift": a_shift,
+        "b_multiplier": b_multiplier,
+        "b_shift": b_shift,
+    }
+    return lower_comparison(call, name, scale, zeros | fields)
 
 
 def rounded(call: Call[ByValue]) -> bool:

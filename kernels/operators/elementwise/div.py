@@ -8,7 +8,8 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp, divide_codes
 from npusim.isa.base.tensor import Array
-from npusim.kernels.operator import broadcast, operands
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_quotient
+from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import (
@@ -19,7 +20,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import div_multiplier, moved_in_32_bits
 from npusim.kernels.operators.elementwise.quotient import truncated
@@ -65,5 +66,11 @@ OPERATOR = Operator(
     infer=operands.broadcast,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    on_host="the NPU has no instruction for it",
+    lowerings=(
+        Lowering(
+            "vector",
+            (rules.eight_bit, broadcast_on_npu),
+            lambda call, hardware: lower_quotient(call, div_multiplier(call)),
+        ),
+    ),
 )

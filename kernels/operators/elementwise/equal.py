@@ -6,4 +6,4 @@ import numpy as np
 
 from npusim.kernels.operators.elementwise.comparison import comparing_operator
 
-OPERATOR = comparing_operator("equal", np.equal)
+OPERATOR = comparing_operator("equal", np.equal, scaled_16=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_truths
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import broadcast, elementwise, input_value
-from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 
 
-def logical_operator(name: str, combine: np.ufunc) -> Operator:
-    """The operator that applies `combine` (np.logical_and or np.logical_or)."""
+def logical_operator(name: str, combine: np.ufunc, function: str) -> Operator:
+    """The operator that applies `combine` (np.logical_and or np.logical_or): "min" or "max" of the bytes."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         return [np.asarray(combine(input_value(values), input_value(values, 1)))]
@@ -24,5 +25,7 @@ def logical_operator(name: str, combine: np.ufunc) -> Operator:
         infer=broadcast,
         reference=reference,
         workload=elementwise,
-        on_host="the NPU has no instruction for it",
+        lowerings=(
+            Lowering("vector", (broadcast_on_npu,), lambda call, hardware: lower_truths(call, function)),
+        ),
     )

@@ -6,4 +6,4 @@ import numpy as np
 
 from npusim.kernels.operators.elementwise.logic import logical_operator
 
-OPERATOR = logical_operator("logical_and", np.logical_and)
+OPERATOR = logical_operator("logical_and", np.logical_and, "min")

@@ -6,4 +6,4 @@ import numpy as np
 
 from npusim.kernels.operators.elementwise.logic import logical_operator
 
-OPERATOR = logical_operator("logical_or", np.logical_or)
+OPERATOR = logical_operator("logical_or", np.logical_or, "max")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.vector import lower_mul, regular_broadcast
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_mul
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, quantization
@@ -42,5 +42,5 @@ OPERATOR = Operator(
     infer=operands.broadcast,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit, regular_broadcast), lower_mul),),
+    lowerings=(Lowering("vector", (rules.eight_bit, broadcast_on_npu), lower_mul),),
 )

@@ -6,4 +6,4 @@ import numpy as np
 
 from npusim.kernels.operators.elementwise.comparison import comparing_operator
 
-OPERATOR = comparing_operator("not_equal", np.not_equal)
+OPERATOR = comparing_operator("not_equal", np.not_equal, scaled_16=True)

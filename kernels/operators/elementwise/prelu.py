@@ -8,6 +8,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp, multiply_by_quantized_multiplier
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_prelu
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.broadcast import of_numbers
 from npusim.kernels.operator.element_types import alike
@@ -20,7 +21,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import moved_in_32_bits, prelu_multipliers, sound_scales
 
 
@@ -65,5 +66,11 @@ OPERATOR = Operator(
     infer=operands.broadcast,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    on_host="the NPU has no instruction for it",
+    lowerings=(
+        Lowering(
+            "vector",
+            (rules.eight_bit, broadcast_on_npu),
+            lambda call, hardware: lower_prelu(call, *prelu_multipliers(call)),
+        ),
+    ),
 )

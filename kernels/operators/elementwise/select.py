@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Shapes
 from npusim.kernels.operators.elementwise.choice import choosing_operator
@@ -16,10 +14,10 @@ def _infer(call: Call) -> Shapes:
     return (first,)
 
 
-def _aligned(call: Call, condition: Any) -> Any:
+def _aligned(call: Call) -> tuple[int, ...]:
     """A condition per row meets the whole row."""
-    rank = len(input_type(call, 1).shape)
-    return condition if condition.ndim != 1 else condition.reshape(-1, *(1,) * (rank - 1))
+    condition, rank = input_type(call).shape, len(input_type(call, 1).shape)
+    return condition + (1,) * (rank - 1) if len(condition) == 1 else condition
 
 
 OPERATOR = choosing_operator("select", _infer, _aligned)

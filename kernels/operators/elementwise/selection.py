@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.vector import lower_selection, regular_broadcast
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_selection
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.broadcast import NUMBERS
 from npusim.kernels.operator.element_types import alike
@@ -27,8 +27,8 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
 
     on_vector_unit = Lowering(
         "vector",
-        (rules.eight_bit, regular_broadcast, keeps_codes),
-        lambda call, hardware: lower_selection(call, name),
+        (rules.eight_bit, broadcast_on_npu),
+        lambda call, hardware: lower_selection(call, name, keeps_codes(call)),
     )
     return Operator(
         name=name,

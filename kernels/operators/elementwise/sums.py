@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.vector import lower_sum, regular_broadcast
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_sum
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise
@@ -22,7 +22,7 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
 
     references = broadcast.references(codes, combine)
     on_vector_unit = Lowering(
-        "vector", (rules.eight_bit, regular_broadcast), lambda call, hardware: lower_sum(call, name)
+        "vector", (rules.eight_bit, broadcast_on_npu), lambda call, hardware: lower_sum(call, name)
     )
     return Operator(
         name=name,

@@ -21,7 +21,8 @@ def _reference(call: Call, values: Values) -> list[Array]:
     wanted, keys, rows = (input_value(values, position) for position in range(3))
     found = np.zeros(call.outputs[0].shape, rows.dtype)
     hits = np.isin(wanted, keys)
-    found[hits] = rows[np.searchsorted(keys, wanted[hits])]
+    order = np.argsort(keys, kind="stable")  # keys that are computed may be in any order
+    found[hits] = rows[order[np.searchsorted(keys, wanted[hits], sorter=order)]]
     return [found, hits.astype(np.uint8)]
 
 

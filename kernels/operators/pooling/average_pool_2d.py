@@ -44,5 +44,5 @@ OPERATOR = Operator(
     reference=by_type(REFERENCES),
     workload=pooling.workload,
     window=pooling.window,
-    lowerings=(Lowering("vector", pooling.NPU_RULES, lower_average_pool),),
+    lowerings=(Lowering("vector", pooling.NPU_RULES, lower_average_pool), pooling.on_lanes("average")),
 )

@@ -35,5 +35,5 @@ OPERATOR = Operator(
     reference=by_type(REFERENCES),
     workload=pooling.workload,
     window=pooling.window,
-    on_host="has no quantized form, and the vector unit computes on codes",
+    lowerings=(pooling.on_lanes("l2"),),
 )

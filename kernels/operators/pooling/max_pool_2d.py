@@ -45,5 +45,5 @@ OPERATOR = Operator(
     workload=pooling.workload,
     window=pooling.window,
     border=_border,
-    lowerings=(Lowering("vector", pooling.NPU_RULES, lower_max_pool),),
+    lowerings=(Lowering("vector", pooling.NPU_RULES, lower_max_pool), pooling.on_lanes("maximum")),
 )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.base.workload import Workload
+from npusim.kernels.lowering.real import lower_real_pool, on_real_lanes
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.geometry import (
@@ -23,7 +24,7 @@ from npusim.kernels.operator.geometry import (
     window_shape,
 )
 from npusim.kernels.operator.operands import elementwise, input_type, quantization
-from npusim.kernels.operator.operator import Call, Rule, Shapes, SlidingWindow
+from npusim.kernels.operator.operator import Call, Lowering, Rule, Shapes, SlidingWindow
 from npusim.kernels.operator.parameters import Pair
 from npusim.kernels.operator.rescale import sound_scales
 
@@ -142,3 +143,8 @@ def workload(call: Call[Pooling]) -> Workload:
 def window(call: Call[Pooling]) -> SlidingWindow:
     """The filter, and its steps."""
     return SlidingWindow(call.parameters.filter, call.parameters.strides)
+
+
+def on_lanes(name: str) -> Lowering:
+    """A pool of real numbers on the real lanes: "average", "maximum" or "l2"."""
+    return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:])

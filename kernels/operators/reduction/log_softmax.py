@@ -12,6 +12,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
@@ -169,5 +170,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    on_host="the vector unit takes no logarithms",
+    lowerings=(real_softmax_lowering(logarithm=True),),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.reduction import sum_lowering
+from npusim.kernels.lowering.reduction import real_reduction_lowering, sum_lowering
 from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
@@ -114,5 +114,6 @@ OPERATOR = Operator(
     lowerings=(
         Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean),
         sum_lowering(_multiplier),
+        real_reduction_lowering("mean"),
     ),
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.reduction import real_reduction_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
     Reduction,
@@ -88,5 +89,5 @@ OPERATOR = Operator(
     infer=reduced,
     reference=by_type(REFERENCES),
     workload=all_read,
-    on_host="the vector unit does not multiply along axes",
+    lowerings=(real_reduction_lowering("prod"),),
 )

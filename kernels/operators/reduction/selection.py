@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.lowering.reduction import selection_lowering
+from npusim.kernels.lowering.reduction import real_reduction_lowering, selection_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Reduction, all_read, ascending_axes, reduced, reduced_shape
 from npusim.kernels.operator.element_types import alike
@@ -44,7 +44,9 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
         infer=reduced,
         reference=reference,
         workload=all_read,
-        lowerings=(selection_lowering("max" if largest else "min"),),
+        lowerings=tuple(
+            made("max" if largest else "min") for made in (selection_lowering, real_reduction_lowering)
+        ),
     )
 
 

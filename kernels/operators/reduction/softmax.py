@@ -10,6 +10,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.lowering.vector import softmax_work
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
@@ -158,5 +159,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit, _last_axis), _lower),),
+    lowerings=(Lowering("vector", (rules.eight_bit, _last_axis), _lower), real_softmax_lowering()),
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.reduction import sum_lowering
+from npusim.kernels.lowering.reduction import real_reduction_lowering, sum_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
     Reduction,
@@ -83,5 +83,5 @@ OPERATOR = Operator(
     infer=reduced,
     reference=by_type(REFERENCES),
     workload=all_read,
-    lowerings=(sum_lowering(_multiplier),),
+    lowerings=(sum_lowering(_multiplier), real_reduction_lowering("sum")),
 )

@@ -13,16 +13,23 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.resize import POSITION_BITS, WEIGHT_BITS
+from npusim.kernels.lowering.resize import Line, line_through, resize_work
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.geometry import maps_on_npu
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
-from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Size
 
 Numbers = NDArray[Any]
 
 _TAPS = 4
-_FRACTION_BITS = 10
+_FRACTION_BITS = WEIGHT_BITS
+_REAL_BITS = 24
+"""Of a float32: sums of codes times shares of no more bits are exact."""
 
 
 class Resizing(parameters.Parameters):
@@ -104,6 +111,47 @@ def _integers(call: Call[Resizing], values: Values) -> list[Array]:
     return _interpolate(call, x, _integer_axis(call, 1), _integer_axis(call, 2), _without_fraction)
 
 
+def _places(call: Call[Resizing], axis: int) -> NDArray[np.int64] | None:
+    """Positions along an axis as the kernel has them, in 1/2**20; None for reals that are no multiples of 1/1024."""
+    if input_type(call).dtype == "int8":
+        found = _integer_axis(call, axis)
+        return (found.below * (1 << _FRACTION_BITS) + found.weight_above) << (POSITION_BITS - _FRACTION_BITS)
+    real = _float_axis(call, axis)
+    fractions = real.weight_above.astype(np.float64) * (1 << _FRACTION_BITS)
+    if not np.array_equal(fractions, np.rint(fractions)):
+        return None
+    return (real.below << POSITION_BITS) + (fractions.astype(np.int64) << (POSITION_BITS - _FRACTION_BITS))
+
+
+def _line(call: Call[Resizing], axis: int) -> Line | None:
+    places = _places(call, axis)
+    return None if places is None else line_through(places)
+
+
+def _exact(call: Call[Resizing]) -> bool:
+    """on the NPU positions are whole multiples of 1/1024, for uint8 (reals in LiteRT) of at most 16 fraction bits for
+    height and width together
+    """
+    lines = [_line(call, axis) for axis in (1, 2)]
+    if input_type(call).dtype == "int8":
+        return None not in lines
+    digits = [_fraction_bits(line) for line in lines if line is not None]
+    return len(digits) == 2 and sum(digits) <= _REAL_BITS - 8
+
+
+def _fraction_bits(line: Line) -> int:
+    """The fraction bits that positions on a line need."""
+    together = line.scale | line.offset | 1 << POSITION_BITS
+    return POSITION_BITS + 1 - (together & -together).bit_length()
+
+
+def _lower(call: Call[Resizing], hardware: Hardware) -> Parts:
+    rows, columns = _line(call, 1), _line(call, 2)
+    if rows is None or columns is None:
+        raise ValueError("positions are no multiples of 1/1024; the operator's rules should refuse")
+    return resize_work(call, True, rows, columns)
+
+
 def _without_fraction(totals: Numbers) -> Numbers:
     """Rounded half away from zero, from twice the fraction bits of an axis."""
     half = 1 << (2 * _FRACTION_BITS - 1)
@@ -165,5 +213,5 @@ OPERATOR = Operator(
     infer=infer,
     reference=by_type(REFERENCES),
     workload=_workload,
-    on_host="the vector unit does not interpolate",
+    lowerings=(Lowering("vector", (rules.eight_bit, maps_on_npu, _exact), _lower),),
 )

@@ -1,8 +1,8 @@
-"""lstm: one step of a long short-term memory cell, with its states as plain operands; NNAPI's LSTM.
+"""lstm: one step of a long short-term memory cell; NNAPI's LSTM and TFLite's.
 
 Inputs by position as `lstm_cell.Operand` says, the first [batch, inputs]. Outputs: the output [batch, outputs], which
-is also the next output state, the next cell state [batch, cells], and, where a fourth is asked for, NNAPI's scratch
-buffer [batch, cells of all gates that have weights], which holds nothing that anybody reads: zeros.
+is also the next output state, the next cell state [batch, cells], and NNAPI's scratch buffer [batch, cells of all gates
+that have weights], which holds nothing that anybody reads: zeros. A call may ask for one, three or four of them.
 `unidirectional_sequence_lstm` has the arithmetic.
 """
 
@@ -31,22 +31,28 @@ from npusim.kernels.operators.sequence.lstm_rules import (
 _MOST_INPUTS = Operand.LAYER_NORM + 4
 
 
-def _infer(call: Call) -> Shapes:
+def _shapes_of(call: Call) -> Shapes:
+    """The shapes of all four results."""
     batch = input_type(call).shape[0]
     cells, outputs = sizes_at(call, CELL)
     scratch = batch, cells * len(gates_at(call, CELL))
-    return ((batch, outputs), (batch, outputs), (batch, cells), scratch)[: len(call.outputs)]
+    return (batch, outputs), (batch, outputs), (batch, cells), scratch
+
+
+def _infer(call: Call) -> Shapes:
+    return _shapes_of(call)[: len(call.outputs)]
 
 
 def _reference(call: Call[CellParameters], values: Values) -> list[Array]:
-    shapes = _infer(call)
+    shapes = _shapes_of(call)
     cell = Cell(values, CELL, call.parameters)
     before = (
         input_value(values, position).reshape(shapes[1 + index])
         for index, position in enumerate((CELL.output_state, CELL.cell_state))
     )
     output, cell_state = cell.step(input_value(values), *before)
-    return [output, output.copy(), cell_state, *(np.zeros(shape, np.float32) for shape in shapes[3:])]
+    results = [output, output.copy(), cell_state, np.zeros(shapes[3], np.float32)]
+    return [result.reshape(tensor.shape) for result, tensor in zip(results, call.outputs, strict=False)]
 
 
 def _workload(call: Call) -> Workload:
@@ -61,8 +67,8 @@ def _workload(call: Call) -> Workload:
 
 
 def _operand_count(call: Call) -> bool:
-    """takes 20 or 24 operands and gives 3 or 4 outputs"""
-    return len(call.inputs) in (Operand.LAYER_NORM, _MOST_INPUTS) and len(call.outputs) in (3, 4)
+    """takes 20 or 24 operands and gives 1, 3 or 4 outputs"""
+    return len(call.inputs) in (Operand.LAYER_NORM, _MOST_INPUTS) and len(call.outputs) in (1, 3, 4)
 
 
 def _rank(call: Call) -> bool:
@@ -86,5 +92,6 @@ OPERATOR = Operator(
     infer=_infer,
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
+    states=(Operand.OUTPUT_STATE, Operand.CELL_STATE),
     on_host="its gates are functions of reals",
 )

@@ -4,6 +4,10 @@ Inputs: the step [batch, inputs]; feature weights [filters, inputs]; time weight
 none; the state [batch, memory * filters], filter by filter, where filters = units * rank. The products with the feature
 weights become the newest column of the memory; the memory of each filter is multiplied by its time weights and summed,
 and so are the filters of a unit. Outputs: the result [batch, units] and, if asked for, the next state.
+
+In integers input, feature weights and result are int8, time weights and state int16, the bias int32, bit for bit
+LiteRT's: the products with the feature weights are rescaled to the state's scale and saturate, sums over time, filters
+and bias are 32 bits wide, and of the result nothing but its type limits it: relu is a zero point of -128.
 """
 
 from __future__ import annotations
@@ -13,12 +17,22 @@ from typing import Literal
 
 import numpy as np
 
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    elementwise,
+    input_type,
+    input_value,
+    quantization,
+    with_halves,
+)
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count
+from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.sequence import rnn_cell
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated
 
@@ -66,6 +80,36 @@ def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     return outputs[: len(call.outputs)]
 
 
+def _integer_reference(call: Call[Parameters], values: Values) -> list[Array]:
+    filters, columns, units = _sizes(call)
+    x = input_value(values, _INPUT).astype(np.int64) - quantization(input_type(call)).zero_point
+    weights = input_value(values, _FEATURE_WEIGHTS).astype(np.int64)
+    state = input_value(values, _STATE)
+    memory = _moved_on(state.reshape(len(x), filters, columns).astype(np.int64))
+    stored, shown = _rescales(call)
+    newest = multiply_by_quantized_multiplier((x @ weights.T).astype(np.int32), *stored)
+    memory[:, :, -1] = np.clip(newest, *code_range("int16"))
+    products = (memory * input_value(values, _TIME_WEIGHTS).astype(np.int64)).sum(axis=2)
+    sums = products.reshape(len(x), units, call.parameters.rank).sum(axis=2)
+    if call.inputs[_BIAS] is not None:
+        sums = sums + input_value(values, _BIAS).astype(np.int64)
+    codes = multiply_by_quantized_multiplier(sums.astype(np.int32), *shown).astype(np.int64)
+    codes = np.clip(codes + quantization(call.outputs[0]).zero_point, *code_range("int8"))
+    outputs: list[Array] = [codes.astype(np.int8), memory.reshape(state.shape).astype(np.int16)]
+    return outputs[: len(call.outputs)]
+
+
+def _rescales(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
+    """What takes products with feature weights to the state, and sums over time to the result, in float64."""
+    scales = [
+        quantization(input_type(call, position)).scale
+        for position in (_INPUT, _FEATURE_WEIGHTS, _STATE, _TIME_WEIGHTS)
+    ]
+    source, feature, state, time = scales
+    result = quantization(call.outputs[0]).scale
+    return quantize_multiplier(source * feature / state), quantize_multiplier(state * time / result)
+
+
 def _moved_on(memory: Numbers) -> Numbers:
     """The oldest column gone, a column of zeros at the end."""
     return np.concatenate([memory[:, :, 1:], np.zeros_like(memory[:, :, :1])], axis=2)
@@ -106,14 +150,36 @@ def _shapes(call: Call[Parameters]) -> bool:
     )
 
 
+def _integer_form(call: Call[Parameters]) -> bool:
+    """in integers the activation is relu and the memory moves on before"""
+    chosen = call.parameters
+    return input_type(call).real or (chosen.activation, chosen.shift) == ("relu", "before")
+
+
+def _integer_scales(call: Call) -> bool:
+    """in integers all but the bias have one scale, and only input and result a zero point"""
+    if input_type(call).real:
+        return True
+    symmetric = [input_type(call, position) for position in (_FEATURE_WEIGHTS, _TIME_WEIGHTS, _STATE)]
+    tensors = [*symmetric, input_type(call), call.outputs[0]]
+    if any(tensor.quantization is None or tensor.quantization.axis is not None for tensor in tensors):
+        return False
+    return all(quantization(tensor).zero_point == 0 for tensor in symmetric)
+
+
+def _shifts(call: Call) -> bool:
+    """in integers products of scales are less than 2**31 times the scale of their sum: C leaves more undefined"""
+    return input_type(call).real or max(shift for _, shift in _rescales(call)) <= MOST_LEFT
+
+
 OPERATOR = Operator(
     name="svdf",
     parameters=Parameters,
-    types=alike("float32", "float16"),
-    rules=(_operands, _shapes),
+    types=(*alike("float32", "float16"), "int8, int8, int16, int32, int16 -> int8, int16"),
+    rules=(_operands, _shapes, _integer_form, _integer_scales, _shifts),
     infer=_infer,
-    reference=by_type(with_halves({"float32": _reference})),
+    reference=by_type({**with_halves({"float32": _reference}), "int8": _integer_reference}),
     workload=_workload,
     states=(_STATE,),
-    on_host="its filters are of reals",
+    on_host="the NPU has no products of 16-bit memories",
 )

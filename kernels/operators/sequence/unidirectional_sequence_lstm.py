@@ -35,7 +35,8 @@ Parameters = lstm_cell.Parameters
 _PEEPHOLES = tuple(PEEPHOLES.values())
 _STATES = (Operand.OUTPUT_STATE, Operand.CELL_STATE)
 _TYPES = (
-    "int8*9, int16*3, int32*4, int8, int32, int8, int16 -> int8*2, int16",  # input and weights, peepholes, biases, ...
+    # input and weights, peepholes, biases, projection, states, layer normalization
+    "int8*9, int16*3, int32*4, int8, int32, int8, int16*5 -> int8*2, int16",
     *alike("float32", "float16"),
 )
 
@@ -70,11 +71,10 @@ def _operand_count(call: Call) -> bool:
 
 
 def _integer_operands(call: Call) -> bool:
-    """in integers there are no layer normalization (operands 20 to 23) and no peephole weights beside a projection"""
+    """in integers there are no peephole weights beside a projection"""
     if input_type(call).real:
         return True
-    layer_norm = given(call, range(Operand.LAYER_NORM, len(call.inputs)))
-    return not layer_norm and not (present(call, Operand.PROJECTION_WEIGHTS) and given(call, _PEEPHOLES))
+    return not (present(call, Operand.PROJECTION_WEIGHTS) and given(call, _PEEPHOLES))
 
 
 def _next_states(call: Call) -> bool:

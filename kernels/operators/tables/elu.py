@@ -21,4 +21,10 @@ def _elu(call: Call[Parameters], x: Float32Array) -> Float32Array:
     return result
 
 
-OPERATOR = unary_operator("elu", tabulate_real(_elu, ("int8", "uint8")), _elu, parameters=Parameters)
+OPERATOR = unary_operator(
+    "elu",
+    tabulate_real(_elu, ("int8", "uint8")),
+    _elu,
+    parameters=Parameters,
+    on_lanes=lambda call: ("elu", call.parameters.alpha),
+)

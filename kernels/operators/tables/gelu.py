@@ -18,13 +18,18 @@ class Parameters(parameters.Parameters):
 
 
 def _gelu(call: Call[Parameters], x: Float32Array) -> Float32Array:
-    wide = x.astype(np.float64)
+    """As LiteRT writes it, in float32: far below zero the probability is nothing."""
+    half, one = np.float32(0.5), np.float32(1)
     if call.parameters.approximate:
-        tail = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
-    else:
-        tail = np.vectorize(math.erf, otypes=[np.float64])(wide / math.sqrt(2))
-    result: Float32Array = (wide * (1 + tail) / 2).astype(np.float32)
-    return result
+        inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
+        return half * x * (one + np.tanh(inner.astype(np.float64)).astype(np.float32))
+    scaled = (x * np.float32(math.sqrt(0.5))).astype(np.float64)
+    tail: Float32Array = np.vectorize(math.erf, otypes=[np.float64])(scaled).astype(np.float32)
+    return half * x * (one + tail)
 
 
-OPERATOR = unary_operator("gelu", tabulate_real(_gelu), _gelu, parameters=Parameters)
+def _on_lanes(call: Call[Parameters]) -> tuple[str, float]:
+    return ("gelu_by_tanh" if call.parameters.approximate else "gelu"), 0.0
+
+
+OPERATOR = unary_operator("gelu", tabulate_real(_gelu), _gelu, parameters=Parameters, on_lanes=_on_lanes)

@@ -57,4 +57,5 @@ OPERATOR = unary_operator(
     _real,
     moved_in_32_bits("input scale / output scale, also times alpha,", _shifts),
     parameters=Parameters,
+    on_lanes=lambda call: ("leaky_relu", call.parameters.alpha),
 )

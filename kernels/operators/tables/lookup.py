@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.real import lower_real_unary, on_real_lanes
 from npusim.kernels.lowering.vector import lower_table
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
@@ -105,10 +106,12 @@ def unary_operator(
     *own_rules: Rule,
     parameters: type[Parameters] = Parameters,
     whole: Mapping[str, Reference] | None = None,
+    on_lanes: Callable[[Call], tuple[str, float]] | None = None,
 ) -> Operator:
     """The operator that looks 8-bit tensors up in `table` and applies `real` to real numbers.
 
-    `whole`: the references of further element types, whose elements stand for themselves.
+    whole:    the references of further element types, whose elements stand for themselves.
+    on_lanes: the function of the real lanes and its alpha; that of the operator's name if None.
     """
 
     def codes(call: Call, values: Values) -> list[Array]:
@@ -122,6 +125,7 @@ def unary_operator(
     on_vector_unit = Lowering(
         "vector", (rules.eight_bit,), lambda call, hardware: lower_table(call, table(call))
     )
+    function = on_lanes or (lambda call: (name, 0.0))
     return Operator(
         name=name,
         parameters=parameters,
@@ -130,7 +134,10 @@ def unary_operator(
         infer=like_input,
         reference=by_type(references),
         workload=elementwise,
-        lowerings=(on_vector_unit,),
+        lowerings=(
+            on_vector_unit,
+            on_real_lanes(lambda call: lower_real_unary(call, *function(call))),
+        ),
     )
 
 

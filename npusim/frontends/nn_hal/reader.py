@@ -17,6 +17,7 @@ from npusim.frontends.nn_hal.file import MAGIC, loads
 from npusim.frontends.nn_hal.operations.call import Argument, Known
 from npusim.frontends.nn_hal.operations.conversion import Needs, Refused, tensor_type
 from npusim.frontends.nn_hal.operations.parts import GraphParts
+from npusim.frontends.nn_hal.request import reader_in_need
 from npusim.frontends.nn_hal.validate import check_model
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
@@ -71,7 +72,8 @@ class _Reading:
         known.shapes.update(zip(graph.inputs, shapes, strict=False))
         parts = _Parts(builder.name, known, self._model.version, self._model.referenced, builder)
         for index in graph.inputs:
-            parts.tensor(index)
+            self._input(parts, index)
+        most: dict[int, int] = {}  # results of as many rows as there can be: they may only leave the graph
         for operation in graph.operations:
             if operation.type is OperationType.IF:
                 self._if(parts, operation)
@@ -79,7 +81,21 @@ class _Reading:
                 self._while(parts, operation)
             else:
                 parts.add(operation)
-        return builder.graph([parts.tensor(index) for index in graph.outputs])
+                most |= {index: parts.tensor(index) for index in operation.outputs if index in parts.counts}
+                parts.open_rows(operation)
+        return builder.graph(
+            [most[index] if index in most else parts.tensor(index) for index in graph.outputs]
+        )
+
+    def _input(self, parts: _Parts, index: int) -> None:
+        """Makes an input; one of the model whose sizes nobody says is omitted if it may be."""
+        try:
+            parts.tensor(index)
+        except GraphError:
+            main = self._model.main
+            if parts.known.graph is not main or reader_in_need(main.operands[index], self._model):
+                raise
+            parts.known.omitted.add(index)
 
     def _if(self, parts: _Parts, operation: CheckedOperation) -> None:
         condition, *graphs = operation.inputs[:3]

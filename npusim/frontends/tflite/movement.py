@@ -91,14 +91,23 @@ def slice(layer: Layer) -> Parameters:
     return {"begin": begin, "size": size}
 
 
+def fill(layer: Layer) -> Parameters:
+    """The shape operand, or where it is computed while running that of the output."""
+    return _shape(layer, 0)
+
+
 def broadcast(layer: Layer) -> Parameters:
     """The shape operand, or where it is computed while running that of the output."""
-    if layer.is_constant(1):
-        return {"shape": layer.integers(1, "shape")}
+    return _shape(layer, 1)
+
+
+def _shape(layer: Layer, position: int) -> Parameters:
+    if layer.is_constant(position):
+        return {"shape": layer.integers(position, "shape")}
     if any(size < 0 for size in layer.outputs[0].shape):
         shape = list(layer.outputs[0].shape)
         layer.fail(
-            f"operand 1 (shape) is computed while running, and the file's shape {shape} does not say it either"
+            f"operand {position} (shape) is computed while running, and the file's shape {shape} does not say it either"
         )
     return {"shape": layer.outputs[0].shape}
 

@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from npusim.frontends.tflite import movement, windows
-from npusim.frontends.tflite.layer import ACTIVATIONS, Layer, Parameters
+from npusim.frontends.tflite import movement, recurrent, windows
+from npusim.frontends.tflite.layer import Layer, Parameters
 from npusim.frontends.tflite.slices import strided_slice
 from npusim.isa.base.tensor import TensorType
 
-_LSTM_ACTIVATIONS = {**ACTIVATIONS, 4: "tanh"}
 _POSITION_TYPES = {2: "int32", 4: "int64"}
-_LSTM_OPERANDS = 24
 
 
 def no_parameters(layer: Layer) -> Parameters:
@@ -145,23 +143,6 @@ def _gather(layer: Layer) -> Parameters:
 # Networks in one operator
 
 
-def _scale_and_zero_point(operand: TensorType) -> list[float | int] | None:
-    quantization = operand.quantization
-    return None if quantization is None else [quantization.scale, quantization.zero_point]
-
-
-def _lstm(layer: Layer) -> Parameters:
-    if layer.flag("DiagonalRecurrentTensors"):
-        layer.fail("DiagonalRecurrentTensors is true, may be false")
-    return {
-        "activation": layer.choice("FusedActivationFunction", _LSTM_ACTIVATIONS),
-        "cell_clip": layer.real("CellClip"),
-        "proj_clip": layer.real("ProjClip"),
-        "time_major": layer.flag("TimeMajor"),
-        "intermediates": [_scale_and_zero_point(operand) for operand in layer.intermediates],
-    }
-
-
 _DETECTION_COUNTS = ("max_detections", "max_classes_per_detection", "num_classes")
 _DETECTION_REALS = ("nms_score_threshold", "nms_iou_threshold", "y_scale", "x_scale", "h_scale", "w_scale")
 
@@ -204,6 +185,24 @@ OPERATORS: dict[str, Translation] = {
     "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
     "BATCH_MATMUL": Translation("batch_matmul", 2, 2, windows.matrix_product, "BatchMatMulOptions"),
     "BATCH_TO_SPACE_ND": Translation("batch_to_space_nd", 3, 3, movement.batch_to_space, keeps=(0,)),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": Translation(
+        "bidirectional_sequence_lstm",
+        1,
+        48,
+        recurrent.bidirectional_lstm,
+        "BidirectionalSequenceLSTMOptions",
+        keeps=tuple(range(48)),
+        results=None,
+    ),
+    "BIDIRECTIONAL_SEQUENCE_RNN": Translation(
+        "bidirectional_sequence_rnn",
+        9,
+        12,
+        recurrent.bidirectional_rnn,
+        "BidirectionalSequenceRNNOptions",
+        keeps=tuple(range(12)),
+        results=None,
+    ),
     "BROADCAST_TO": Translation("broadcast_to", 2, 2, movement.broadcast, keeps=(0,)),
     "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
     "CONV_2D": Translation("conv_2d", 2, 3, windows.convolution, "Conv2DOptions", keeps=(0, 1, 2)),
@@ -220,7 +219,9 @@ OPERATORS: dict[str, Translation] = {
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, movement.block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, Layer.activation, "DivOptions"),
+    "EMBEDDING_LOOKUP": Translation("embedding_lookup", 2, 2),
     "EXPAND_DIMS": Translation("reshape", 2, 2, movement.expand, keeps=(0,)),
+    "FILL": Translation("fill", 2, 2, movement.fill, keeps=(1,)),
     "FULLY_CONNECTED": Translation(
         "fully_connected",
         2,
@@ -232,12 +233,14 @@ OPERATORS: dict[str, Translation] = {
     ),
     "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
     "GELU": Translation("gelu", 1, 1, _gelu, "GeluOptions"),
+    "HASHTABLE_LOOKUP": Translation("hashtable_lookup", 3, 3, results=2),
     "L2_NORMALIZATION": Translation("l2_normalization", 1, 1, Layer.activation, "L2NormOptions"),
     "L2_POOL_2D": Translation("l2_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
     "LEAKY_RELU": Translation("leaky_relu", 1, 1, _leaky, "LeakyReluOptions"),
     "LOCAL_RESPONSE_NORMALIZATION": Translation(
         "local_response_normalization", 1, 1, _local_response, "LocalResponseNormalizationOptions"
     ),
+    "LSTM": Translation("lstm", 1, 24, recurrent.lstm, "LSTMOptions", keeps=tuple(range(24))),
     "MAX_POOL_2D": Translation("max_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
     "MEAN": Translation("mean", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "MIRROR_PAD": Translation("mirror_pad", 2, 2, movement.mirror_pad, "MirrorPadOptions", keeps=(0,)),
@@ -256,12 +259,14 @@ OPERATORS: dict[str, Translation] = {
         "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,)
     ),
     "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, keeps=(0,)),
+    "RNN": Translation("rnn", 5, 5, recurrent.rnn, "RNNOptions"),
     "SLICE": Translation("slice", 3, 3, movement.slice, keeps=(0,)),
     "SOFTMAX": Translation("softmax", 1, 1, _softmax, "SoftmaxOptions"),
     "SPACE_TO_BATCH_ND": Translation("space_to_batch_nd", 3, 3, movement.space_to_batch, keeps=(0,)),
     "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, movement.block_size, "SpaceToDepthOptions"),
     "SPLIT": Translation("split", 2, 2, movement.split, keeps=(1,), results=None),
     "SPLIT_V": Translation("split", 3, 3, movement.split_by_sizes, keeps=(0,), results=None),
+    "SVDF": Translation("svdf", 3, 5, recurrent.svdf, "SVDFOptions"),
     "SQUEEZE": Translation("squeeze", 1, 1, movement.squeeze, "SqueezeOptions"),
     "STRIDED_SLICE": Translation("strided_slice", 4, 4, strided_slice, "StridedSliceOptions", keeps=(0,)),
     "SUB": Translation("sub", 2, 2, Layer.activation, "SubOptions"),
@@ -275,10 +280,13 @@ OPERATORS: dict[str, Translation] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Translation(
         "unidirectional_sequence_lstm",
         1,
-        _LSTM_OPERANDS,
-        _lstm,
+        24,
+        recurrent.sequence_lstm,
         "UnidirectionalSequenceLSTMOptions",
-        keeps=tuple(range(_LSTM_OPERANDS)),
+        keeps=tuple(range(24)),
+    ),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": Translation(
+        "unidirectional_sequence_rnn", 5, 5, recurrent.sequence_rnn, "SequenceRNNOptions"
     ),
     "UNPACK": Translation("unpack", 1, 1, _unpack, "UnpackOptions", results=None),
 }

@@ -457,3 +457,20 @@ def test_data_that_an_operation_refuses_is_a_failure_with_its_place(device: hal.
     wrong = prepared.execute(request([np.int32([2, 3]), table], [16]))
     assert (wrong.status, wrong.value) == (ErrorStatus.GENERAL_FAILURE, None)
     assert wrong.message.startswith("operations[0]: ")
+
+
+def test_an_output_with_the_bytes_of_an_input_is_copied(device: hal.Device) -> None:
+    """Inside a program a reshape moves nothing; what the caller wants in another pool has to get there."""
+    cycles = []
+    for rows in (2, 2000):
+        maker = Maker()
+        x = maker.input(T.TENSOR_FLOAT32, [rows, 3])
+        y = maker.output(T.TENSOR_FLOAT32, [3 * rows])
+        maker.operation(O.RESHAPE, [x, maker.constant(T.TENSOR_INT32, np.int32([-1]))], [y])
+        values = np.arange(3 * rows, dtype=np.float32)
+        got, done = run(device, maker.model(HalVersion.V1_0), [values], room=values.nbytes)
+        assert np.array_equal(got, values)
+        assert [layer.op for layer in done.run.layers if layer.cycles] == ["transfer"]
+        sound(done.run, 2)
+        cycles.append(done.run.cycles)
+    assert cycles[0] < cycles[1]

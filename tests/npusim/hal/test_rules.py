@@ -625,3 +625,19 @@ def test_every_rule_of_a_request_is_broken_here() -> None:
         "R12",
         "R14",
     }  # in tests of their own
+
+
+def test_a_graph_that_is_never_executed_keeps_the_rules_too() -> None:
+    model = branches()
+    model.operands[0].lifetime = L.CONSTANT_COPY
+    model.operands[0].location = DataLocation(0, len(model.operandValues), 1)
+    model.operandValues = bytes(model.operandValues) + b"\1"
+    model.inputIndexes = [3]
+    with hal.Device() as device:
+        assert device.prepareModel(model).status is ErrorStatus.NONE
+        model.referenced[1].operands[2].type = T.UINT32
+        prepared = device.prepareModel(model)
+    assert prepared.status is ErrorStatus.INVALID_ARGUMENT
+    assert prepared.message.startswith(
+        "referenced[1].operations[0].inputs[2]: operands[2] is UINT32, must be INT32"
+    )

@@ -41,6 +41,19 @@ AT_45_NM = {
     "vector_divide": 15 + REGISTERS,
     "vector_lut": 0.5 + REGISTERS,
     "vector_exp": 10 + REGISTERS,
+    **{
+        f"vector_{element}_{effort}": price + registers
+        for element, add, multiply, registers in (
+            ("float16", 0.4, 1.1, REGISTERS / 2),
+            ("float32", 0.9, 3.7, REGISTERS),
+        )
+        for effort, price in (
+            ("add", add),
+            ("multiply", multiply),
+            ("divide", 3 * (add + multiply)),
+            ("function", 6 * (add + multiply)),
+        )
+    },
     "weight_unpack": 0.417 * (45 / 40) ** 0.59 + 0.1 + 0.526,
     "instruction_issue": 20,
 }

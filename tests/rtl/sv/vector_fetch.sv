@@ -2,7 +2,8 @@
 //
 // An elementwise instruction is one line of elements. A look-up begins with the entries of its table. A pool and a
 // mean have a place (an output pixel, an outer index) with a line of channels, and for each `lanes` of them the
-// elements of the window, one after the other. A reduction is one line of results with such windows. Elements in the padding of a pool take their turn like all others.
+// elements of the window, one after the other. A reduction and
+// a resize are one line of results with such windows. Elements in the padding of a pool take their turn like all others.
 `timescale 1ns / 1ps
 
 module vector_fetch
@@ -22,7 +23,8 @@ module vector_fetch
     output step_t                  now,
     output logic     [LANES-1:0]   enable,
     output address_t [LANES-1:0]   a_address,
-    output address_t [LANES-1:0]   b_address
+    output address_t [LANES-1:0]   b_address,
+    output sum_t     [LANES-1:0]   share      // of the pixels of a resize
 );
   binary_t binary;
   pool_t pool;
@@ -30,6 +32,7 @@ module vector_fetch
   rescale_t unary;  // a look-up has the same fields in front
   lookup_t look_up;
   reduce_t reduce;
+  resize_t resize;
   logic [7:0] opcode;
   assign opcode = word[7:0];
   assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
@@ -38,6 +41,7 @@ module vector_fetch
   assign unary = rescale_t'(word[VECTOR_OFFSET+:$bits(rescale_t)]);
   assign look_up = lookup_t'(word[VECTOR_OFFSET+:$bits(lookup_t)]);
   assign reduce = reduce_t'(word[VECTOR_OFFSET+:$bits(reduce_t)]);
+  assign resize = resize_t'(word[VECTOR_OFFSET+:$bits(resize_t)]);
 
   // Ends of the loops.
   count_t rows, columns, line, window_rows, window_columns;
@@ -64,6 +68,11 @@ module vector_fetch
         line = 32'(reduce.outer) * 32'(reduce.middle) * 32'(reduce.inner);
         window_rows = 32'(reduce.parts);
         window_columns = 32'(reduce.count);
+      end
+      RESIZE_OPCODE: begin
+        line = 32'(resize.ofm_height) * 32'(resize.ofm_width) * 32'(resize.depth);
+        window_rows = resize.bilinear ? 2 : 1;
+        window_columns = resize.bilinear ? 2 : 1;
       end
       default: line = table_entries ? 256 : 32'(unary.size);
     endcase
@@ -102,6 +111,21 @@ module vector_fetch
       .address(reduced)
   );
 
+  address_t [LANES-1:0] resized;
+  resize_places #(
+      .LANES(LANES)
+  ) resize_walk (
+      .clk,
+      .start,
+      .next(busy && advance && window_ends),
+      .word,
+      .lanes,
+      .behind_row(window_row[0]),
+      .behind_column(window_column[0]),
+      .address(resized),
+      .share
+  );
+
   always_comb begin
     row_ends = window_column + 1 == window_columns;
     window_ends = row_ends && window_row + 1 == window_rows;
@@ -123,6 +147,7 @@ module vector_fetch
       POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
           address_t'(column * line) + address_t'(element);
       MEAN_OPCODE: now.target = mean.output_ + address_t'(row * line) + address_t'(element);
+      RESIZE_OPCODE: now.target = resize.output_ + address_t'(element);
       REDUCE_OPCODE: now.target = reduce.output_ + address_t'(element * result_bytes(word));
       default: now.target = address_t'(element) + (table_entries ? 0 : unary.output_);
     endcase
@@ -138,6 +163,7 @@ module vector_fetch
             address_t'(ifm_column * line) + across;
         MEAN_OPCODE: a_address[lane] = mean.input_ + address_t'((row * window_rows + window_row) * line) + across;
         REDUCE_OPCODE: a_address[lane] = reduced[lane];
+        RESIZE_OPCODE: a_address[lane] = resized[lane];
         default: a_address[lane] = (table_entries ? look_up.table_ : unary.input_) + across;
       endcase
     end

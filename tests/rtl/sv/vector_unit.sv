@@ -1,4 +1,4 @@
-// The vector unit: elementwise functions, rescales, look-ups, pools, means and reductions, one instruction at a time.
+// The vector unit: elementwise functions, rescales, look-ups, pools, means, reductions and resizes, one instruction at a time.
 //
 // Operands leave the scratchpad in steps of up to `lanes` elements, pass `startup_cycles` registers, and stay in
 // front of the lanes for as many cycles as the step takes there. While they stay, everything behind them waits. The
@@ -36,6 +36,7 @@ module vector_unit
   logic advance;
   step_t fetched;
   logic [LANES-1:0] enable;
+  sum_t [LANES-1:0] fetched_share, share;
   vector_fetch #(
       .LANES(LANES)
   ) fetch (
@@ -49,7 +50,8 @@ module vector_unit
       .now(fetched),
       .enable,
       .a_address,
-      .b_address
+      .b_address,
+      .share(fetched_share)
   );
   assign a_enable = advance ? enable : '0;
   assign b_enable = held[7:0] == BINARY_OPCODE ? a_enable : '0;
@@ -57,6 +59,7 @@ module vector_unit
   // The registers; all of them move, or none.
   step_t [STAGES+1:1] steps;
   code_t [STAGES:1][LANES-1:0] a_stages, b_stages;
+  sum_t [STAGES:1][LANES-1:0] share_stages;
   always_ff @(posedge clk) begin
     if (reset) steps <= '0;
     else if (advance) begin
@@ -64,12 +67,14 @@ module vector_unit
       steps[straps.startup_cycles+1].valid <= 0;  // it leaves through the lanes
       a_stages <= {a_stages[STAGES-1:1], a_data};
       b_stages <= {b_stages[STAGES-1:1], b_data};
+      share_stages <= {share_stages[STAGES-1:1], fetched_share};
     end
   end
   step_t step;
   code_t [LANES-1:0] a, b;
   assign step = straps.startup_cycles == 0 ? fetched : steps[straps.startup_cycles];
   assign a = straps.startup_cycles == 0 ? a_data : a_stages[straps.startup_cycles];
+  assign share = straps.startup_cycles == 0 ? fetched_share : share_stages[straps.startup_cycles];
   assign b = straps.startup_cycles == 0 ? b_data : b_stages[straps.startup_cycles];
 
   // How long a step stays.
@@ -83,6 +88,8 @@ module vector_unit
   binary_t binary;
   pool_t pool;
   reduce_t reduce;
+  resize_t resize;
+  assign resize = resize_t'(held[VECTOR_OFFSET+:$bits(resize_t)]);
   assign reduce = reduce_t'(held[VECTOR_OFFSET+:$bits(reduce_t)]);
   assign binary = binary_t'(held[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(held[VECTOR_OFFSET+:$bits(pool_t)]);
@@ -95,6 +102,7 @@ module vector_unit
       REDUCE_OPCODE: stays = reduce.function_ == R_SUM ?
           straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0) :
           straps.max_cycles + (step.last ? result_bytes(held) - 1 : 0);
+      RESIZE_OPCODE: stays = resize.bilinear ? straps.mul_cycles : straps.lut_cycles;
       RESCALE_OPCODE: stays = straps.requantise_cycles;
       default: stays = step.table_entries ? 1 : straps.lut_cycles;
     endcase
@@ -109,15 +117,16 @@ module vector_unit
   count_t number, number_now;
   assign number_now = (step.first ? 0 : number) + 32'(step.covered);
   // A result of several bytes leaves byte by byte, the last in the cycle in which the step does.
-  logic reduces, writes;
+  logic reduces, resizes, writes;
   count_t byte_index;
   count_t [LANES-1:0] position, positions;  // of extremes
   assign reduces = held[7:0] == REDUCE_OPCODE;
+  assign resizes = held[7:0] == RESIZE_OPCODE;
   assign writes = step.valid && stayed + result_bytes(held) >= stays;
   assign byte_index = stayed + result_bytes(held) - stays;
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
-    code_t code, extreme;
-    sum_t lane_gathers, reduce_gathers;
+    code_t code, extreme, pixel;
+    sum_t lane_gathers, reduce_gathers, resize_gathers;
     vector_lane work (
         .word(held),
         .first(step.first),
@@ -141,12 +150,22 @@ module vector_unit
         .positions(positions[lane]),
         .code(extreme)
     );
-    assign gathers[lane] = reduces ? reduce_gathers : lane_gathers;
+    resize_lane interpolation (
+        .word(held),
+        .first(step.first),
+        .a(a[lane]),
+        .share(share[lane]),
+        .gathered(gathered[lane]),
+        .gathers(resize_gathers),
+        .code(pixel)
+    );
+    assign gathers[lane] = reduces ? reduce_gathers : resizes ? resize_gathers : lane_gathers;
     assign write[lane] = writes && step.last && !step.table_entries &&
         count_t'(lane) < step.used;
     assign write_address[lane] = step.target + address_t'(32'(lane) * result_bytes(held) + byte_index);
     always_comb begin
-      if (!reduces) write_data[lane] = code;
+      if (resizes) write_data[lane] = pixel;
+      else if (!reduces) write_data[lane] = code;
       else if (result_bytes(held) == 1) write_data[lane] = extreme;
       else write_data[lane] = byte_index < 4 ? positions[lane][8*byte_index[1:0]+:8] : 0;
     end

@@ -9,7 +9,7 @@ from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.enumerations import ErrorStatus
 from npusim.frontends.nn_hal.operations.call import Known
 from npusim.frontends.nn_hal.operations.conversion import Needs, Refused
-from npusim.frontends.nn_hal.operations.parts import GraphParts
+from npusim.frontends.nn_hal.operations.parts import GraphParts, unsupported
 from npusim.frontends.nn_hal.operations.table import OPERATIONS
 from npusim.frontends.nn_hal.validate import check_model
 from npusim.isa.base.tensor import Quantization, TensorType
@@ -193,3 +193,27 @@ def test_what_nobody_computes_is_refused_as_such() -> None:
     assert refused.value.fault.status is ErrorStatus.GENERAL_FAILURE
     unsupported = [entry.type.name for entry in OPERATIONS if entry.convert is None]
     assert unsupported == ["IF", "WHILE", "OEM_OPERATION"]
+
+
+def test_a_legal_call_that_no_operator_takes_is_not_supported() -> None:
+    """Parameters are finite here."""
+    checked = check_model(
+        model("PAD_V2", [tensor("F32", (2,)), pairs((0, 1)), float("inf")], [tensor("F32", (3,))])
+    )
+    assert isinstance(checked, CheckedModel)
+    (fault,) = unsupported(checked, checked.main).values()
+    assert fault.status is ErrorStatus.GENERAL_FAILURE
+    assert fault.message == "operations[0]: PAD_V2: pad_value: inf is not a finite number"
+
+
+@pytest.mark.parametrize("operation", ["MAXIMUM", "SELECT"])
+def test_codes_are_chosen_on_the_scale_of_the_output(operation: str) -> None:
+    codes, other = tensor("Q8", (2,), 0.5), tensor("Q8", (2,), 0.25)
+    operands = [codes, other] if operation == "MAXIMUM" else [tensor("B8", (2,)), codes, other]
+    made = graph(operation, operands, [codes])
+    assert ops(made) == ["quantize", operation.lower()]
+
+
+def test_casts_to_codes_stay_inside_them() -> None:
+    made = graph("CAST", [tensor("I32", (2,))], [tensor("Q8", (2,))])
+    assert ops(made) == ["maximum", "minimum", "cast"]

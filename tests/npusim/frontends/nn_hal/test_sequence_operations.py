@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import npusim
 import npusim.hal as hal
 from npusim.frontends.nn_hal.enumerations import HalVersion
+from npusim.isa.base.errors import GraphError
 from npusim.kernels.operators.detection import box_with_nms_limit, detection_postprocessing, roi_align
 from npusim.kernels.operators.sequence import svdf
 from tests.npusim.frontends.nn_hal.single import Spec, fault, graph, model, tensor
@@ -503,8 +506,8 @@ def test_what_a_request_omits_may_be_needed_by_other_sizes() -> None:
     )
 
 
-def test_what_follows_counted_rows_is_open_when_a_model_is_prepared() -> None:
-    """Suppression gives 0 to 3 boxes; the model that says 2 of what follows is legal for requests with 2."""
+def suppression_and_what_follows() -> hal.Model:
+    """Suppression of 3 boxes, and the logistic function of the scores that are left, of which the model says 2."""
     inputs, outputs = LEGAL["BOX_WITH_NMS_LIMIT"]
     made = model("BOX_WITH_NMS_LIMIT", inputs, [*outputs])
     scores = made.operations[0].outputs[0]
@@ -515,4 +518,22 @@ def test_what_follows_counted_rows_is_open_when_a_model_is_prepared() -> None:
     )
     made.operations.append(hal.Operation(hal.OperationType.LOGISTIC, [scores], [len(made.operands) - 1]))
     made.outputIndexes = [*made.outputIndexes[1:], len(made.operands) - 1]
+    return made
+
+
+def test_what_follows_counted_rows_is_open_when_a_model_is_prepared() -> None:
+    """There may be 0 to 3 rows; the model that says 2 is legal for requests with 2."""
+    made = suppression_and_what_follows()
     assert hal.Device().prepareModel(made).status is hal.ErrorStatus.NONE
+
+
+def test_a_file_has_no_operation_on_rows_that_are_counted(tmp_path: Path) -> None:
+    hal.save(suppression_and_what_follows(), tmp_path / "model.hal")
+    with pytest.raises(
+        GraphError, match=r"operations\[1\]\.inputs\[0\]: operands\[9\] must be known before it is"
+    ):
+        npusim.load(tmp_path / "model.hal")
+    inputs, outputs = LEGAL["BOX_WITH_NMS_LIMIT"]
+    hal.save(model("BOX_WITH_NMS_LIMIT", inputs, outputs), tmp_path / "model.hal")
+    graph = npusim.load(tmp_path / "model.hal")
+    assert [graph.tensors[number].type.shape for number in graph.outputs] == [(3,), (3, 4), (3,), (3,)]

@@ -1,0 +1,188 @@
+"""The arithmetic of real lanes: float32 in, float32 out, each step rounded to float32; float16 is widened before and
+rounded behind.
+
+Functions are those of IEEE 754 where it has them. Transcendental ones are computed in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float32]
+
+Effort = Literal["simple", "multiply", "divide", "function"]
+"""What a lane does for an element: add or compare; multiply; divide or take a root; a series."""
+
+
+class RealFunction(NamedTuple):
+    """A function of one operand or of two: its name, what it is, what it takes.
+
+    compute: (operands..., alpha) -> result; `alpha` is a parameter of some functions of one operand.
+    truth:   whether the results are truths.
+    """
+
+    name: str
+    doc: str
+    effort: Effort
+    compute: Callable[..., Any]
+    truth: bool = False
+
+
+def _exact(function: Callable[[Any], Any]) -> Callable[[Reals, np.float32], Reals]:
+    """A function of float64 numbers, rounded once."""
+
+    def compute(x: Reals, alpha: np.float32) -> Reals:
+        result: Reals = function(x.astype(np.float64)).astype(np.float32)
+        return result
+
+    return compute
+
+
+def _rounded_half_even(x: Reals, alpha: np.float32) -> Reals:
+    return np.rint(x)
+
+
+def _clipped(low: float, high: float) -> Callable[[Reals, np.float32], Reals]:
+    def compute(x: Reals, alpha: np.float32) -> Reals:
+        return np.clip(x, np.float32(low), np.float32(high))
+
+    return compute
+
+
+def _elu(x: Reals, alpha: np.float32) -> Reals:
+    below = alpha * np.expm1(np.minimum(x, 0).astype(np.float64)).astype(np.float32)
+    return np.where(x > 0, x, below)
+
+
+def _hard_swish(x: Reals, alpha: np.float32) -> Reals:
+    result: Reals = x * np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
+    return result
+
+
+def _logistic(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _gelu(x: Any) -> Any:
+    from math import erf
+
+    return x * 0.5 * (1 + np.vectorize(erf, otypes=[np.float64])(x / np.sqrt(2.0)))
+
+
+def _gelu_by_tanh(x: Any) -> Any:
+    return x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def _prelu(x: Reals, alpha: Reals) -> Reals:
+    return np.where(x >= 0, x, x * alpha)
+
+
+def _squared_difference(a: Reals, b: Reals) -> Reals:
+    difference = a - b
+    return difference * difference
+
+
+def _power(a: Reals, b: Reals) -> Reals:
+    result: Reals = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    return result
+
+
+# fmt: off
+UNARY: tuple[RealFunction, ...] = (
+    RealFunction("copy", "x, in the type of the output", "simple", lambda x, alpha: x),
+    RealFunction("abs", "its size", "simple", lambda x, alpha: np.abs(x)),
+    RealFunction("neg", "-x", "simple", lambda x, alpha: np.negative(x)),
+    RealFunction("square", "x * x", "multiply", lambda x, alpha: x * x),
+    RealFunction("floor", "the largest whole number not above", "simple", lambda x, alpha: np.floor(x)),
+    RealFunction("ceil", "the smallest whole number not below", "simple", lambda x, alpha: np.ceil(x)),
+    RealFunction("round", "the nearest whole number, halves to even", "simple", _rounded_half_even),
+    RealFunction("sign", "-1, 0 or 1", "simple", lambda x, alpha: np.sign(x)),
+    RealFunction("relu", "0 where x is below", "simple", lambda x, alpha: np.maximum(x, np.float32(0))),
+    RealFunction("relu6", "between 0 and 6", "simple", _clipped(0, 6)),
+    RealFunction("relu_n1_to_1", "between -1 and 1", "simple", _clipped(-1, 1)),
+    RealFunction("relu_0_to_1", "between 0 and 1", "simple", _clipped(0, 1)),
+    RealFunction("leaky_relu", "alpha * x where x is below 0", "multiply",
+                 lambda x, alpha: np.where(x > 0, x, x * alpha)),
+    RealFunction("elu", "alpha * (exp(x) - 1) where x is below 0", "function", _elu),
+    RealFunction("hard_swish", "x * min(max(x + 3, 0), 6) / 6", "divide", _hard_swish),
+    RealFunction("sqrt", "square root", "divide", _exact(np.sqrt)),
+    RealFunction("rsqrt", "1 / square root", "divide", _exact(lambda x: 1 / np.sqrt(x))),
+    RealFunction("exp", "e to the power of x", "function", _exact(np.exp)),
+    RealFunction("log", "natural logarithm", "function", _exact(np.log)),
+    RealFunction("sin", "sine", "function", _exact(np.sin)),
+    RealFunction("cos", "cosine", "function", _exact(np.cos)),
+    RealFunction("tanh", "hyperbolic tangent", "function", _exact(np.tanh)),
+    RealFunction("logistic", "1 / (1 + exp(-x))", "function", _exact(_logistic)),
+    RealFunction("gelu", "x times the normal distribution at x", "function", _exact(_gelu)),
+    RealFunction("gelu_by_tanh", "the same by its approximation with tanh", "function", _exact(_gelu_by_tanh)),
+)
+"""Of one operand, in the order of the field `function` of `vec.real_unary`."""
+
+BINARY: tuple[RealFunction, ...] = (
+    RealFunction("add", "a + b", "simple", np.add),
+    RealFunction("sub", "a - b", "simple", np.subtract),
+    RealFunction("mul", "a * b", "multiply", np.multiply),
+    RealFunction("div", "a / b", "divide", np.divide),
+    RealFunction("max", "the larger", "simple", np.maximum),
+    RealFunction("min", "the smaller", "simple", np.minimum),
+    RealFunction("squared_difference", "(a - b) * (a - b)", "multiply", _squared_difference),
+    RealFunction("prelu", "a, or a * b where a is below 0", "multiply", _prelu),
+    RealFunction("pow", "a to the power of b", "function", _power),
+    RealFunction("floor_div", "the largest whole number not above a / b", "divide",
+                 lambda a, b: np.floor(np.divide(a, b))),
+    RealFunction("equal", "a = b", "simple", np.equal, truth=True),
+    RealFunction("not_equal", "a != b", "simple", np.not_equal, truth=True),
+    RealFunction("greater", "a > b", "simple", np.greater, truth=True),
+    RealFunction("greater_equal", "a >= b", "simple", np.greater_equal, truth=True),
+    RealFunction("less", "a < b", "simple", np.less, truth=True),
+    RealFunction("less_equal", "a <= b", "simple", np.less_equal, truth=True),
+)
+"""Of two operands, in the order of the field `function` of `vec.real_binary`."""
+# fmt: on
+
+ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
+
+
+def activated(values: Reals, activation: int) -> Reals:
+    """Values behind a fused activation, by its position in `ACTIVATIONS`."""
+    if not activation:
+        return values
+    by_name = {row.name: row for row in UNARY}
+    result: Reals = by_name[ACTIVATIONS[activation]].compute(values, np.float32(0))
+    return result
+
+
+def softmax(rows: Reals, beta: np.float32, *, logarithm: bool = False) -> Reals:
+    """Softmax, or its logarithm, of beta * x along the last axis; the largest element is taken off first."""
+    scaled = (rows - rows.max(-1, keepdims=True)) * beta
+    exponentials = np.exp(scaled.astype(np.float64))
+    sums = exponentials.sum(-1, keepdims=True)
+    result: Reals = (scaled - np.log(sums) if logarithm else exponentials / sums).astype(np.float32)
+    return result
+
+
+def reduced(name: str, blocks: NDArray[np.float32]) -> Reals:
+    """[outer, count, inner] reduced over the middle, sums and products in float64.
+
+    name: "sum", "mean", "prod", "max" or "min".
+    """
+    if name in ("max", "min"):
+        return np.asarray(blocks.max(1) if name == "max" else blocks.min(1))
+    wide = blocks.astype(np.float64)
+    if name == "prod":
+        return np.asarray(wide.prod(1), np.float32)
+    sums = wide.sum(1)
+    return np.asarray(sums / blocks.shape[1] if name == "mean" else sums, np.float32)
+
+
+def codes(values: Reals, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:
+    """x / scale, rounded half away from zero, plus the zero point, clamped to an integer type; not a number is 0."""
+    limits = np.iinfo(dtype)
+    quotients = np.nan_to_num((values / scale).astype(np.float64), nan=0.0, posinf=1e9, neginf=-1e9)
+    rounded = np.trunc(quotients + np.copysign(0.5, quotients)) + zero
+    result: NDArray[Any] = np.clip(rounded, limits.min, limits.max).astype(dtype)
+    return result

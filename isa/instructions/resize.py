@@ -1,0 +1,137 @@
+"""The vector-unit instruction that resizes images: by the nearest pixel, or between four."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import rounding_divide_by_power
+from npusim.isa.base.cause import Cause
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Regions, Space, dense
+from npusim.isa.instructions.vector import VECTOR_CAUSES, code_type, passes
+from npusim.isa.instructions.word import FieldSpec, bits
+
+POSITION_BITS = 20
+"""Fraction bits of positions in the input."""
+WEIGHT_BITS = 10
+"""Those of the share that a row or a column has in a pixel."""
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize(Instruction):
+    """Pixels of an image of another size: row r lies at r * row_scale + row_offset in the input, columns likewise.
+
+    The nearest pixel is the one before a position. Interpolated pixels are the sum of the four around a position by
+    their shares, rounded half away from zero. Positions outside the input count as those of its border.
+    """
+
+    mnemonic: ClassVar[str] = "vec.resize"
+    opcode: ClassVar[int] = 0x39
+    home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    bilinear: int = bits(1, "what is computed", choices=("nearest", "bilinear"))
+    input: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
+    output: int = bits(ADDRESS_BITS, "of the output")
+    ifm_height: int = bits(16, "feature-map rows present")
+    ifm_width: int = bits(16, "feature-map columns")
+    depth: int = bits(20, "channels")
+    ofm_height: int = bits(16, "output rows")
+    ofm_width: int = bits(16, "output columns")
+    row_scale: int = bits(32, f"input rows from one output row to the next, in 1/2^{POSITION_BITS}")
+    row_offset: int = bits(32, "position of the first output row, likewise", signed=True)
+    column_scale: int = bits(32, "input columns from one output column to the next, likewise")
+    column_offset: int = bits(32, "position of the first output column, likewise", signed=True)
+    signed: int = bits(1, "type of input and output", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.depth
+
+    @property
+    def _elements(self) -> int:
+        return self.ofm_height * self.ofm_width * self.depth
+
+    @property
+    def _taps(self) -> int:
+        return 4 if self.bilinear else 1
+
+    def regions(self, context: Context) -> Regions:
+        """Dense input and output."""
+        source = dense(Space.SCRATCHPAD, self.input, self.ifm_height * self.ifm_width * self.depth)
+        return (source,), (dense(Space.SCRATCHPAD, self.output, self._elements),)
+
+    def faults(self) -> list[str]:
+        """Sizes are at least 1."""
+        names = ("ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width")
+        return [f"{name} is 0; it may be 1 or more" for name in names if not getattr(self, name)]
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Choose, or weigh, the pixels of each output pixel."""
+        size = self.ifm_height * self.ifm_width * self.depth
+        ifm = memory.bytes_at(Space.SCRATCHPAD, self.input, size).view(code_type(self.signed))
+        image = ifm.reshape(self.ifm_height, self.ifm_width, self.depth)
+        rows = positions(self.ofm_height, self.row_scale, self.row_offset, self.ifm_height)
+        columns = positions(self.ofm_width, self.column_scale, self.column_offset, self.ifm_width)
+        values = _between(image, rows, columns) if self.bilinear else _nearest(image, rows, columns)
+        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self._elements)
+        return [(target.view(image.dtype), values.reshape(-1))]
+
+    def cost(self, context: Context) -> Cost:
+        """Start-up; `lanes` elements at a time, a product per pixel that takes part, or one fetch of the nearest."""
+        v = context.hardware.vector
+        elements, each = self._elements, self._taps * (v.mul_cycles if self.bilinear else v.lut_cycles)
+        actions = {
+            "vector_mul_q8" if self.bilinear else "vector_lut": elements * self._taps,
+            "scratchpad_read_byte": elements * self._taps,
+            "scratchpad_write_byte": elements,
+        }
+        return Cost(v.startup_cycles + passes(elements, v) * each, actions)
+
+    def demand(self, context: Context) -> int:
+        """The products, or the fetch, of every element."""
+        v = context.hardware.vector
+        return self._elements * self._taps * (v.mul_cycles if self.bilinear else v.lut_cycles)
+
+
+def positions(count: int, scale: int, offset: int, size: int) -> Positions:
+    """Where `count` rows or columns lie in an image of `size`, in 1/2**POSITION_BITS."""
+    return np.clip(np.arange(count, dtype=np.int64) * scale + offset, 0, (size - 1) << POSITION_BITS)
+
+
+def behind(places: Positions) -> Positions:
+    """The rows or columns behind positions; those at positions without a fraction."""
+    return -(-places >> POSITION_BITS)
+
+
+def _nearest(image: NDArray[Any], rows: Positions, columns: Positions) -> NDArray[Any]:
+    chosen: NDArray[Any] = image[(rows >> POSITION_BITS)[:, np.newaxis], columns >> POSITION_BITS]
+    return chosen
+
+
+def _between(image: NDArray[Any], rows: Positions, columns: Positions) -> NDArray[Any]:
+    total = np.zeros((len(rows), len(columns), image.shape[2]), np.int32)
+    for row, row_share in _taps(rows):
+        for column, column_share in _taps(columns):
+            shares = (row_share[:, np.newaxis] * column_share)[..., np.newaxis].astype(np.int32)
+            total += image[row[:, np.newaxis], column] * shares
+    found: NDArray[Any] = rounding_divide_by_power(total, 2 * WEIGHT_BITS).astype(image.dtype)
+    return found
+
+
+def _taps(places: Positions) -> list[tuple[Positions, Positions]]:
+    """The pixels before and behind each position, and the share of each in 1/2**WEIGHT_BITS."""
+    share = (places & (1 << POSITION_BITS) - 1) >> (POSITION_BITS - WEIGHT_BITS)
+    return [(places >> POSITION_BITS, (1 << WEIGHT_BITS) - share), (behind(places), share)]

@@ -1,0 +1,33 @@
+"""The real version of a quantized network: the same operators on float32 or float16, to be timed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npusim.isa.base.tensor import SIZE_ONLY
+from npusim.kernels.graph.graph import Graph, Tensor
+
+
+def in_reals(graph: Graph, dtype: str) -> Graph:
+    """The graph with every quantized tensor as reals of an element type; of constants only the size is known.
+
+    Other tensors, indices and conditions, stay as they are.
+    """
+    return replace(
+        graph,
+        name=f"{graph.name} in {dtype}",
+        tensors=tuple([_in_reals(tensor, dtype) for tensor in graph.tensors]),
+        nodes=tuple(
+            [
+                replace(node, bodies=tuple([in_reals(body, dtype) for body in node.bodies]))
+                for node in graph.nodes
+            ]
+        ),
+    )
+
+
+def _in_reals(tensor: Tensor, dtype: str) -> Tensor:
+    if not tensor.type.quantized:
+        return tensor
+    kind = replace(tensor.type, dtype=dtype, quantization=None)
+    return replace(tensor, type=kind, data=SIZE_ONLY if tensor.constant else None)

@@ -1,0 +1,348 @@
+"""How operators of two and three operands become instructions of the vector unit: grids on which each of them walks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.choice import CHOICES, RELATIONS, SCALES, Compare, Select
+from npusim.isa.instructions.elementwise import NAMES, Binary
+from npusim.isa.instructions.instruction import Instruction
+from npusim.kernels.lowering.vector import dense_row_bytes, signed
+from npusim.kernels.lowering.work import (
+    Parts,
+    Rows,
+    RowsNeeded,
+    Tile,
+    TileAddresses,
+    Work,
+    no_constant_bytes,
+    no_constants,
+    same_rows,
+)
+from npusim.kernels.operator.activation import act_range
+from npusim.kernels.operator.operands import code_range, input_type, quantization
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.parameters import Activation
+from npusim.kernels.operator.rescale import (
+    ADD_LEFT_SHIFT,
+    AddMultipliers,
+    Multiplier,
+    add_multipliers,
+    mul_multiplier,
+    quantize_multiplier_of,
+)
+
+MOST_PARTS = 64
+"""Works into which operands that repeat in no regular pattern may be cut; the search for tiles is done for each."""
+
+
+class _Walk(NamedTuple):
+    """How an operand goes along: bytes from row to row and from column to column, and from entry to entry."""
+
+    row: int
+    column: int
+    entry: int = 0
+
+
+class _Grid(NamedTuple):
+    """Bytes of the output as entries x rows x columns, how each operand walks over them, and where all begin."""
+
+    entries: int
+    rows: int
+    columns: int
+    walks: tuple[_Walk, ...]
+    starts: tuple[int, ...]
+    output_start: int
+
+
+class _Run(NamedTuple):
+    """Neighbouring axes of the output along which each operand is whole or repeats."""
+
+    size: int
+    whole: tuple[bool, ...]
+
+
+def _grids(call: Call) -> list[_Grid] | None:
+    """Grids that cover the output one after the other; None if there are too many."""
+    runs = _runs(call)
+    if len(runs) == 1:
+        columns = dense_row_bytes(runs[0].size)
+        walks = tuple(_Walk(columns, 1) if whole else _Walk(0, 0) for whole in runs[0].whole)
+        return [_Grid(1, runs[0].size // columns, columns, walks, (0,) * len(walks), 0)]
+    inner = runs[-3:]
+    outer = runs[: len(runs) - len(inner)]
+    if prod(run.size for run in outer) > MOST_PARTS:
+        return None
+    while len(inner) < 3:
+        inner = [_Run(1, inner[0].whole), *inner]
+    entries, rows, columns = (run.size for run in inner)
+    walks = tuple(_walk(inner, position) for position in range(len(inner[0].whole)))
+    output = entries * rows * columns
+    return [
+        _Grid(entries, rows, columns, walks, tuple(starts), place * output)
+        for place, starts in enumerate(_starts(outer, [_covered(inner, k) for k in range(len(walks))]))
+    ]
+
+
+def _runs(call: Call) -> list[_Run]:
+    """The axes of the output, its bytes last, as few runs as possible; at least one."""
+    output = call.outputs[0]
+    operands = [input_type(call, position) for position in range(len(call.inputs))]
+    rank = len(output.shape)
+    shapes = [(1,) * (rank - len(operand.shape)) + operand.shape for operand in operands]
+    whole = [tuple(shape[axis] == size for shape in shapes) for axis, size in enumerate(output.shape)]
+    axes = [_Run(size, each) for size, each in zip(output.shape, whole, strict=True) if size > 1]
+    if output.numpy_dtype.itemsize > 1:
+        axes.append(
+            _Run(output.numpy_dtype.itemsize, tuple(each.numpy_dtype.itemsize > 1 for each in operands))
+        )
+    runs: list[_Run] = []
+    for axis in axes:
+        if runs and runs[-1].whole == axis.whole:
+            runs[-1] = _Run(runs[-1].size * axis.size, axis.whole)
+        else:
+            runs.append(axis)
+    return runs or [_Run(1, (True,) * len(operands))]
+
+
+def _covered(runs: Sequence[_Run], position: int) -> int:
+    """Bytes of an operand that runs go over."""
+    return prod(run.size for run in runs if run.whole[position])
+
+
+def _walk(runs: Sequence[_Run], position: int) -> _Walk:
+    """An operand's strides on entries, rows and columns."""
+    entries, rows, columns = runs
+    width, height = _covered([columns], position), _covered([rows, columns], position)
+    return _Walk(
+        width if rows.whole[position] and rows.size > 1 else 0,
+        int(width > 1),
+        height if entries.whole[position] and entries.size > 1 else 0,
+    )
+
+
+def _starts(outer: Sequence[_Run], below: Sequence[int]) -> list[list[int]]:
+    """Where each operand begins, for every place on the outer runs in order."""
+    strides: list[list[int]] = []
+    reached = list(below)
+    for run in reversed(outer):
+        strides.insert(0, [size if whole else 0 for size, whole in zip(reached, run.whole, strict=True)])
+        reached = [size * run.size if whole else size for size, whole in zip(reached, run.whole, strict=True)]
+    return [
+        [
+            sum(at * stride[position] for at, stride in zip(place, strides, strict=True))
+            for position in range(len(below))
+        ]
+        for place in product(*(range(run.size) for run in outer))
+    ]
+
+
+def broadcast_on_npu(call: Call) -> bool:
+    """on the NPU operands repeat along few enough axes"""
+    return not call.outputs[0].elements or _grids(call) is not None
+
+
+Make = Callable[[Tile, TileAddresses, _Grid], Instruction]
+
+
+def _works(call: Call, make: Make) -> Parts:
+    """A function of operands that broadcast; one that repeats its rows is needed whole by every tile."""
+    grids = _grids(call)
+    if grids is None:
+        raise ValueError("operands repeat along too many axes; the operator's rules should refuse")
+    return tuple(_work(grid, make) for grid in grids)
+
+
+def _work(grid: _Grid, make: Make) -> Work:
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        return make(tile, at, grid)
+
+    step = grid.rows * grid.columns
+    whole = (grid.columns, 1)
+    alone = grid.entries == 1 and not grid.output_start
+    return Work(
+        rows=grid.rows,
+        channels=grid.columns,
+        channel_step=0,
+        inputs=tuple(_operand_rows(position, grid) for position in range(len(grid.walks))),
+        outputs=(
+            Rows(("out", 0), grid.rows, grid.columns, grid.output_start, step if grid.entries > 1 else 0),
+        ),
+        constants=no_constants,
+        constant_bytes=no_constant_bytes,
+        emit=emit,
+        overwrites=tuple(
+            k for k, walk in enumerate(grid.walks) if alone and (walk.row, walk.column) == whole
+        ),
+        entries=grid.entries,
+    )
+
+
+def _operand_rows(position: int, grid: _Grid) -> tuple[Rows, RowsNeeded]:
+    """The rows of an operand: its own for each output row, or one that all share."""
+    walk, start = grid.walks[position], grid.starts[position]
+    width = grid.columns if walk.column else 1
+    if walk.row:
+        return Rows(("in", position), grid.rows, width, start, walk.entry), same_rows
+    return Rows(("in", position), 1, width, start, walk.entry), _only_row
+
+
+def _only_row(first: int, last: int) -> tuple[int, int]:
+    return 0, 1
+
+
+def _strides(grid: _Grid, *names: str) -> dict[str, Any]:
+    """The stride fields of operands."""
+    rows = {f"{name}_row_stride": walk.row for name, walk in zip(names, grid.walks, strict=True)}
+    return rows | {f"{name}_column_stride": walk.column for name, walk in zip(names, grid.walks, strict=True)}
+
+
+def lower_binary(call: Call, function: str, activation: Activation, fields: dict[str, Any]) -> Parts:
+    """An elementwise function of two operands."""
+    number = NAMES.index(function)
+    low, high = act_range(activation, call.outputs[0]) if call.outputs[0].quantized8 else (0, 255)
+
+    def make(tile: Tile, at: TileAddresses, grid: _Grid) -> Instruction:
+        return Binary(
+            function=number,
+            a=at.inputs[0],
+            b=at.inputs[1],
+            output=at.output,
+            rows=tile.rows,
+            columns=grid.columns,
+            low=low,
+            high=high,
+            signed=signed(call.outputs[0].dtype),
+            **_strides(grid, "a", "b"),
+            **fields,
+        )
+
+    return _works(call, make)
+
+
+def _zeros(call: Call) -> dict[str, Any]:
+    return {
+        "a_zero": quantization(input_type(call)).zero_point,
+        "b_zero": quantization(input_type(call, 1)).zero_point,
+        "output_zero": quantization(call.outputs[0]).zero_point,
+    }
+
+
+def _rescale(name: str, multiplier: Multiplier) -> dict[str, Any]:
+    """Multiplier and shift of a rescale, as fields."""
+    return {f"{name}_multiplier": multiplier[0], f"{name}_shift": multiplier[1]}
+
+
+def lower_sum(call: Call, function: str) -> Parts:
+    """Quantised sum or difference (`function`: "add" or "sub")."""
+    found = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
+    return lower_on_common_scale(call, function, found, ADD_LEFT_SHIFT, call.parameters.activation)
+
+
+def lower_on_common_scale(
+    call: Call, function: str, multipliers: AddMultipliers, left_shift: int, activation: Activation = "none"
+) -> Parts:
+    """A function of two operands that are brought to a common scale, and its result from there to the output's."""
+    fields = {
+        **_zeros(call),
+        **_rescale("a", multipliers.first),
+        **_rescale("b", multipliers.second),
+        **_rescale("output", multipliers.output),
+        "left_shift": left_shift,
+    }
+    return lower_binary(call, function, activation, fields)
+
+
+def lower_mul(call: Call, hardware: Hardware) -> Parts:
+    """Quantised product."""
+    multiplier = mul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
+    fields = {**_zeros(call), **_rescale("output", multiplier)}
+    return lower_binary(call, "mul", call.parameters.activation, fields)
+
+
+def lower_quotient(call: Call, multiplier: Multiplier) -> Parts:
+    """Quantised quotient."""
+    return lower_binary(
+        call, "div", call.parameters.activation, {**_zeros(call), **_rescale("output", multiplier)}
+    )
+
+
+def lower_prelu(call: Call, above: Multiplier, below: Multiplier) -> Parts:
+    """Codes from the zero point on, and products of those below it with alpha."""
+    fields = {**_zeros(call), **_rescale("a", above), **_rescale("output", below)}
+    return lower_binary(call, "prelu", "none", fields)
+
+
+def lower_selection(call: Call, name: str, keeps_codes: bool = True) -> Parts:
+    """The larger or the smaller code ("maximum" or "minimum"), of those on the output's scale if wanted."""
+    if keeps_codes:
+        return lower_binary(call, name[:3], "none", {})
+    fields = {
+        **_zeros(call),
+        **_rescale("a", quantize_multiplier_of(input_type(call), call.outputs[0])),
+        **_rescale("b", quantize_multiplier_of(input_type(call, 1), call.outputs[0])),
+    }
+    return lower_binary(call, f"rescaled_{name[:3]}", "none", fields)
+
+
+def lower_truths(call: Call, function: str) -> Parts:
+    """The larger ("max": or) or the smaller ("min": and) of two truths, which are bytes of 0 or 1."""
+    return lower_binary(call, function, "none", {})
+
+
+def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, Any]) -> Parts:
+    """A truth for each pair of codes; `scale` and `fields` say what is compared."""
+    number, how = list(RELATIONS).index(relation), SCALES.index(scale)
+
+    def make(tile: Tile, at: TileAddresses, grid: _Grid) -> Instruction:
+        return Compare(
+            relation=number,
+            scale=how,
+            a=at.inputs[0],
+            b=at.inputs[1],
+            output=at.output,
+            rows=tile.rows,
+            columns=grid.columns,
+            signed=signed(input_type(call).dtype),
+            **_strides(grid, "a", "b"),
+            **fields,
+        )
+
+    return _works(call, make)
+
+
+def lower_choice(call: Call, keeps_codes: bool) -> Parts:
+    """Of two elements of any width the first where the condition holds; of codes on the output's scale if wanted."""
+    fields: dict[str, Any] = {}
+    if not keeps_codes:
+        output = call.outputs[0]
+        low, high = code_range(output.dtype)
+        fields = {
+            "function": CHOICES.index("rescaled"),
+            "a_zero": quantization(input_type(call, 1)).zero_point,
+            "b_zero": quantization(input_type(call, 2)).zero_point,
+            "output_zero": quantization(output).zero_point,
+            **_rescale("a", quantize_multiplier_of(input_type(call, 1), output)),
+            **_rescale("b", quantize_multiplier_of(input_type(call, 2), output)),
+            "low": low,
+            "high": high,
+            "signed": signed(output.dtype),
+        }
+
+    def make(tile: Tile, at: TileAddresses, grid: _Grid) -> Instruction:
+        return Select(
+            condition=at.inputs[0],
+            a=at.inputs[1],
+            b=at.inputs[2],
+            output=at.output,
+            rows=tile.rows,
+            columns=grid.columns,
+            **_strides(grid, "condition", "a", "b"),
+            **fields,
+        )
+
+    return _works(call, make)

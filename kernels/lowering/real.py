@@ -1,0 +1,231 @@
+"""How operators on real numbers become instructions of the real lanes of the vector unit.
+
+Elements lie as densely as codes do; rows are counted in bytes, and an instruction is told which type they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from npusim.isa.arithmetic.real import ACTIVATIONS, UNARY
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.real import REAL_TYPES, STORED_TYPES, RealUnary, bits_of, real_lanes
+from npusim.isa.instructions.real_reduction import (
+    POOLS,
+    REDUCTIONS,
+    RealConvert,
+    RealPool,
+    RealReduce,
+    RealSoftmax,
+)
+from npusim.kernels.lowering.vector import dense_row_bytes
+from npusim.kernels.lowering.work import (
+    Parts,
+    Rows,
+    Tile,
+    TileAddresses,
+    Work,
+    no_constant_bytes,
+    no_constants,
+    same_rows,
+)
+from npusim.kernels.operator.axes import Along, axis_of
+from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operator import Call, Lowering, Rule
+
+
+def reals(call: Call) -> bool:
+    """on real lanes all operands are float16, or all are float32"""
+    kinds = {tensor.dtype for tensor in (*call.inputs, *call.outputs) if tensor is not None}
+    return len(kinds) == 1 and kinds <= set(REAL_TYPES)
+
+
+def real_inputs(call: Call) -> bool:
+    """on real lanes all inputs are float16, or all are float32"""
+    kinds = {tensor.dtype for tensor in call.inputs if tensor is not None}
+    return len(kinds) == 1 and kinds <= set(REAL_TYPES)
+
+
+def lanes(call: Call, hardware: Hardware) -> bool:
+    """the hardware has lanes for it (vector.float16_lanes, vector.float32_lanes)"""
+    return real_lanes(hardware, input_type(call).dtype) > 0
+
+
+def on_real_lanes(lower: Any, *rules: Rule, inputs_only: bool = False) -> Lowering:
+    """The way of an operator over the real lanes; `lower`: call -> parts."""
+    kind = real_inputs if inputs_only else reals
+    return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes,))
+
+
+def _element(call: Call) -> int:
+    return REAL_TYPES.index(input_type(call).dtype)
+
+
+def _dense(call: Call, make: Any) -> Parts:
+    """A function of one dense operand; `make(input, output, elements)` gives the instruction."""
+    elements = call.outputs[0].elements
+    columns = dense_row_bytes(elements)
+    rows = elements // columns
+    sizes = [columns * tensor.numpy_dtype.itemsize for tensor in (input_type(call), call.outputs[0])]
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        made: Instruction = make(at.inputs[0], at.output, tile.rows * columns)
+        return made
+
+    return (
+        Work(
+            rows=rows,
+            channels=sizes[1],
+            channel_step=0,
+            inputs=((Rows(("in", 0), rows, sizes[0]), same_rows),),
+            outputs=(Rows(("out", 0), rows, sizes[1]),),
+            constants=no_constants,
+            constant_bytes=no_constant_bytes,
+            emit=emit,
+            overwrites=(0,) if sizes[0] == sizes[1] else (),
+        ),
+    )
+
+
+_UNARY = [row.name for row in UNARY]
+
+
+def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
+    """A function of every element, by its name."""
+    number = _UNARY.index(name)
+
+    def make(source: int, target: int, elements: int) -> Instruction:
+        return RealUnary(
+            element=_element(call),
+            function=number,
+            input=source,
+            output=target,
+            size=elements,
+            alpha=bits_of(alpha),
+        )
+
+    return _dense(call, make)
+
+
+def lower_real_convert(call: Call) -> Parts:
+    """Codes to reals, reals to codes, or reals to reals."""
+    source, target = input_type(call), call.outputs[0]
+    codes = next((tensor for tensor in (source, target) if not tensor.real), None)
+    scale, zero = (1.0, 0) if codes is None else (quantization(codes).scale, quantization(codes).zero_point)
+    wider = "float32" if "float32" in (source.dtype, target.dtype) else "float16"
+
+    def make(address: int, result: int, elements: int) -> Instruction:
+        return RealConvert(
+            element=REAL_TYPES.index(wider),
+            source=STORED_TYPES.index(source.dtype),
+            target=STORED_TYPES.index(target.dtype),
+            input=address,
+            output=result,
+            size=elements,
+            scale=bits_of(scale),
+            zero=zero,
+        )
+
+    return _dense(call, make)
+
+
+def lower_real_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
+    """Softmax or its logarithm along the last axis: tiles of rows."""
+    size = input_type(call).numpy_dtype.itemsize
+    depth = call.outputs[0].shape[-1]
+    rows = call.outputs[0].elements // depth
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        return RealSoftmax(
+            element=_element(call),
+            logarithm=int(logarithm),
+            input=at.inputs[0],
+            output=at.output,
+            rows=tile.rows,
+            depth=depth,
+            beta=bits_of(beta),
+        )
+
+    inputs = ((Rows(("in", 0), rows, depth * size), same_rows),)
+    target = Rows(("out", 0), rows, depth * size)
+    return (Work(rows, depth * size, 0, inputs, (target,), no_constants, no_constant_bytes, emit, (0,)),)
+
+
+def lower_real_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> Parts:
+    """A reduction of [outer, count, inner] over the middle, by its name: tiles of outer blocks."""
+    outer, count, inner = sizes
+    size = input_type(call).numpy_dtype.itemsize
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        return RealReduce(
+            element=_element(call),
+            function=REDUCTIONS.index(name),
+            input=at.inputs[0],
+            output=at.output,
+            outer=tile.rows,
+            count=count,
+            inner=tile.channels // size,
+        )
+
+    source = Rows(("in", 0), outer, count * inner * size)
+    target = Rows(("out", 0), outer, inner * size)
+    inputs = ((source, same_rows),)
+    work = Work(outer, inner * size, 0, inputs, (target,), no_constants, no_constant_bytes, emit)
+    return (replace(work, last_resort=size, sliced=True),)
+
+
+def lower_real_pool(call: Call, name: str) -> Parts:
+    """A pool ("average", "maximum" or "l2"): tiles of rows, image by image."""
+    size = input_type(call).numpy_dtype.itemsize
+    images, ifm_height, ifm_width, depth = input_type(call).shape
+    _, ofm_height, ofm_width, _ = call.outputs[0].shape
+    kernel_height, kernel_width = call.parameters.filter
+    stride_height, stride_width = call.parameters.strides
+    pad_top, pad_left = call.parameters.padding[0][0], call.parameters.padding[1][0]
+    ifm_row, ofm_row = ifm_width * depth * size, ofm_width * depth * size
+
+    def needed(first: int, last: int) -> tuple[int, int]:
+        start = max(first * stride_height - pad_top, 0)
+        return start, min((last - 1) * stride_height - pad_top + kernel_height, ifm_height)
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        first, last = needed(tile.first_row, tile.last_row)
+        return RealPool(
+            element=_element(call),
+            function=POOLS.index(name),
+            activation=ACTIVATIONS.index(call.parameters.activation),
+            ifm=at.inputs[0],
+            ifm_row_stride=ifm_row,
+            ifm_height=last - first,
+            ifm_width=ifm_width,
+            depth=depth,
+            ofm=at.output,
+            ofm_row_stride=ofm_row,
+            ofm_height=tile.rows,
+            ofm_width=ofm_width,
+            kernel_height=kernel_height,
+            kernel_width=kernel_width,
+            stride_height=stride_height,
+            stride_width=stride_width,
+            pad_top=first - (tile.first_row * stride_height - pad_top),
+            pad_left=pad_left,
+        )
+
+    ifm = Rows(("in", 0), ifm_height, ifm_row, 0, ifm_height * ifm_row)
+    ofm = Rows(("out", 0), ofm_height, ofm_row, 0, ofm_height * ofm_row)
+    work = Work(ofm_height, depth * size, 0, ((ifm, needed),), (ofm,), no_constants, no_constant_bytes, emit)
+    return (replace(work, entries=images),)
+
+
+def _last_axis(call: Call[Along]) -> bool:
+    """on the NPU the axis is the last one"""
+    return axis_of(call) == len(input_type(call).shape) - 1
+
+
+def real_softmax_lowering(*, logarithm: bool = False) -> Lowering:
+    """Of softmax, or of its logarithm, along the last axis."""
+    return on_real_lanes(
+        lambda call: lower_real_softmax(call, call.parameters.beta, logarithm=logarithm), _last_axis
+    )

@@ -1,0 +1,104 @@
+"""How images of another size become instructions of the vector unit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.resize import POSITION_BITS, Resize, behind, positions
+from npusim.kernels.lowering.vector import signed
+from npusim.kernels.lowering.work import (
+    Parts,
+    Rows,
+    Tile,
+    TileAddresses,
+    Work,
+    no_constant_bytes,
+    no_constants,
+)
+from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.operator import Call
+
+Int64Array = NDArray[np.int64]
+
+_ONE = 1 << POSITION_BITS
+
+
+class Line(NamedTuple):
+    """Positions in the input of the rows, or the columns, of the output: number * scale + offset, in 1/2**20."""
+
+    scale: int
+    offset: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether an instruction holds it."""
+        return 0 <= self.scale < 1 << 32 and -(1 << 31) <= self.offset < 1 << 31
+
+
+def line_through(places: Int64Array) -> Line | None:
+    """The line through positions in 1/2**20; None if they lie on none."""
+    scale = int(places[1] - places[0]) if len(places) > 1 else 0
+    found = Line(scale, int(places[0]))
+    straight = np.array_equal(np.arange(len(places)) * found.scale + found.offset, places)
+    return found if straight and found.fits else None
+
+
+def line_before(nearest: Int64Array, size: int) -> Line | None:
+    """A line whose pixels are `nearest`, numbers that do not fall, in an input of `size`; None if there is none.
+
+    The slope is that between the ends, or one step beside it. The offset must keep every position in its pixel; in
+    the first and the last one it may leave the image.
+    """
+    numbers = np.arange(len(nearest), dtype=np.int64)
+    slope = size * _ONE // len(nearest)
+    corners = (size - 1) * _ONE // max(len(nearest) - 1, 1)
+    for scale in (slope, slope + 1, corners, corners + 1, corners - 1):
+        least = (nearest * _ONE - numbers * scale)[nearest > 0]
+        most = ((nearest + 1) * _ONE - 1 - numbers * scale)[nearest < size - 1]
+        low = int(least.max()) if least.size else int(most.min(initial=_ONE)) - _ONE
+        high = int(most.min()) if most.size else low + _ONE
+        found = Line(scale, low + (high - low) // 2)
+        if low <= high and found.fits:
+            return found
+    return None
+
+
+def resize_work(call: Call, bilinear: bool, rows: Line, columns: Line) -> Parts:
+    """Tiles of rows, image by image."""
+    images, ifm_height, ifm_width, depth = input_type(call).shape
+    _, ofm_height, ofm_width, _ = call.outputs[0].shape
+    places = positions(ofm_height, *rows, ifm_height)
+    above = places >> POSITION_BITS
+    below = behind(places) if bilinear else above
+
+    def needed(first: int, last: int) -> tuple[int, int]:
+        return int(above[first]), int(below[last - 1]) + 1
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        first, last = needed(tile.first_row, tile.last_row)
+        return Resize(
+            bilinear=int(bilinear),
+            input=at.inputs[0],
+            output=at.output,
+            ifm_height=last - first,
+            ifm_width=ifm_width,
+            depth=depth,
+            ofm_height=tile.rows,
+            ofm_width=ofm_width,
+            row_scale=rows.scale,
+            row_offset=rows.offset + tile.first_row * rows.scale - first * _ONE,
+            column_scale=columns.scale,
+            column_offset=columns.offset,
+            signed=signed(call.outputs[0].dtype),
+        )
+
+    ifm_row, ofm_row = ifm_width * depth, ofm_width * depth
+    ifm = Rows(("in", 0), ifm_height, ifm_row, 0, ifm_height * ifm_row)
+    ofm = Rows(("out", 0), ofm_height, ofm_row, 0, ofm_height * ofm_row)
+    work = Work(ofm_height, depth, 0, ((ifm, needed),), (ofm,), no_constants, no_constant_bytes, emit)
+    return (replace(work, entries=images),)

@@ -1,0 +1,85 @@
+"""The reference workloads of the capability table, and what their simulation says."""
+
+from __future__ import annotations
+
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.executable import DECISION
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.control import IF
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reals import in_reals
+from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.table import operator
+from npusim.numbers.performance import NETWORKS, Capabilities, Reference, ReferenceRun, capabilities
+from npusim.scheduler.partition.partition import partition
+from npusim.session import api
+
+_SHAPE = (1, 56, 56, 64)
+"""Of the operands of a reference that is one operator: a feature map in the middle of MobileNet."""
+
+_RESULTS = {"dequantize": "float32"}
+"""What operators give that do not give what they take."""
+
+
+def table(hardware: Hardware, progress: api.Progress | None = None) -> Capabilities:
+    """The capability table of a driver for this hardware, simulated anew.
+
+    progress: of each simulation.
+    """
+    return capabilities(
+        lambda reference: _run(graph(reference), hardware, progress), decision(hardware), hardware
+    )
+
+
+def graph(reference: Reference) -> Graph:
+    """A reference workload as a graph, to be timed."""
+    if reference.name not in NETWORKS:
+        return _one_operator(reference)
+    network = api.load(reference.name)
+    return network if reference.dtype == "int8" else in_reals(network, reference.dtype)
+
+
+def _one_operator(reference: Reference) -> Graph:
+    builder = GraphBuilder(str(reference))
+    quantization = Quantization((1.0,), (0,)) if reference.name in ("dequantize", "cast") else None
+    kind = TensorType(reference.dtype, _SHAPE, quantization)
+    inputs = [builder.input(f"in{number}", kind) for number in range(_operands(reference))]
+    result = TensorType(_RESULTS[reference.name], _SHAPE) if reference.name in _RESULTS else kind
+    parameters: Parameters = operator(reference.name).parameters()
+    return builder.graph(builder.node(reference.name, inputs, [result], parameters))
+
+
+def _operands(reference: Reference) -> int:
+    return 2 if reference.name in ("add", "logical_and") else 1
+
+
+def _run(network: Graph, hardware: Hardware, progress: api.Progress | None) -> ReferenceRun:
+    program = api.compile_program(network, hardware)
+    result = api.simulate(program, timing_only=True, progress=progress)
+    return ReferenceRun(
+        npu_time_us=result.latency_ms * 1e3,
+        npu_energy_uj=float(result.energy_uj),
+        workloads=[layer.workload for layer in program.layers],
+    )
+
+
+def decision(hardware: Hardware) -> ReferenceRun:
+    """An IF alone: a condition that is an input, a body of one operator, and what is not that body."""
+    codes = TensorType("int8", _SHAPE, Quantization((1.0,), (0,)))
+    then = GraphBuilder("then")
+    body = then.graph(then.node("relu", [then.input("x", codes)], [codes]))
+    builder = GraphBuilder("decision")
+    condition, x = builder.input("condition", TensorType("bool", (1,))), builder.input("x", codes)
+    graph = builder.graph(builder.node(IF, [condition, x], [codes], bodies=[body, body]))
+    executable = partition(graph, hardware, lambda part: api.compile_program(part, hardware))
+    result = api.simulate(executable, timing_only=True, decisions=dict.fromkeys(executable.decisions, 1))
+    glue = [program for program in result.programs if program.name in executable.decisions]
+    looks = [
+        call.workload for part in result.run.parts for call in part.program.host_calls if call.op == DECISION
+    ]
+    return ReferenceRun(
+        npu_time_us=hardware.us_of_cycles(sum(program.cycles for program in glue)),
+        npu_energy_uj=sum(float(program.energy_uj) for program in glue),
+        workloads=looks,
+    )

@@ -1,0 +1,44 @@
+"""The reference workloads of the capability table: what they are, and that all of them are simulated."""
+
+from __future__ import annotations
+
+import pytest
+
+import npusim
+from npusim.isa.base.tensor import SIZE_ONLY
+from npusim.isa.hardware.cpu import cpu_core
+from npusim.kernels.graph.reals import in_reals
+from npusim.numbers.performance import CELLS, Reference
+from npusim.session import references
+
+ALL = [reference for row in CELLS for reference in row.references]
+
+
+@pytest.mark.parametrize("reference", ALL, ids=str)
+def test_every_reference_can_be_timed(reference: Reference) -> None:
+    graph = references.graph(reference)
+    first = graph.tensors[graph.inputs[0]].type
+    assert first.dtype == reference.dtype
+    result = npusim.simulate(npusim.compile(graph, "mobile-1024"), timing_only=True)
+    assert result.cycles > 0
+    assert result.energy_uj > 0
+
+
+def test_the_real_version_of_a_network_has_its_sizes_and_no_codes() -> None:
+    quantized = npusim.load("ds_cnn")
+    real = in_reals(quantized, "float16")
+    assert [tensor.type.shape for tensor in real.tensors] == [
+        tensor.type.shape for tensor in quantized.tensors
+    ]
+    operands = [real.tensors[number] for node in real.nodes for number in node.inputs if number is not None]
+    assert {tensor.type.dtype for tensor in operands} == {"float16"}
+    assert all(tensor.data is SIZE_ONLY for tensor in operands if tensor.constant)
+
+
+def test_a_decision_costs_the_look_and_the_handover() -> None:
+    machine = npusim.hardware("mobile-1024")
+    done = references.decision(machine)
+    look_us = cpu_core(machine.host.core).operator_us + machine.host.handover_us
+    assert look_us < done.npu_time_us < look_us + 1  # and the fetch of the one instruction that asks for it
+    assert done.npu_energy_uj > 0
+    assert len(done.workloads) == 1

@@ -1,0 +1,117 @@
+"""Real numbers on the lanes of the vector unit: what the machine computes is what the host would, and it is timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npusim
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.table import operator
+
+LANES = ["vector.float16_lanes=4", "vector.float32_lanes=2", "scratchpad.size_kib=32"]
+WITH = npusim.hardware("edge-128", LANES)
+WITHOUT = npusim.hardware("edge-128", LANES[2:])
+TYPES = ("float32", "float16")
+ALLOWED = {"float32": 2e-6, "float16": 2e-3}
+"""Relative: the order of sums, and functions of float64 against those that a kernel writes in float32."""
+
+
+def one(op: str, dtype: str, *shapes: tuple[int, ...], result: str = "", **parameters: Any) -> Graph:
+    """A graph of one operator."""
+    builder = GraphBuilder(op)
+    inputs = [builder.input(f"x{n}", TensorType(dtype, shape)) for n, shape in enumerate(shapes)]
+    row = operator(op)
+    kind = row.parameters(**parameters)
+    from npusim.kernels.graph.builder import unshaped
+
+    return builder.graph(builder.node(op, inputs, [unshaped(result or dtype)], kind))
+
+
+def check(graph: Graph, dtype: str, *, positive: bool = False) -> None:
+    """The NPU with lanes gives what the host gives, all of it on the vector unit."""
+    rng = np.random.default_rng(0)
+    values = [
+        rng.uniform(0.1 if positive else -4, 4, graph.tensors[number].type.shape).astype(dtype)
+        for number in graph.inputs
+    ]
+    fast = npusim.simulate(npusim.compile(graph, WITH), values)
+    slow = npusim.simulate(npusim.compile(graph, WITHOUT), values)
+    assert {layer.unit for layer in fast.layers} == {"vector"}
+    assert {layer.unit for layer in slow.layers} == {"host"}
+    assert "vector.float16_lanes" in slow.layers[0].reason
+    for one_, other in zip(fast.outputs, slow.outputs, strict=True):
+        assert one_.dtype == other.dtype
+        np.testing.assert_allclose(one_, other, rtol=ALLOWED[dtype], atol=ALLOWED[dtype])
+
+
+UNARY = (
+    "abs", "neg", "exp", "sin", "cos", "floor", "ceil", "round", "sign", "square", "relu", "relu6",
+    "relu_n1_to_1", "relu_0_to_1", "logistic", "tanh", "hard_swish",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("op", UNARY)
+def test_functions_of_one_operand(op: str, dtype: str) -> None:
+    check(one(op, dtype, (3, 50, 7)), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("op", ["log", "sqrt", "rsqrt"])
+def test_functions_of_positive_numbers(op: str, dtype: str) -> None:
+    check(one(op, dtype, (64, 9)), dtype, positive=True)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("op", "parameters"),
+    [
+        ("leaky_relu", {"alpha": 0.3}),
+        ("elu", {"alpha": 1.5}),
+        ("gelu", {"approximate": False}),
+        ("gelu", {"approximate": True}),
+        ("softmax", {"beta": 0.5}),
+        ("log_softmax", {"beta": 0.5}),
+    ],
+)
+def test_functions_with_parameters(op: str, parameters: dict[str, Any], dtype: str) -> None:
+    check(one(op, dtype, (5, 40), **parameters), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("op", ["mean", "sum", "reduce_max", "reduce_min"])
+def test_reductions(op: str, axes: tuple[int, ...], dtype: str) -> None:
+    check(one(op, dtype, (4, 9, 6), axes=axes), dtype)
+
+
+@pytest.mark.parametrize("op", ["average_pool_2d", "max_pool_2d", "l2_pool_2d"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_pools(op: str, dtype: str) -> None:
+    window = {"filter": (3, 2), "strides": (2, 1), "padding": ((1, 1), (0, 1))}
+    check(one(op, dtype, (2, 9, 8, 5), activation="relu6", **window), dtype)
+
+
+def test_what_does_not_fit_is_cut() -> None:
+    """64 KiB in and out, a scratchpad of 32 KiB."""
+    check(one("relu", "float32", (128, 128)), "float32")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "elements", "cycles"),
+    [
+        ("float32", 7, 8 + 4 * 1),  # 4 groups of 2 lanes
+        ("float16", 7, 8 + 2 * 1),  # 2 groups of 4 lanes
+    ],
+)
+def test_cycles_by_hand(dtype: str, elements: int, cycles: int) -> None:
+    from npusim.isa.instructions.context import Context
+    from npusim.isa.instructions.real import REAL_TYPES, RealUnary
+
+    relu = RealUnary(element=REAL_TYPES.index(dtype), function=8, size=elements)
+    assert relu.cost(Context(WITH)).cycles == cycles
