@@ -23,6 +23,7 @@ from npusim.isa.instructions import (
     real_reduction,
     reduction,
     resize,
+    rows,
     vector,
 )
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
@@ -47,6 +48,8 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     choice.Compare,
     choice.Select,
     resize.Resize,
+    rows.LogSoftmax,
+    rows.UnitLength,
     real.RealBinary,
     real.RealUnary,
     real_reduction.RealReduce,

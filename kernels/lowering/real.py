@@ -5,6 +5,7 @@ Elements lie as densely as codes do; rows are counted in bytes, and an instructi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +34,7 @@ from npusim.kernels.lowering.work import (
 )
 from npusim.kernels.operator.axes import Along, axis_of
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Rule
+from npusim.kernels.operator.operator import Call, Lowering, Need, Rule
 
 
 def reals(call: Call) -> bool:
@@ -53,10 +54,11 @@ def lanes(call: Call, hardware: Hardware) -> bool:
     return real_lanes(hardware, input_type(call).dtype) > 0
 
 
-def on_real_lanes(lower: Any, *rules: Rule, inputs_only: bool = False) -> Lowering:
-    """The way of an operator over the real lanes; `lower`: call -> parts."""
-    kind = real_inputs if inputs_only else reals
-    return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes,))
+def on_real_lanes(
+    lower: Callable[[Call], Parts], *rules: Rule, kind: Rule = reals, needs: tuple[Need, ...] = ()
+) -> Lowering:
+    """The way of an operator over the real lanes; `kind` says which operands are real."""
+    return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes, *needs))
 
 
 def _element(call: Call) -> int:

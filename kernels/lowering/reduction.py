@@ -74,7 +74,11 @@ def few_places(call: Call[Reduction]) -> bool:
     return nest(input_type(call).shape, call.parameters.axes) is not None
 
 
-def _at_once(axes: Callable[[Call], Sequence[int]], result_bytes: Callable[[Call], int]) -> Need:
+def _at_once(
+    axes: Callable[[Call], Sequence[int]],
+    result_bytes: Callable[[Call], int],
+    element_bytes: Callable[[Call], int] = lambda call: 1,
+) -> Need:
     """The need of the smallest tile: one outer index, and of codes in nests of one part one inner index."""
 
     def need(call: Call, hardware: Hardware) -> bool:
@@ -84,7 +88,8 @@ def _at_once(axes: Callable[[Call], Sequence[int]], result_bytes: Callable[[Call
         _, parts, middle, terms, inner = found
         width = result_bytes(call)
         side_by_side = 1 if parts == width == 1 else middle * inner
-        return side_by_side * (parts * terms + width) <= hardware.scratchpad_bytes // 2
+        size = side_by_side * (parts * terms + width) * element_bytes(call)
+        return size <= hardware.scratchpad_bytes // 2
 
     need.__doc__ = "half of the scratchpad holds the elements of the results that no tile can part"
     return need
@@ -103,6 +108,7 @@ def _position_bytes(call: Call) -> int:
 
 
 _codes_at_once = _at_once(_axes, lambda call: 1)
+_reals_at_once = _at_once(_axes, lambda call: 1, lambda call: input_type(call).numpy_dtype.itemsize)
 _positions_at_once = _at_once(_axis, _position_bytes)
 
 
@@ -194,7 +200,7 @@ def real_reduction_lowering(function: str) -> Lowering:
             raise ValueError("the axes lie in too many places; the operator's rules should refuse")
         return lower_real_reduction(call, function, (sizes.outer, sizes.terms, sizes.inner))
 
-    return on_real_lanes(lower, something, _one_place, _at_once(_axes, True))
+    return on_real_lanes(lower, something, _one_place, needs=(_reals_at_once,))
 
 
 def _one_place(call: Call[Reduction]) -> bool:

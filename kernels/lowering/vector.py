@@ -11,7 +11,7 @@ from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import Mean, Pool
-from npusim.isa.instructions.vector import ENTRY_BYTES, Lookup, Rescale, Softmax
+from npusim.isa.instructions.vector import ENTRY_BYTES, Lookup, Rescale
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,
@@ -237,25 +237,3 @@ def lower_quantize(call: Call, hardware: Hardware) -> Parts:
         )
 
     return lower_dense(call, make)
-
-
-def softmax_work(call: Call, multiplier: int, left_shift: int, difference_min: int) -> Parts:
-    """Softmax over the last axis: tiles of rows."""
-    depth = call.outputs[0].shape[-1]
-    rows = call.outputs[0].elements // depth
-
-    def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return Softmax(
-            input=at.inputs[0],
-            output=at.output,
-            rows=tile.rows,
-            depth=depth,
-            multiplier=multiplier,
-            left_shift=left_shift,
-            difference_min=difference_min,
-            signed=signed(call.outputs[0].dtype),
-        )
-
-    inputs = ((Rows(("in", 0), rows, depth), same_rows),)
-    target = Rows(("out", 0), rows, depth)
-    return (Work(rows, depth, 0, inputs, (target,), no_constants, no_constant_bytes, emit, (0,)),)

@@ -48,12 +48,12 @@ ON_HOST = {
     "GREATER": 0,
     "GREATER_EQUAL": 0,
     "HARD_SWISH": 0,
-    "L2_NORMALIZATION": CASES,
+    "L2_NORMALIZATION": 0,
     "LEAKY_RELU": 0,
     "LESS": 0,
     "LESS_EQUAL": 0,
     "LOGISTIC": 0,
-    "LOG_SOFTMAX": CASES,
+    "LOG_SOFTMAX": 0,
     "MAXIMUM": 0,
     "MAX_POOL_2D": 0,
     "MEAN": 0,
@@ -88,6 +88,7 @@ ON_HOST = {
 """The operators that npusim has, and how many cases of each the host runs: all others run on the NPU."""
 
 UINT8_ON_HOST = {
+    "LOG_SOFTMAX": CASES,  # LiteRT computes it in float32
     "RESIZE_BILINEAR": 35,  # positions that are no short binary fractions, which LiteRT weighs in float32
 }
 """Of uint8, where it is not as many."""

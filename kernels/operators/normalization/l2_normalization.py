@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.rows import UnitLength
+from npusim.kernels.lowering.rows import row_work, rows_at_once
+from npusim.kernels.lowering.vector import signed
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import limited
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
@@ -23,7 +28,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import sound_scales
 
@@ -76,6 +81,12 @@ def _short_axis(call: Call) -> bool:
     return tensor.real or tensor.shape[axis_of(call)] * 255**2 < 1 << 31
 
 
+def _lower(call: Call, hardware: Hardware) -> Parts:
+    """Row by row."""
+    zero, kind = quantization(input_type(call)).zero_point, signed(input_type(call).dtype)
+    return row_work(call, lambda rows: UnitLength(**rows._asdict(), input_zero=zero, signed=kind))
+
+
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})
 
 OPERATOR = Operator(
@@ -95,5 +106,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    on_host="the vector unit takes no roots",
+    lowerings=(Lowering("vector", (rules.eight_bit,), _lower, (rows_at_once,)),),
 )

@@ -12,7 +12,11 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.rows import LogSoftmax
 from npusim.kernels.lowering.real import real_softmax_lowering
+from npusim.kernels.lowering.rows import row_work, rows_at_once
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
@@ -26,7 +30,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.tables.lookup import Float32Array
 
@@ -150,6 +154,17 @@ def _short_axis(call: Call) -> bool:
     return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
 
 
+def _fixed_point(call: Call) -> bool:
+    """on the NPU the input is int8: LiteRT computes uint8 in float32"""
+    return input_type(call).dtype == "int8"
+
+
+def _lower(call: Call, hardware: Hardware) -> Parts:
+    """The fixed-point version, row by row."""
+    fields = fixed_point_numbers(call)._asdict()
+    return row_work(call, lambda rows: LogSoftmax(**rows._asdict(), **fields))
+
+
 REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_reals, "float32": _reals})
 
 OPERATOR = Operator(
@@ -170,5 +185,8 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    lowerings=(real_softmax_lowering(logarithm=True),),
+    lowerings=(
+        Lowering("vector", (_fixed_point,), _lower, (rows_at_once,)),
+        real_softmax_lowering(logarithm=True),
+    ),
 )

@@ -10,8 +10,10 @@ import numpy as np
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.vector import Softmax
 from npusim.kernels.lowering.real import real_softmax_lowering
-from npusim.kernels.lowering.vector import softmax_work
+from npusim.kernels.lowering.rows import row_work, rows_at_once
+from npusim.kernels.lowering.vector import signed
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
@@ -129,14 +131,10 @@ def _short_axis(call: Call[Parameters]) -> bool:
     return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
 
 
-def _last_axis(call: Call[Parameters]) -> bool:
-    """on the NPU the axis is the last one"""
-    return axis_of(call) == len(input_type(call).shape) - 1
-
-
 def _lower(call: Call, hardware: Hardware) -> Parts:
     """The fixed-point version, row by row."""
-    return softmax_work(call, *fixed_point_numbers(call))
+    fields = {**fixed_point_numbers(call)._asdict(), "signed": signed(call.outputs[0].dtype)}
+    return row_work(call, lambda rows: Softmax(**rows._asdict(), **fields))
 
 
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})
@@ -159,5 +157,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit, _last_axis), _lower), real_softmax_lowering()),
+    lowerings=(Lowering("vector", (rules.eight_bit,), _lower, (rows_at_once,)), real_softmax_lowering()),
 )

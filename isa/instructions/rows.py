@@ -1,0 +1,176 @@
+"""The vector-unit instructions that bring rows to a common measure: logarithms of shares, and unit length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from npusim.isa.arithmetic.rows import log_softmax_fixed_point, unit_length
+from npusim.isa.base.cause import Cause
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Regions, Space, dense
+from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, passes
+from npusim.isa.instructions.word import FieldSpec, bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows(Instruction):
+    """Fields of functions of rows, which lie one behind the other, or some beside each other."""
+
+    home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
+
+    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
+    output: int = bits(ADDRESS_BITS, "of the output")
+    rows: int = bits(24, "independent rows, those that lie beside each other counted once")
+    depth: int = bits(24, "elements of a row")
+    gap: int = bits(24, "elements of other rows between two elements of a row")
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, and the elements of each."""
+        return self._all_rows, self.depth
+
+    @property
+    def _all_rows(self) -> int:
+        return self.rows * (self.gap + 1)
+
+    @property
+    def _elements(self) -> int:
+        return self._all_rows * self.depth
+
+    def regions(self, context: Context) -> Regions:
+        """Dense input and output."""
+        source = dense(Space.SCRATCHPAD, self.input, self._elements)
+        return (source,), (dense(Space.SCRATCHPAD, self.output, self._elements),)
+
+    def faults(self) -> list[str]:
+        """At least one element."""
+        return [f"{n} is 0; it may be 1 or more" for n in ("rows", "depth") if not getattr(self, n)]
+
+    def _computed(self, rows: Codes) -> Codes:
+        """Rows of codes [..., depth] -> those of the output."""
+        raise NotImplementedError
+
+    def _in_rows(self, memory: Memory, dtype: type[np.generic]) -> list[Write]:
+        shape = (self.rows, self.depth, self.gap + 1)
+        source = memory.bytes_at(Space.SCRATCHPAD, self.input, self._elements).view(dtype).reshape(shape)
+        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self._elements).view(dtype).reshape(shape)
+        return [(target, self._computed(np.ascontiguousarray(source.swapaxes(1, 2))).swapaxes(1, 2))]
+
+    def _cycles(self, context: Context, of_element: int, of_row: int) -> int:
+        """The lanes take elements of one row, or of rows that lie beside each other."""
+        v = context.hardware.vector
+        if self.gap:
+            lines = passes(self.gap + 1, v) * (self.depth * of_element + of_row)
+        else:
+            lines = passes(self.depth, v) * of_element + of_row
+        return v.startup_cycles + self.rows * lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSoftmax(_Rows):
+    """Logarithms of the softmax of rows of int8 codes in fixed point (5 integer bits, 12 accumulation bits).
+
+    The output counts sixteenths below its largest code.
+    """
+
+    mnemonic: ClassVar[str] = "vec.log_softmax"
+    opcode: ClassVar[int] = 0x3A
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    multiplier: int = bits(31, "rescale of the difference to the row's maximum")
+    left_shift: int = bits(6, "left shift of that rescale")
+    difference_min: int = bits(32, "differences below count as zero probability", signed=True)
+    back: int = bits(31, "rescale of a logarithm to a difference of codes")
+    back_shift: int = bits(7, "shift of that rescale", signed=True)
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Maximum, exponentials and sum, then the differences from its logarithm, row by row."""
+        return self._in_rows(memory, np.int8)
+
+    def _computed(self, rows: Codes) -> Codes:
+        return log_softmax_fixed_point(
+            rows, self.multiplier, self.left_shift, self.difference_min, self.back, self.back_shift
+        )
+
+    def _each(self, context: Context) -> tuple[int, int]:
+        """Cycles of an element and of a row."""
+        v = context.hardware.vector
+        return v.max_cycles + v.exp_cycles + v.reduce_cycles + v.requantise_cycles, v.exp_cycles
+
+    def cost(self, context: Context) -> Cost:
+        """Start-up; per row three passes (maximum; exponential and add; difference), one logarithm."""
+        size = self._elements
+        actions = {
+            "vector_max": size,
+            "vector_exp": size + self._all_rows,
+            "vector_add_i32": size,
+            "requantise": size,
+            "scratchpad_read_byte": 3 * size,
+            "scratchpad_write_byte": size,
+        }
+        return Cost(self._cycles(context, *self._each(context)), actions)
+
+    def demand(self, context: Context) -> int:
+        """The three passes over every element, the logarithm of every row."""
+        of_element, of_row = self._each(context)
+        return self._elements * of_element + self._all_rows * of_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitLength(_Rows):
+    """Rows of codes, less their zero point, divided by the root of the sum of their squares.
+
+    The output has scale 1/128 and the middle code of its type as zero point.
+    """
+
+    mnemonic: ClassVar[str] = "vec.unit_length"
+    opcode: ClassVar[int] = 0x3B
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    input_zero: int = bits(9, "zero point of the input", signed=True)
+    signed: int = bits(1, "type of input and output", choices=SIGNS)
+
+    def faults(self) -> list[str]:
+        """At least one element; the sum of squares stays below 2^31."""
+        found = _Rows.faults(self)
+        if self.depth * 255**2 >= 1 << 31:
+            found.append(f"depth {self.depth} may overflow the accumulator; it may be less than 33026")
+        return found
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Squares and their sum, its inverse root, then the products, row by row."""
+        return self._in_rows(memory, np.int8 if self.signed else np.uint8)
+
+    def _computed(self, rows: Codes) -> Codes:
+        return unit_length(rows, self.input_zero)
+
+    def _each(self, context: Context) -> tuple[int, int]:
+        """Cycles of an element and of a row."""
+        v = context.hardware.vector
+        return v.mul_cycles + v.reduce_cycles + v.requantise_cycles, v.exp_cycles
+
+    def cost(self, context: Context) -> Cost:
+        """Start-up; per row two passes (square and add; rescale), one inverse root."""
+        size = self._elements
+        actions = {
+            "vector_mul_q8": size,
+            "vector_add_i32": size,
+            "requantise": size,
+            "vector_exp": self._all_rows,
+            "scratchpad_read_byte": 2 * size,
+            "scratchpad_write_byte": size,
+        }
+        return Cost(self._cycles(context, *self._each(context)), actions)
+
+    def demand(self, context: Context) -> int:
+        """The two passes over every element, the inverse root of every row."""
+        of_element, of_row = self._each(context)
+        return self._elements * of_element + self._all_rows * of_row

@@ -1,0 +1,58 @@
+"""How functions of rows along an axis become instructions of the vector unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import NamedTuple
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction
+from npusim.kernels.lowering.work import (
+    Parts,
+    Rows,
+    Tile,
+    TileAddresses,
+    Work,
+    no_constant_bytes,
+    no_constants,
+    same_rows,
+)
+from npusim.kernels.operator.axes import Along, axis_of
+from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.operator import Call
+
+
+class RowFields(NamedTuple):
+    """What an instruction for a tile of rows says of them."""
+
+    input: int
+    output: int
+    rows: int
+    depth: int
+    gap: int
+
+
+def _inner(call: Call[Along]) -> int:
+    """How many rows lie beside each other."""
+    return prod(input_type(call).shape[axis_of(call) + 1 :])
+
+
+def rows_at_once(call: Call[Along], hardware: Hardware) -> bool:
+    """half of the scratchpad holds input and output of the rows that lie beside each other"""
+    inner = _inner(call)
+    return inner == 1 or 2 * input_type(call).shape[axis_of(call)] * inner <= hardware.scratchpad_bytes // 2
+
+
+def row_work(call: Call[Along], make: Callable[[RowFields], Instruction]) -> Parts:
+    """A function of rows along an axis: tiles of rows, or of groups of rows that lie beside each other."""
+    shape, axis, inner = input_type(call).shape, axis_of(call), _inner(call)
+    depth, outer = shape[axis], prod(shape[:axis])
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        return make(RowFields(at.inputs[0], at.output, tile.rows, depth, inner - 1))
+
+    width = depth * inner
+    source, target = Rows(("in", 0), outer, width), Rows(("out", 0), outer, width)
+    inputs = ((source, same_rows),)
+    return (Work(outer, width, 0, inputs, (target,), no_constants, no_constant_bytes, emit, (0,)),)

@@ -1,0 +1,119 @@
+"""vec.softmax beside each other, vec.log_softmax, vec.unit_length: what they compute, and how long they take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npusim.isa.arithmetic.rows import logarithm
+from npusim.isa.hardware.file import change, hardware
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.region import Space
+from npusim.isa.instructions.rows import LogSoftmax, UnitLength
+from npusim.isa.instructions.vector import Softmax
+
+OUT = 512
+SOFTMAX = {"multiplier": 1 << 30, "left_shift": 25, "difference_min": -62, "signed": 1}
+LOGARITHM = {
+    "multiplier": 1 << 30,
+    "left_shift": 23,
+    "difference_min": -248,
+    "back": 1 << 30,
+    "back_shift": -22,
+}
+"""Of the input scale 1/16: a difference of 1 is 2^22 of 26 fraction bits."""
+
+
+def run(instruction: Instruction, values: Any, dtype: str = "int8") -> Any:
+    scratchpad = np.zeros(1024, np.uint8)
+    given = np.array(values, dtype)
+    scratchpad[: given.size] = given.view(np.uint8).ravel()
+    commit(instruction.execute(Memory({Space.SCRATCHPAD: scratchpad})))
+    return scratchpad[OUT : OUT + given.size].view(dtype).reshape(given.shape)
+
+
+@pytest.mark.parametrize(
+    ("row", "fields"),
+    [(Softmax, SOFTMAX), (LogSoftmax, LOGARITHM), (UnitLength, {"input_zero": 3, "signed": 1})],
+    ids=["softmax", "log_softmax", "unit_length"],
+)
+def test_rows_beside_each_other_are_rows(row: Any, fields: dict[str, int]) -> None:
+    values = np.random.default_rng(2).integers(-128, 128, (2, 7, 5)).astype(np.int8)
+    beside = run(row(output=OUT, rows=2, depth=7, gap=4, **fields), values)
+    behind = run(row(output=OUT, rows=10, depth=7, **fields), np.ascontiguousarray(values.swapaxes(1, 2)))
+    assert np.array_equal(beside.swapaxes(1, 2), behind)
+
+
+def test_logarithms() -> None:
+    x = np.unique(np.round(np.logspace(0, 12, 2000, base=2, endpoint=False) * (1 << 19)).astype(np.int64))
+    assert np.abs(logarithm(x) / 2.0**26 - np.log(x / 2.0**19)).max() < 2e-6
+
+
+def test_log_softmax() -> None:
+    """Of two equal codes each has log(1/2) = -0.693, which is -11.09 sixteenths; what lies 16 below has -16."""
+    assert run(LogSoftmax(output=OUT, rows=1, depth=2, **LOGARITHM), [5, 5]).tolist() == [116, 116]
+    assert run(LogSoftmax(output=OUT, rows=1, depth=2, **LOGARITHM), [127, -128]).tolist() == [127, -128]
+
+
+@pytest.mark.parametrize(("signed", "dtype", "middle"), [(1, "int8", 0), (0, "uint8", 128)])
+def test_unit_length(signed: int, dtype: str, middle: int) -> None:
+    """(3, 4) / 5 in 1/128, and nothing is nothing."""
+    unit = UnitLength(output=OUT, rows=2, depth=2, input_zero=10, signed=signed)
+    assert run(unit, [[13, 14], [10, 10]], dtype).tolist() == [
+        [middle + 77, middle + 102],
+        [middle, middle],
+    ]
+
+
+CHIP = change(
+    hardware("edge-128"),
+    {
+        "vector.lanes": 4, "vector.startup_cycles": 10, "vector.mul_cycles": 5, "vector.max_cycles": 2,
+        "vector.requantise_cycles": 7, "vector.reduce_cycles": 6, "vector.exp_cycles": 11,
+    },
+)  # fmt: skip
+R, W = "scratchpad_read_byte", "scratchpad_write_byte"
+PER_LINE = 2 + (11 + 6) + (11 + 7)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "cycles", "actions"),
+    [
+        # 2 x 5 rows of 3: two groups of lanes across rows, and a reciprocal for each group
+        (
+            Softmax(rows=2, depth=3, gap=4),
+            10 + 2 * 2 * (3 * PER_LINE + 11),
+            {"vector_max": 30, "vector_exp": 70, "vector_add_i32": 30, "requantise": 30, R: 90, W: 30},
+        ),
+        # maximum; exponential and add; difference; a logarithm per row
+        (
+            LogSoftmax(rows=2, depth=9),
+            10 + 2 * (3 * (2 + 11 + 6 + 7) + 11),
+            {"vector_max": 18, "vector_exp": 20, "vector_add_i32": 18, "requantise": 18, R: 54, W: 18},
+        ),
+        # square and add; rescale; an inverse root per row
+        (
+            UnitLength(rows=2, depth=9),
+            10 + 2 * (3 * (5 + 6 + 7) + 11),
+            {"vector_mul_q8": 18, "vector_add_i32": 18, "requantise": 18, "vector_exp": 2, R: 36, W: 18},
+        ),
+        (
+            UnitLength(rows=2, depth=3, gap=4),
+            10 + 2 * 2 * (3 * (5 + 6 + 7) + 11),
+            {"vector_mul_q8": 30, "vector_add_i32": 30, "requantise": 30, "vector_exp": 10, R: 60, W: 30},
+        ),
+    ],
+)
+def test_occupancy(instruction: Instruction, cycles: int, actions: dict[str, int]) -> None:
+    assert instruction.cost(Context(CHIP)) == Cost(cycles, actions)
+
+
+def test_faults() -> None:
+    assert LogSoftmax(rows=1).faults() == ["depth is 0; it may be 1 or more"]
+    assert UnitLength(rows=1, depth=33026).faults() == [
+        "depth 33026 may overflow the accumulator; it may be less than 33026"
+    ]

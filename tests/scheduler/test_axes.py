@@ -1,0 +1,84 @@
+"""Operators along any axes on the machine: in bytes what the references give, on the NPU, whole or in tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.hardware.file import change, hardware
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.table import operator
+from npusim.machine.system import execute
+from npusim.scheduler import compile_graph
+
+EDGE = hardware("edge-128")
+TIGHT = change(EDGE, {"scratchpad.size_kib": 4, "scratchpad.banks": 1})
+
+CODES = {"int8": Quantization((0.05,), (3,)), "uint8": Quantization((0.05,), (100,))}
+FIXED = {
+    "softmax": {"int8": (1 / 256, -128), "uint8": (1 / 256, 0)},
+    "log_softmax": {"int8": (1 / 16, 127)},
+    "l2_normalization": {"int8": (1 / 128, 0), "uint8": (1 / 128, 128)},
+}
+SHAPE = (3, 5, 4, 6)
+AXES = ([0], [1], [3], [0, 1], [0, 2], [1, 3], [0, 3], [0, 1, 2, 3], [0, 1, 3])
+
+
+def on_npu(op: str, x: TensorType, output: TensorType, **parameters: Any) -> None:
+    """Compile one operator, run it, and compare; all of it on the NPU."""
+    builder = GraphBuilder("one")
+    result = builder.node(op, [builder.input("x", x)], [output], operator(op).parameters(**parameters))
+    graph = builder.graph(result)
+    low, high = x.element.limits
+    values = np.random.default_rng(5).integers(low, high, x.shape, endpoint=True).astype(x.numpy_dtype)
+    [node] = graph.nodes
+    call = call_of(graph, node)
+    assert operator(op).broken_rule(call) is None
+    [expected] = operator(op).reference(call, [values])
+    for chosen in (EDGE, TIGHT):
+        program = compile_graph(graph, chosen)
+        assert not program.host_calls
+        outputs = execute(program, [values]).outputs
+        assert outputs is not None
+        assert np.array_equal(outputs[0], expected), chosen.scratchpad.size_kib
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@pytest.mark.parametrize(("op", "dtype"), [(op, dtype) for op in FIXED for dtype in FIXED[op]])
+def test_functions_of_rows(op: str, dtype: str, axis: int) -> None:
+    scale, zero_point = FIXED[op][dtype]
+    output = TensorType(dtype, SHAPE, Quantization((scale,), (zero_point,)))
+    on_npu(op, TensorType(dtype, SHAPE, CODES[dtype]), output, axis=axis)
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+@pytest.mark.parametrize("op", ["sum", "mean", "reduce_max", "reduce_min"])
+def test_reductions(op: str, axes: list[int]) -> None:
+    x = TensorType("int8", SHAPE, CODES["int8"])
+    scaling = Quantization((0.2,), (-7,)) if op in ("sum", "mean") else x.quantization
+    on_npu(op, x, unshaped("int8", scaling), axes=axes)
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+@pytest.mark.parametrize("op", ["reduce_any", "reduce_all"])
+def test_truths(op: str, axes: list[int]) -> None:
+    on_npu(op, TensorType("bool", SHAPE), unshaped("bool"), axes=axes, keep_dims=True)
+
+
+@pytest.mark.parametrize("positions", ["int32", "int64"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("op", ["arg_max", "arg_min"])
+def test_positions(op: str, axis: int, positions: str) -> None:
+    on_npu(op, TensorType("uint8", SHAPE, CODES["uint8"]), unshaped(positions), axis=axis)
+
+
+@pytest.mark.parametrize("how", [{}, {"align_corners": True}, {"half_pixel_centers": True}], ids=str)
+@pytest.mark.parametrize("op", ["resize_bilinear", "resize_nearest_neighbor"])
+@pytest.mark.parametrize("size", [(11, 3), (2, 9), (1, 1)])
+def test_resizes(op: str, size: tuple[int, int], how: dict[str, bool]) -> None:
+    x = TensorType("int8", (2, 5, 4, 40), CODES["int8"])
+    on_npu(op, x, TensorType("int8", (2, *size, 40), CODES["int8"]), size=size, **how)
