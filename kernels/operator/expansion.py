@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import Parameters
-
-
-def known(call: Call) -> list[Array | None]:
-    """The operands that are constants with data at hand, by position."""
-    data = [call.constants.get(position) for position in range(len(call.inputs))]
-    return [each if isinstance(each, np.ndarray) else None for each in data]
 
 
 class Constant(NamedTuple):

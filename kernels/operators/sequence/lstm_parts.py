@@ -13,8 +13,8 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.lowering.cell import Parameters, block_of
-from npusim.kernels.operator.expansion import Expansion, known
-from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operands import input_type, known
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.movement import concatenation, reshape
 from npusim.kernels.operators.sequence import gate_sums, lstm_integer, lstm_step

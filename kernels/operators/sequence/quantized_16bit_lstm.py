@@ -18,9 +18,9 @@ from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quan
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.expansion import Expansion, known
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
-from npusim.kernels.operator.operands import elementwise, input_type, input_value, quantization
+from npusim.kernels.operator.operands import elementwise, input_type, input_value, known, quantization
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.movement import concatenation
