@@ -151,13 +151,6 @@ class Conversion:
         """The tensors of an argument that repeats."""
         return [self._operands.tensor(one.operand.index, one) for one in self.call.all(name)]
 
-    def rescaled(self, name: str, output: str = "output") -> int | None:
-        """The tensor of an argument with the scale and zero point of the output, as NNAPI requantizes 8-bit codes."""
-        tensor, wanted = self.tensor(name), self.result(output)
-        if tensor is None or self.builder.type(tensor).quantization == wanted.quantization:
-            return tensor
-        return self.node("quantize", [tensor], wanted)[0]
-
     def result(self, name: str = "output") -> TensorType:
         """The type of an output, of the shape that operands will say."""
         return self.result_of(self.call[name])

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import asymmetric
 from npusim.frontends.nn_hal.operations.conversion import Conversion
 from npusim.frontends.nn_hal.operations.row import Convert, Row, Rule
-from npusim.isa.base.elements import element
-from npusim.kernels.graph.builder import unshaped
 
 _LOGISTIC = asymmetric(1 / 256, 0)
 _TANH = asymmetric(1 / 128, 128)
@@ -95,30 +91,36 @@ def _extreme(type_: OperationType) -> Row:
         ("first:T second:T > output:T",),
         "T: F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3",
         shapes=(constraints.broadcasts("first", "second"),),
-        convert=lambda c: c.node(name, [c.rescaled("first"), c.rescaled("second")]),
-        operators=(name, "quantize"),
+        convert=plain(name, "first", "second", by_value=True),
+        operators=(name,),
     )
 
 
-def _comparison(type_: OperationType, types: str = "B8@1.2 F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3") -> Row:
-    """A question about two tensors that broadcast."""
+def _comparison(type_: OperationType) -> Row:
+    """A question about two tensors that broadcast; codes stand for what they mean."""
+    types = "B8@1.2 F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
+    return _question(type_, types, plain(type_.name.lower(), "first", "second", by_value=True))
+
+
+def _logical(type_: OperationType) -> Row:
+    """A question about two truths that broadcast."""
+    return _question(type_, "B8@1.2", plain(type_.name.lower(), "first", "second"))
+
+
+def _question(type_: OperationType, types: str, convert: Convert) -> Row:
     name = type_.name.lower()
     return Row(
         type_,
         ("first:T second:T > output:B8",),
         f"T: {types}",
         shapes=(constraints.broadcasts("first", "second"),),
-        convert=plain(name, "first", "second"),
+        convert=convert,
         operators=(name,),
     )
 
 
 def _elu(c: Conversion) -> Sequence[int]:
     return c.node("elu", [c.tensor("input")], alpha=c.real("alpha"))
-
-
-def _select(c: Conversion) -> Sequence[int]:
-    return c.node("select", [c.tensor("condition"), c.rescaled("first"), c.rescaled("second")])
 
 
 def _alike(*names: str) -> tuple[Rule, ...]:
@@ -200,15 +202,15 @@ _COMPARISONS = (
     _comparison(OperationType.GREATER_EQUAL),
     _comparison(OperationType.LESS),
     _comparison(OperationType.LESS_EQUAL),
-    _comparison(OperationType.LOGICAL_AND, "B8@1.2"),
-    _comparison(OperationType.LOGICAL_OR, "B8@1.2"),
+    _logical(OperationType.LOGICAL_AND),
+    _logical(OperationType.LOGICAL_OR),
     Row(
         OperationType.SELECT,
         ("condition:B8 first:T second:T > output:T",),
         "T: F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3",
         shapes=(constraints.same_shape("condition", "first", "second", "output"),),
-        convert=_select,
-        operators=("select", "quantize"),
+        convert=plain("select", "condition", "first", "second", by_value=True),
+        operators=("select",),
     ),
 )
 
@@ -224,25 +226,14 @@ def _same_type_conversions() -> str:
     return " ".join(between + alike)
 
 
-def _cast(c: Conversion) -> Sequence[int]:
-    """Whole numbers that are no code become the nearest one, which a cast by itself does not do."""
-    number = c.tensor("input")
-    if c.call.type("input") is OperandType.TENSOR_INT32 and c.call.type("output") in constraints.QUANTIZED:
-        low, high = element(c.result().dtype).limits
-        for op, limit in (("maximum", low), ("minimum", high)):
-            bound = c.builder.constant(f"{op} code", np.array([limit], np.int32))
-            (number,) = c.node(op, [number, bound], unshaped("int32"))
-    return c.node("cast", [number])
-
-
 _CONVERSIONS = (
     Row(
         OperationType.CAST,
         ("input:T > output:U",),
         f"T U: {_same_type_conversions()}",
         shapes=(constraints.same_shape("input", "output"),),
-        convert=_cast,
-        operators=("cast", "maximum", "minimum"),
+        convert=plain("cast", "input", saturating=True),
+        operators=("cast",),
     ),
     Row(
         OperationType.DEQUANTIZE,

@@ -211,9 +211,16 @@ def test_codes_are_chosen_on_the_scale_of_the_output(operation: str) -> None:
     codes, other = tensor("Q8", (2,), 0.5), tensor("Q8", (2,), 0.25)
     operands = [codes, other] if operation == "MAXIMUM" else [tensor("B8", (2,)), codes, other]
     made = graph(operation, operands, [codes])
-    assert ops(made) == ["quantize", operation.lower()]
+    assert ops(made) == [operation.lower()]
+    assert made.nodes[0].parameters.by_value
 
 
 def test_casts_to_codes_stay_inside_them() -> None:
     made = graph("CAST", [tensor("I32", (2,))], [tensor("Q8", (2,))])
-    assert ops(made) == ["maximum", "minimum", "cast"]
+    assert ops(made) == ["cast"]
+    assert made.nodes[0].parameters.saturating
+
+
+def test_codes_are_compared_by_what_they_mean() -> None:
+    made = graph("EQUAL", [tensor("Q8", (2,), 0.5), tensor("Q8", (2,), 0.25)], [tensor("B8", (2,))])
+    assert made.nodes[0].parameters.by_value
