@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.instructions import (
+    cell,
     choice,
     control,
     dma,
@@ -44,6 +45,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     vector.Lookup,
     vector.Softmax,
     reduction.Reduce,
+    cell.LstmCell,
     choice.Compare,
     choice.Select,
     resize.Resize,
