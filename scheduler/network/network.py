@@ -52,8 +52,9 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     check_states(graph)
     nexts = {state.after for state in graph.states}
     updates = [not nexts.isdisjoint(node.outputs) for node in graph.nodes]
+    befores = {state.before for state in graph.states}
     ways = tuple(
-        _STATE if update else _way(node, *use, hardware)
+        _state_way(node, _way(node, *use, hardware), befores) if update else _way(node, *use, hardware)
         for node, use, update in zip(graph.nodes, uses, updates, strict=True)
     )
     aliases, free = join_aliases(graph, _aliases(uses, updates))
@@ -96,6 +97,12 @@ def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering
     if node.on_host:
         return node.on_host
     return each.lowering(call, hardware) or each.host_reason(call, hardware)
+
+
+def _state_way(node: Node, way: Lowering | str, befores: set[int]) -> Lowering | str:
+    """That of a node that updates a state: copies may, of what is computed elsewhere."""
+    copies = not isinstance(way, str) and way.unit == "dma" and befores.isdisjoint(node.inputs)
+    return way if copies else _STATE
 
 
 def _lower(way: Lowering | str, call: Call, hardware: Hardware) -> Sequence[Work | Move | Pick | HostStep]:
