@@ -1,11 +1,13 @@
 """The arithmetic of real lanes: float32 in, float32 out, each step rounded to float32; float16 is widened before and
 rounded behind.
 
-Functions are those of IEEE 754 where it has them. Transcendental ones are computed in float64 and rounded once.
+Functions are those of IEEE 754 where it has them, and composed of float32 steps as LiteRT's kernels are. Exponentials,
+logarithms, sines and their like are computed in float64 and rounded once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -44,8 +46,15 @@ def _exact(function: Callable[[Any], Any]) -> Callable[[Reals, np.float32], Real
     return compute
 
 
+def _relu(x: Reals, alpha: np.float32) -> Reals:
+    """As LiteRT writes it: what is not below zero stays, the sign of a zero included."""
+    return np.where(x < 0, np.float32(0), x)
+
+
 def _rounded_half_even(x: Reals, alpha: np.float32) -> Reals:
-    return np.rint(x)
+    """As LiteRT writes it: a negative number that becomes zero has no sign."""
+    floor, nearest = np.floor(x), np.rint(x)
+    return np.where(nearest > floor, floor + np.float32(1), nearest)
 
 
 def _clipped(low: float, high: float) -> Callable[[Reals, np.float32], Reals]:
@@ -56,8 +65,8 @@ def _clipped(low: float, high: float) -> Callable[[Reals, np.float32], Reals]:
 
 
 def _elu(x: Reals, alpha: np.float32) -> Reals:
-    below = alpha * np.expm1(np.minimum(x, 0).astype(np.float64)).astype(np.float32)
-    return np.where(x > 0, x, below)
+    below = alpha * np.expm1(x.astype(np.float64)).astype(np.float32)
+    return np.where(x < 0, below, x)
 
 
 def _hard_swish(x: Reals, alpha: np.float32) -> Reals:
@@ -65,18 +74,27 @@ def _hard_swish(x: Reals, alpha: np.float32) -> Reals:
     return result
 
 
-def _logistic(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
+def _logistic(x: Reals, alpha: np.float32) -> Reals:
+    """The exponential is rounded to float32 before the sum and the quotient: LiteRT's `std::exp(float)`."""
+    exponential = np.exp(np.minimum(-x.astype(np.float64), 88.0)).astype(np.float32)
+    result: Reals = np.float32(1) / (np.float32(1) + exponential)
+    return result
 
 
-def _gelu(x: Any) -> Any:
-    from math import erf
+def _gelu(x: Reals, alpha: np.float32) -> Reals:
+    """As LiteRT writes it, in float32: far below zero the probability is nothing."""
+    scaled = (x * np.float32(math.sqrt(0.5))).astype(np.float64)
+    tail = np.vectorize(math.erf, otypes=[np.float64])(scaled).astype(np.float32)
+    result: Reals = np.float32(0.5) * x * (np.float32(1) + tail)
+    return result
 
-    return x * 0.5 * (1 + np.vectorize(erf, otypes=[np.float64])(x / np.sqrt(2.0)))
 
-
-def _gelu_by_tanh(x: Any) -> Any:
-    return x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+def _gelu_by_tanh(x: Reals, alpha: np.float32) -> Reals:
+    """As LiteRT writes it, in float32."""
+    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
+    tail = np.tanh(inner.astype(np.float64)).astype(np.float32)
+    result: Reals = np.float32(0.5) * x * (np.float32(1) + tail)
+    return result
 
 
 def _prelu(x: Reals, alpha: Reals) -> Reals:
@@ -93,6 +111,12 @@ def _power(a: Reals, b: Reals) -> Reals:
     return result
 
 
+def _floor_mod(a: Reals, b: Reals) -> Reals:
+    """C's remainder has the sign of a; moved by b where that is not the sign of b."""
+    rest = np.fmod(a, b)
+    return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
 # fmt: off
 UNARY: tuple[RealFunction, ...] = (
     RealFunction("copy", "x, in the type of the output", "simple", lambda x, alpha: x),
@@ -103,7 +127,7 @@ UNARY: tuple[RealFunction, ...] = (
     RealFunction("ceil", "the smallest whole number not below", "simple", lambda x, alpha: np.ceil(x)),
     RealFunction("round", "the nearest whole number, halves to even", "simple", _rounded_half_even),
     RealFunction("sign", "-1, 0 or 1", "simple", lambda x, alpha: np.sign(x)),
-    RealFunction("relu", "0 where x is below", "simple", lambda x, alpha: np.maximum(x, np.float32(0))),
+    RealFunction("relu", "0 where x is below", "simple", _relu),
     RealFunction("relu6", "between 0 and 6", "simple", _clipped(0, 6)),
     RealFunction("relu_n1_to_1", "between -1 and 1", "simple", _clipped(-1, 1)),
     RealFunction("relu_0_to_1", "between 0 and 1", "simple", _clipped(0, 1)),
@@ -111,16 +135,16 @@ UNARY: tuple[RealFunction, ...] = (
                  lambda x, alpha: np.where(x > 0, x, x * alpha)),
     RealFunction("elu", "alpha * (exp(x) - 1) where x is below 0", "function", _elu),
     RealFunction("hard_swish", "x * min(max(x + 3, 0), 6) / 6", "divide", _hard_swish),
-    RealFunction("sqrt", "square root", "divide", _exact(np.sqrt)),
-    RealFunction("rsqrt", "1 / square root", "divide", _exact(lambda x: 1 / np.sqrt(x))),
+    RealFunction("sqrt", "square root", "divide", lambda x, alpha: np.sqrt(x)),
+    RealFunction("rsqrt", "1 / square root", "divide", lambda x, alpha: np.reciprocal(np.sqrt(x))),
     RealFunction("exp", "e to the power of x", "function", _exact(np.exp)),
     RealFunction("log", "natural logarithm", "function", _exact(np.log)),
     RealFunction("sin", "sine", "function", _exact(np.sin)),
     RealFunction("cos", "cosine", "function", _exact(np.cos)),
     RealFunction("tanh", "hyperbolic tangent", "function", _exact(np.tanh)),
-    RealFunction("logistic", "1 / (1 + exp(-x))", "function", _exact(_logistic)),
-    RealFunction("gelu", "x times the normal distribution at x", "function", _exact(_gelu)),
-    RealFunction("gelu_by_tanh", "the same by its approximation with tanh", "function", _exact(_gelu_by_tanh)),
+    RealFunction("logistic", "1 / (1 + exp(-x))", "function", _logistic),
+    RealFunction("gelu", "x times the normal distribution at x", "function", _gelu),
+    RealFunction("gelu_by_tanh", "the same by its approximation with tanh", "function", _gelu_by_tanh),
 )
 """Of one operand, in the order of the field `function` of `vec.real_unary`."""
 
@@ -136,7 +160,7 @@ BINARY: tuple[RealFunction, ...] = (
     RealFunction("pow", "a to the power of b", "function", _power),
     RealFunction("floor_div", "the largest whole number not above a / b", "divide",
                  lambda a, b: np.floor(np.divide(a, b))),
-    RealFunction("floor_mod", "a - b * floor(a / b)", "divide", np.mod),
+    RealFunction("floor_mod", "a - b * floor(a / b)", "divide", _floor_mod),
     RealFunction("equal", "a = b", "simple", np.equal, truth=True),
     RealFunction("not_equal", "a != b", "simple", np.not_equal, truth=True),
     RealFunction("greater", "a > b", "simple", np.greater, truth=True),
@@ -169,17 +193,16 @@ def softmax(rows: Reals, beta: np.float32, *, logarithm: bool = False) -> Reals:
 
 
 def reduced(name: str, blocks: NDArray[np.float32]) -> Reals:
-    """[outer, count, inner] reduced over the middle, sums and products in float64.
+    """[outer, count, inner] reduced over the middle, sums and products in float64, one element after the other.
 
-    name: "sum", "mean", "prod", "max" or "min".
+    name: "sum", "mean", "prod", "max" or "min". Of equal extremes, 0 and -0, the last is kept.
     """
-    if name in ("max", "min"):
-        return np.asarray(blocks.max(1) if name == "max" else blocks.min(1))
-    wide = blocks.astype(np.float64)
-    if name == "prod":
-        return np.asarray(wide.prod(1), np.float32)
-    sums = wide.sum(1)
-    return np.asarray(sums / blocks.shape[1] if name == "mean" else sums, np.float32)
+    step = {"max": np.maximum, "min": np.minimum, "prod": np.multiply}.get(name, np.add)
+    elements = blocks if name in ("max", "min") else blocks.astype(np.float64)
+    values = step.accumulate(elements, 1)[:, -1]  # `reduce` would take them in an order of its own
+    if name in ("sum", "mean"):
+        values = values + 0.0  # begun with 0: never -0
+    return np.asarray(values / blocks.shape[1] if name == "mean" else values, np.float32)
 
 
 def codes(values: Reals, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:

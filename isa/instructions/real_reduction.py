@@ -142,13 +142,13 @@ class RealPool(RealInstruction):
                 found.append(f"a window lies outside the feature map in {axis}")
         return found
 
+    @np.errstate(all="ignore")
     def execute(self, memory: Memory) -> list[Write]:
         """Combine the elements of each window, then the activation."""
         size = self.element_bytes
         pixel = self.depth * size
         shape = (self.ifm_height, self.ifm_width, self.depth)
-        with np.errstate(invalid="ignore"):
-            ifm = self._reals(memory, self.ifm, shape, (self.ifm_row_stride, pixel, size)).astype(np.float64)
+        ifm = self._reals(memory, self.ifm, shape, (self.ifm_row_stride, pixel, size)).astype(np.float64)
         name = POOLS[self.function]
         values = np.full((self.ofm_height, self.ofm_width, self.depth), -np.inf if name == "maximum" else 0.0)
         counts = np.zeros((self.ofm_height, self.ofm_width, 1))
@@ -163,12 +163,11 @@ class RealPool(RealInstruction):
                     np.maximum(part, seen, out=part)
                 else:
                     part += seen * seen if name == "l2" else seen
-        with np.errstate(all="ignore"):
-            if name != "maximum":
-                values /= counts
-            if name == "l2":
-                values = np.sqrt(values)
-            results = real.activated(values.astype(np.float32), self.activation)
+        if name != "maximum":
+            values /= counts
+        if name == "l2":
+            values = np.sqrt(values)
+        results = real.activated(values.astype(np.float32), self.activation)
         target = self._view(memory, self.ofm, values.shape, (self.ofm_row_stride, pixel, size))
         return [(target, stored(results, self._dtype))]
 

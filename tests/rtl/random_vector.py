@@ -53,7 +53,7 @@ def draw_hardware(rng: np.random.Generator, lanes: int) -> Hardware:
     return Hardware(name="rtl", vector=vector)
 
 
-def _size(rng: np.random.Generator, largest: int) -> int:
+def draw_size(rng: np.random.Generator, largest: int) -> int:
     """A size that is often 1, or small, or anything up to `largest`."""
     kind = rng.random()
     if kind < 0.15:
@@ -61,7 +61,7 @@ def _size(rng: np.random.Generator, largest: int) -> int:
     return int(rng.integers(1, min(largest, 20) + 1 if kind < 0.5 else largest + 1))
 
 
-def _places(rng: np.random.Generator, *sizes: int) -> list[int]:
+def draw_places(rng: np.random.Generator, *sizes: int) -> list[int]:
     """Addresses of regions one behind the other, with gaps, in any order."""
     addresses = [0] * len(sizes)
     reached = 0
@@ -110,14 +110,14 @@ def _operand(rng: np.random.Generator, rows: int, columns: int) -> tuple[int, in
 
 
 def _binary(rng: np.random.Generator) -> Binary:
-    columns = _size(rng, 300)
-    rows = _size(rng, max(1, MAX_ELEMENTS // columns))
+    columns = draw_size(rng, 300)
+    rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
     signed = int(rng.integers(0, 2))
     function = int(rng.integers(0, len(FUNCTIONS)))
     adds = FUNCTIONS[function].name in ("add", "sub")
     a_row, a_column, a_bytes = _operand(rng, rows, columns)
     b_row, b_column, b_bytes = _operand(rng, rows, columns)
-    a, b, output = _places(rng, a_bytes, b_bytes, rows * columns)
+    a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
     if (a_row, a_column) == (columns, 1) and rng.random() < 0.3:
         output = a
     return Binary(
@@ -141,7 +141,8 @@ def _binary(rng: np.random.Generator) -> Binary:
     )
 
 
-def _pool(rng: np.random.Generator) -> Pool:
+def draw_window(rng: np.random.Generator) -> dict[str, int]:
+    """Sizes of a pool in both directions; every window touches the feature map."""
     fields: dict[str, int] = {}
     for axis in ("height", "width"):
         kernel, stride, outputs = int(rng.integers(1, 5)), int(rng.integers(1, 4)), int(rng.integers(1, 7))
@@ -152,12 +153,17 @@ def _pool(rng: np.random.Generator) -> Pool:
         fields[f"ofm_{axis}"] = outputs
         fields["pad_top" if axis == "height" else "pad_left"] = pad
         fields[f"ifm_{axis}"] = max(1, last + 1 + int(rng.integers(0, kernel + 1)))
+    return fields
+
+
+def _pool(rng: np.random.Generator) -> Pool:
+    fields = draw_window(rng)
     taps = fields["kernel_height"] * fields["kernel_width"]
     pixels = fields["ofm_height"] * fields["ofm_width"]
-    depth = _size(rng, max(1, min(40, MAX_ELEMENTS // (taps * pixels))))
+    depth = draw_size(rng, max(1, min(40, MAX_ELEMENTS // (taps * pixels))))
     ifm_row = fields["ifm_width"] * depth + int(rng.choice([0, 0, 5]))
     ofm_row = fields["ofm_width"] * depth + int(rng.choice([0, 0, 5]))
-    ifm, ofm = _places(rng, fields["ifm_height"] * ifm_row, fields["ofm_height"] * ofm_row)
+    ifm, ofm = draw_places(rng, fields["ifm_height"] * ifm_row, fields["ofm_height"] * ofm_row)
     clamp = _clamp(rng, int(rng.integers(0, 2)))
     del clamp["output_zero"]
     return Pool(
@@ -173,10 +179,10 @@ def _pool(rng: np.random.Generator) -> Pool:
 
 
 def _mean(rng: np.random.Generator) -> Mean:
-    inner = _size(rng, 60)
-    count = _size(rng, max(1, min(80, MAX_ELEMENTS // inner)))
-    outer = _size(rng, max(1, MAX_ELEMENTS // (inner * count)))
-    source, target = _places(rng, outer * count * inner, outer * inner)
+    inner = draw_size(rng, 60)
+    count = draw_size(rng, max(1, min(80, MAX_ELEMENTS // inner)))
+    outer = draw_size(rng, max(1, MAX_ELEMENTS // (inner * count)))
+    source, target = draw_places(rng, outer * count * inner, outer * inner)
     signed = int(rng.integers(0, 2))
     return Mean(
         input=source,
@@ -193,11 +199,11 @@ def _mean(rng: np.random.Generator) -> Mean:
 def _reduce(rng: np.random.Generator) -> Reduce:
     """Every function; often one part, and nothing inside or outside."""
     parts, middle = (1, 1) if rng.random() < 0.5 else (int(rng.integers(1, 5)), int(rng.integers(1, 5)))
-    inner = 1 if rng.random() < 0.4 else _size(rng, 30)
-    count = _size(rng, max(1, min(60, MAX_ELEMENTS // (inner * parts * middle))))
-    outer = _size(rng, max(1, MAX_ELEMENTS // (inner * count * parts * middle)))
+    inner = 1 if rng.random() < 0.4 else draw_size(rng, 30)
+    count = draw_size(rng, max(1, min(60, MAX_ELEMENTS // (inner * parts * middle))))
+    outer = draw_size(rng, max(1, MAX_ELEMENTS // (inner * count * parts * middle)))
     results, signed = outer * middle * inner, int(rng.integers(0, 2))
-    source, target = _places(rng, results * parts * count, 8 * results)
+    source, target = draw_places(rng, results * parts * count, 8 * results)
     return Reduce(
         function=int(rng.integers(0, len(REDUCTIONS))),
         input=source,
@@ -217,8 +223,10 @@ def _reduce(rng: np.random.Generator) -> Reduce:
 def _resize(rng: np.random.Generator) -> Resize:
     """Sizes of their own, positions that leave the image on both sides."""
     heights, widths = rng.integers(1, 12, 2), rng.integers(1, 12, 2)
-    depth = _size(rng, max(1, min(40, MAX_ELEMENTS // (4 * int(heights[1] * widths[1])))))
-    source, target = _places(rng, int(heights[0] * widths[0]) * depth, int(heights[1] * widths[1]) * depth)
+    depth = draw_size(rng, max(1, min(40, MAX_ELEMENTS // (4 * int(heights[1] * widths[1])))))
+    source, target = draw_places(
+        rng, int(heights[0] * widths[0]) * depth, int(heights[1] * widths[1]) * depth
+    )
     fields: dict[str, int] = {}
     for axis, (size, count) in (("row", heights), ("column", widths)):
         exact = int(rng.integers(0, 2))
@@ -242,8 +250,8 @@ def _resize(rng: np.random.Generator) -> Resize:
 
 
 def _rescale(rng: np.random.Generator) -> Rescale:
-    size = _size(rng, MAX_ELEMENTS)
-    source, target = _places(rng, size, size)
+    size = draw_size(rng, MAX_ELEMENTS)
+    source, target = draw_places(rng, size, size)
     input_signed = int(rng.integers(0, 2))
     return Rescale(
         input=source,
@@ -257,8 +265,8 @@ def _rescale(rng: np.random.Generator) -> Rescale:
 
 
 def _lookup(rng: np.random.Generator) -> Lookup:
-    size = _size(rng, MAX_ELEMENTS)
-    source, target, table = _places(rng, size, size, 256)
+    size = draw_size(rng, MAX_ELEMENTS)
+    source, target, table = draw_places(rng, size, size, 256)
     return Lookup(input=source, output=target, size=size, table=table)
 
 

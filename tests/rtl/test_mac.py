@@ -7,7 +7,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from npusim.isa.hardware.hardware import Hardware, MacArray
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.real import REAL_TYPES
+from npusim.isa.instructions.real_mac import RealConvolve, RealDepthwise
 
 from .conftest import ALL
 from .mac_referee import MacReferee, Shape
@@ -65,3 +68,34 @@ def test_random_instructions(shape: Shape, kind: str) -> None:
         case = draw_case(rng, shape, kind)
         found = differences(case, shape)
         assert not found, f"instruction {number}: {found}\n{case.instruction}\n{case.hardware.mac_array}"
+
+
+def with_mode(array: MacArray, element: str) -> Hardware:
+    """A machine whose array is, in the mode for an element type, the array of codes."""
+    size = 4 if element == "float32" else 2
+    whole = {
+        "columns": 2 * array.columns,
+        f"{element}_columns": array.columns,
+        "ifm_bytes_per_cycle": size * array.ifm_bytes_per_cycle,
+        "weight_bytes_per_cycle": size * array.weight_bytes_per_cycle,
+        "output_lanes": size * array.output_lanes,
+    }
+    return Hardware(name="rtl", mac_array=MacArray(**{**dict(array), **whole}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_real_numbers_take_the_cycles_of_an_array_of_codes(kind: str) -> None:
+    """In its float mode the array is one of fewer columns, through whose ports fewer values pass: registers tell."""
+    shape = SHAPES[0]
+    rng = np.random.default_rng([3, KINDS.index(kind)])
+    row = RealDepthwise if kind == "depthwise" else RealConvolve
+    shared = {spec.name for spec in row.specs} - {"element", "activation"}
+    for number in range(INSTRUCTIONS):
+        case = draw_case(rng, shape, kind)
+        codes = case.instruction
+        geometry = {name: getattr(codes, name) for name in shared if hasattr(codes, name)}
+        element = REAL_TYPES[number % 2]
+        real = row(element=number % 2, **geometry)
+        run = referee(shape).run(codes, case.hardware, case.scratchpad)
+        cost = real.cost(Context(with_mode(case.hardware.mac_array, element)))
+        assert cost.cycles == run.cycles, f"instruction {number}: {real}\n{case.hardware.mac_array}"

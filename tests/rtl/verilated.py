@@ -19,7 +19,9 @@ from . import words
 HERE = Path(__file__).parent
 SOURCES = HERE / "sv"
 LIBRARIES = HERE.parents[1] / "build" / "rtl"
-PACKAGES = ("npu_types.sv", "npu_arithmetic.sv")
+PACKAGES = ("npu_types.sv", "npu_arithmetic.sv", "npu_reals.sv")
+IMPORTED = "real_lanes.cpp"
+"""What the packages import, part of every library."""
 OLDEST = (5, 6)
 NEEDED = ("verilator", "g++")
 WARNINGS = ("-Wall", "-Wno-WIDTH", "-Wno-UNUSED", "-Wno-DECLFILENAME")
@@ -30,7 +32,7 @@ using Top = V{top};
 #define CELLS(name) rootp->{top}__DOT__##name
 """
 """What an interface knows of the module: its class and its memories."""
-_COMPILE = ("g++", "-std=c++17", "-O1", "-fPIC", "-pthread")
+_COMPILE = ("g++", "-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-pthread")
 
 
 class BuildError(Exception):
@@ -67,7 +69,7 @@ def _version() -> str:
 @lru_cache(maxsize=1)
 def _fingerprint() -> str:
     """Of everything that a library is built from."""
-    parts = [_version(), words.package(), Path(__file__).read_text()]
+    parts = [_version(), words.package(), words.header(), Path(__file__).read_text()]
     parts += [path.read_text() for path in (*_sources(), *sorted(HERE.glob("*.cpp")))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -98,6 +100,7 @@ def _locked(path: Path) -> Iterator[None]:
 def _build(top: str, interface: str, parameters: Mapping[str, int], folder: Path) -> Path:
     package = folder / "isa_words.sv"
     package.write_text(words.package())
+    Path(folder, "isa_words.h").write_text(words.header())
     sources = [str(path) for path in (package, *_sources())]
     chosen = [f"-G{key}={value}" for key, value in parameters.items()]
     # Newer versions know more warnings.
@@ -105,7 +108,7 @@ def _build(top: str, interface: str, parameters: Mapping[str, int], folder: Path
     verilator = ["verilator", "--cc", "-O3", "--output-split", "0", *WARNINGS, *strict]
     _run([*verilator, "--top-module", top, *chosen, "--Mdir", str(folder), *sources])
     # One C++ file: most of the time of the small ones goes into Verilator's headers.
-    parts = [HERE / interface, *sorted(folder.glob("*.cpp"))]
+    parts = [HERE / interface, HERE / IMPORTED, *sorted(folder.glob("*.cpp"))]
     unit = folder / "all.cpp"
     unit.write_text(_PRELUDE.format(top=top) + "".join(f'#include "{part}"\n' for part in parts))
     result = folder / "library.so"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
+from npusim.isa.instructions import real_reduction
 from npusim.isa.instructions.elementwise import FUNCTIONS
 from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import HALVINGS_BITS
+from npusim.isa.instructions.real import STORED_TYPES
 from npusim.isa.instructions.reduction import REDUCTIONS
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
@@ -17,6 +20,17 @@ _KEYWORDS = ("signed", "input", "output", "function", "table")
 """Field names that SystemVerilog keeps for itself; an underscore follows."""
 _VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup", "vec.reduce", "vec.resize")
 """Vector instructions that the registers execute."""
+_REAL = ("vec.real_binary", "vec.real_unary", "vec.real_reduce", "vec.real_pool", "vec.real_convert")
+"""Those on real numbers."""
+_FUNCTIONS = {
+    "binary": tuple(row.name for row in BINARY),
+    "unary": tuple(row.name for row in UNARY),
+    "reduce": real_reduction.REDUCTIONS,
+    "pool": real_reduction.POOLS,
+    "activation": ACTIVATIONS,
+    "stored": STORED_TYPES,
+}
+"""Values of the fields of instructions on real numbers, by what they choose."""
 
 _WAIT = [replace(spec, name=spec.name.partition(".")[2]) for spec in WAIT_SPECS[:2]]
 """Unit and count of a wait."""
@@ -49,6 +63,29 @@ def _vector_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
     return lines
 
 
+def _real_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
+    """Opcode and fields of the instructions on real numbers, and the choices that decide how long a lane works."""
+    lines = [f"  localparam int REAL_OFFSET = {rows[_REAL[0]].specs[0].offset};"]
+    for mnemonic in _REAL:
+        row, name = rows[mnemonic], mnemonic.removeprefix("vec.")
+        lines.append(f"  localparam logic [7:0] {name.upper()}_OPCODE = {row.opcode};")
+        lines.append(_struct(f"{name}_t", row.specs))
+    return lines + [
+        f"  localparam int {kind.upper()}_{name.upper()} = {number};"
+        for kind, names in _FUNCTIONS.items()
+        for number, name in enumerate(names)
+    ]
+
+
+def header() -> str:
+    """The same choices as a C++ header, for the arithmetic of a real lane."""
+    lines = ["// Generated from the instruction rows; see words.py.", "#pragma once"]
+    for kind, names in _FUNCTIONS.items():
+        members = ", ".join(f"{kind.upper()}_{name.upper()}" for name in names)
+        lines.append(f"enum {{ {members} }};")
+    return "\n".join(lines) + "\n"
+
+
 def package() -> str:
     """The package `isa_words`. Both convolutions have the fields of a window in the same place."""
     rows = {row.mnemonic: row for row in INSTRUCTIONS}
@@ -74,6 +111,7 @@ def package() -> str:
         f"  localparam logic [7:0] GATHER_OPCODE = {rows['dma.gather'].opcode};",
         f"  localparam int ANYWHERE_BIT = {ANYWHERE.bit_length() - 1};",
         *_vector_rows(rows),
+        *_real_rows(rows),
         f"  localparam int HALVINGS_BITS = {HALVINGS_BITS};",
         *(
             f"  localparam int {name.upper()}_{spec.name.upper()}_OFFSET = {spec.offset};\n"

@@ -41,6 +41,16 @@ package npu_types;
     count_t lut_cycles;
   } vector_straps_t;
 
+  // Of the real lanes.
+  typedef struct packed {
+    count_t float16_lanes;
+    count_t float32_lanes;
+    count_t startup_cycles;  // registers between scratchpad and lanes
+    count_t float_cycles;
+    count_t float_divide_cycles;
+    count_t float_function_cycles;
+  } real_straps_t;
+
   // What goes with the operands of the lanes: where they are in the instruction, and where the results go.
   typedef struct packed {
     logic     valid;

@@ -1,0 +1,63 @@
+// Arithmetic of the real lanes: combinational functions in C++ (real_lanes.cpp), numbers as their bits.
+//
+// A lane works in float32; sums and products of many elements are float64. No function knows of time.
+`timescale 1ns / 1ps
+
+package npu_reals;
+  typedef logic [31:0] real_t;  // a float32, or what is stored of a narrower type in the low bits
+  typedef logic [63:0] wide_t;  // a float64
+
+  import "DPI-C" function int unsigned real_widened(int unsigned stored, int unsigned word);
+  import "DPI-C" function int unsigned real_narrowed(int unsigned stored, int unsigned x);
+  import "DPI-C" function int unsigned real_binary(
+    int unsigned function_number,
+    int unsigned activation,
+    int unsigned a,
+    int unsigned b
+  );
+  import "DPI-C" function int unsigned real_unary(
+    int unsigned function_number,
+    int unsigned alpha,
+    int unsigned x
+  );
+  import "DPI-C" function longint unsigned real_reduce_step(
+    int unsigned function_number,
+    int unsigned first,
+    longint unsigned gathered,
+    int unsigned x
+  );
+  import "DPI-C" function int unsigned real_reduce_result(
+    int unsigned function_number,
+    longint unsigned gathered,
+    int unsigned number
+  );
+  import "DPI-C" function longint unsigned real_pool_step(
+    int unsigned function_number,
+    int unsigned first,
+    int unsigned covered,
+    longint unsigned gathered,
+    int unsigned x
+  );
+  import "DPI-C" function int unsigned real_pool_result(
+    int unsigned function_number,
+    int unsigned activation,
+    longint unsigned gathered,
+    int unsigned number
+  );
+  import "DPI-C" function int unsigned real_of_code(int unsigned scale, int zero, int unsigned x);
+  import "DPI-C" function int unsigned code_of_real(
+    int unsigned stored,
+    int unsigned scale,
+    int zero,
+    int unsigned x
+  );
+
+  // Bytes of a stored type.
+  function automatic logic [31:0] stored_bytes(logic [1:0] stored);
+    case (32'(stored))
+      isa_words::STORED_FLOAT32: return 4;
+      isa_words::STORED_FLOAT16: return 2;
+      default: return 1;
+    endcase
+  endfunction
+endpackage
