@@ -15,7 +15,7 @@ from npusim.isa.base.tensor import TensorType
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operator.parameters import NONE, Activated, Parameters
+from npusim.kernels.operator.parameters import NONE, Activated, Activation, Parameters
 from npusim.kernels.operators.convolution import fully_connected
 from npusim.kernels.operators.movement import concatenation, reshape, slice
 from npusim.kernels.operators.reduction import mean
@@ -27,7 +27,7 @@ MOST_STEPS = 64
 
 Shape = tuple[int, ...]
 
-_FUSED: dict[Function, str] = {
+_FUSED: dict[Function, Activation] = {
     "none": "none",
     "relu": "relu",
     "relu6": "relu6",
