@@ -154,5 +154,5 @@ OPERATOR = Operator(
     workload=_workload,
     states=_STATES,
     expand=_expand,
-    on_host="its gates are functions of reals",
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

@@ -125,5 +125,5 @@ OPERATOR = Operator(
     workload=_workload,
     states=tuple(cell.state for cell in _CELLS),
     expand=_expand,
-    on_host="its cells are functions of reals",
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

@@ -95,5 +95,5 @@ OPERATOR = Operator(
     workload=_workload,
     states=(Operand.OUTPUT_STATE, Operand.CELL_STATE),
     expand=lstm_real_parts.one_step,
-    on_host="its gates are functions of reals",
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

@@ -62,5 +62,5 @@ OPERATOR = Operator(
     workload=_workload,
     states=(CELL.state,),
     expand=rnn_parts.one_step,
-    on_host="its cell is a function of reals",
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

@@ -218,5 +218,5 @@ OPERATOR = Operator(
     workload=_workload,
     states=(_STATE,),
     expand=_expand,
-    on_host="the NPU has no products of 16-bit memories",
+    on_host="the NPU has no products of 16-bit memories; reals need float lanes, float columns and constant weights",
 )

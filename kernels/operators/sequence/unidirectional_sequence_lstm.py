@@ -137,7 +137,7 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    on_host="the NPU has cells of int8 without peepholes and normalized sums",
+    on_host="the NPU has cells of int8 without peepholes and normalized sums; reals need float lanes and columns",
     expand=_expand,
     states=tuple(map(int, _STATES)),
 )

@@ -85,5 +85,5 @@ OPERATOR = Operator(
     workload=_workload,
     states=(CELL.state,),
     expand=_expand,
-    on_host="its cell is a function of reals",
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )
