@@ -20,6 +20,7 @@ from npusim.isa.instructions import (
     gather,
     mac,
     real,
+    real_mac,
     real_reduction,
     reduction,
     resize,
@@ -56,6 +57,8 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     real_reduction.RealPool,
     real_reduction.RealSoftmax,
     real_reduction.RealConvert,
+    real_mac.RealConvolve,
+    real_mac.RealDepthwise,
     control.Call,
 )
 
