@@ -15,8 +15,17 @@ from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")
 """Field names that SystemVerilog keeps for itself; an underscore follows."""
-_VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup", "vec.reduce", "vec.resize")
-"""Vector instructions that the registers execute."""
+_VECTOR = (
+    "vec.binary",
+    "vec.pool",
+    "vec.mean",
+    "vec.rescale",
+    "vec.lookup",
+    "vec.reduce",
+    "vec.resize",
+    "vec.lstm",
+)
+"""Vector instructions that are described: those that the registers execute, and the step of cells."""
 
 _WAIT = [replace(spec, name=spec.name.partition(".")[2]) for spec in WAIT_SPECS[:2]]
 """Unit and count of a wait."""
