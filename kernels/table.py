@@ -104,7 +104,9 @@ from npusim.kernels.operators.resize import resize_bilinear, resize_nearest_neig
 from npusim.kernels.operators.sequence import (
     bidirectional_sequence_lstm,
     bidirectional_sequence_rnn,
+    gate_sums,
     lstm,
+    lstm_step,
     quantized_16bit_lstm,
     quantized_lstm,
     rnn,
@@ -251,6 +253,8 @@ OPERATORS: tuple[Operator, ...] = (
     unidirectional_sequence_lstm.OPERATOR,
     bidirectional_sequence_lstm.OPERATOR,
     quantized_lstm.OPERATOR,
+    gate_sums.OPERATOR,
+    lstm_step.OPERATOR,
     quantized_16bit_lstm.OPERATOR,
     rnn.OPERATOR,
     unidirectional_sequence_rnn.OPERATOR,

@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.arithmetic.integer import clamp, codes_of_reals
+
 Reals = NDArray[np.float32]
 
 Effort = Literal["simple", "multiply", "divide", "function"]
@@ -134,6 +136,7 @@ BINARY: tuple[RealFunction, ...] = (
     RealFunction("pow", "a to the power of b", "function", _power),
     RealFunction("floor_div", "the largest whole number not above a / b", "divide",
                  lambda a, b: np.floor(np.divide(a, b))),
+    RealFunction("floor_mod", "a - b * floor(a / b)", "divide", np.mod),
     RealFunction("equal", "a = b", "simple", np.equal, truth=True),
     RealFunction("not_equal", "a != b", "simple", np.not_equal, truth=True),
     RealFunction("greater", "a > b", "simple", np.greater, truth=True),
@@ -180,9 +183,11 @@ def reduced(name: str, blocks: NDArray[np.float32]) -> Reals:
 
 
 def codes(values: Reals, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:
-    """x / scale, rounded half away from zero, plus the zero point, clamped to an integer type; not a number is 0."""
+    """x / scale, rounded half away from zero, plus the zero point, clamped to an integer type."""
     limits = np.iinfo(dtype)
-    quotients = np.nan_to_num((values / scale).astype(np.float64), nan=0.0, posinf=1e9, neginf=-1e9)
-    rounded = np.trunc(quotients + np.copysign(0.5, quotients)) + zero
-    result: NDArray[Any] = np.clip(rounded, limits.min, limits.max).astype(dtype)
+    with np.errstate(all="ignore"):
+        steps = values / scale
+    result: NDArray[Any] = clamp(
+        codes_of_reals(steps, zero), int(limits.min), int(limits.max), np.dtype(dtype)
+    )
     return result

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from npusim.isa.base.fields import Capacity, Positive, Section
+from npusim.isa.base.fields import MORE, Capacity, Positive, Section
 
 
 class MacArray(Section):
@@ -35,4 +35,10 @@ class MacArray(Section):
     )
     output_lanes: Positive = Field(
         default=8, le=1024, description="elements requantised and written per cycle"
+    )
+    float16_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+        default=0, le=1024, description="columns that also compute float16, a multiplier each; 0: none"
+    )
+    float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+        default=0, le=1024, description="likewise float32"
     )

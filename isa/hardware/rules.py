@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from npusim.isa.base.printable import visible
 from npusim.isa.engines.engine import ArrayRule, Engine
@@ -66,6 +67,12 @@ def _scratchpad_size(hardware: Hardware) -> str | None:
     return f"{hardware.scratchpad.size_kib} is too small for a {rows} x {columns} array, at least {least_kib}"
 
 
+def _float_columns(element: str, hardware: Hardware) -> str | None:
+    """The columns of a float mode are some of those that there are."""
+    number, columns = getattr(hardware.mac_array, f"{element}_columns"), hardware.mac_array.columns
+    return f"{number} of {columns} columns, at most all of them" if number > columns else None
+
+
 def _of_engine(engine: Engine, rule: ArrayRule) -> Rule:
     """A rule of a kind of MAC array: it holds for the others."""
 
@@ -97,6 +104,10 @@ RULES: tuple[Rule, ...] = (
     Rule("scratchpad.banks", ("scratchpad.size_kib", "scratchpad.port_bytes"), _banks),
     Rule("mac_array.kind", (), lambda hardware: kind_fault(hardware.mac_array.kind)),
     Rule("scratchpad.size_kib", ("mac_array.kind", "mac_array.rows", "mac_array.columns"), _scratchpad_size),
+    *(
+        Rule(f"mac_array.{element}_columns", ("mac_array.columns",), partial(_float_columns, element))
+        for element in ("float16", "float32")
+    ),
     *(_of_engine(engine, rule) for engine in ENGINES for rule in engine.rules),
     Rule("host.core", (), lambda hardware: core_fault(hardware.host.core)),
 )

@@ -29,6 +29,7 @@ from npusim.isa.instructions.word import FieldSpec, bits
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")
+RESULTS = ("codes", "16_bits", "32_bits")
 CODES = ((0, 255), (-128, 127))
 """Smallest and largest code of each of `SIGNS`."""
 ADDRESS_BITS = 28
@@ -116,11 +117,16 @@ class _Window(Instruction):
     def _parameter_bytes(self) -> int:
         return 9 * self.ofm_depth if self.per_channel else 4 * self.ofm_depth + 5
 
+    @property
+    def _result_bytes(self) -> int:
+        """Bytes of one value of the output."""
+        return 1
+
     def regions(self, context: Context) -> Regions:
         """Feature map, weights and parameters are read; the output is written."""
         ofm = map_region(
             self.ofm,
-            (self.ofm_height, self.ofm_width, self.ofm_depth),
+            (self.ofm_height, self.ofm_width, self.ofm_depth * self._result_bytes),
             (self.ofm_row_stride, self.ofm_pixel_stride),
         )
         parameters = dense(Space.SCRATCHPAD, self.parameters, self._parameter_bytes())
@@ -205,7 +211,7 @@ class _Window(Instruction):
             "accumulator_update": use.updates,
             "requantise": outputs,
             "scratchpad_read_byte": use.map_values + use.weight_values + self._parameter_bytes(),
-            "scratchpad_write_byte": outputs,
+            "scratchpad_write_byte": outputs * self._result_bytes,
         }
         return Cost(use.cycles, actions, array_cycles=use.array_cycles)
 
@@ -229,14 +235,18 @@ class _Window(Instruction):
         multiplier = np.frombuffer(raw, "<i4", scales, 4 * n)
         shift = np.frombuffer(raw, np.int8, scales, 4 * n + 4 * scales).astype(np.int64)
         accumulators += bias
-        dtype = np.int8 if self.signed else np.uint8
         rounding: Rounding = "single" if self.rounding else "double"
-        values = requantise(
-            accumulators, multiplier, shift, self.ofm_zero, self.low, self.high, dtype, rounding
-        )
-        shape = (self.ofm_height, self.ofm_width, n)
+        low, high, dtype = self._results
+        values = requantise(accumulators, multiplier, shift, self.ofm_zero, low, high, dtype, rounding)
+        shape = (self.ofm_height, self.ofm_width, n * self._result_bytes)
         strides = (self.ofm_row_stride, self.ofm_pixel_stride, 1)
-        return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, dtype), values)]
+        kept = np.uint8 if self._result_bytes > 1 else dtype
+        return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, kept), values.view(kept))]
+
+    @property
+    def _results(self) -> tuple[int, int, Any]:
+        """The smallest and the largest value of the output, and its type."""
+        return self.low, self.high, self._codes
 
 
 def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:
@@ -261,7 +271,7 @@ class Convolve(_Window):
     Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth]; with a `weight_stride`
     [kernel_height, kernel_width, ifm_depth, ofm_depth] as rows of `ofm_depth`. The second matrix of a product may so be
     part of an activation, in either order, and the first one with `ifm_transposed`: address generators differ, what
-    passes the ports does not.
+    passes the ports does not. `wide` results are words, low byte first, without zero point: sums of a gate.
     """
 
     mnemonic: ClassVar[str] = "mac.convolve"
@@ -279,6 +289,9 @@ class Convolve(_Window):
     ifm_transposed: int = bits(
         1, "rows of one pixel lie side by side, their channels a pixel stride apart", choices=("no", "yes")
     )
+    wide: int = bits(
+        2, "what results are: codes, or words with a sign clamped to so many bits", choices=RESULTS
+    )
 
     @property
     def _layout(self) -> Layout:
@@ -291,8 +304,14 @@ class Convolve(_Window):
         return DATAFLOWS[self.output_stationary]
 
     def faults(self) -> list[str]:
-        """Rows of weights do not overlap; a transposed feature map has one column, its rows side by side."""
+        """Rows of weights do not overlap; a transposed feature map has one column, its rows side by side; wide results
+        have no zero point and no clamp of their own.
+        """
         found = _Window.faults(self)
+        if self.wide and (self.ofm_zero, self.low, self.high) != (0, 0, 0):
+            found.append(
+                f"wide results with zero point {self.ofm_zero} and clamp {self.low}..{self.high}; all may be 0"
+            )
         if 0 < self.weight_stride < self.ofm_depth:
             found.append(f"weight_stride is {self.weight_stride}; it may be 0, or {self.ofm_depth} or more")
         if self.ifm_transposed and (self.ifm_width, self.ifm_row_stride) != (1, 1):
@@ -306,6 +325,17 @@ class Convolve(_Window):
     def _inner(self) -> int:
         """Values of a dot product."""
         return self.kernel_height * self.kernel_width * self.ifm_depth
+
+    @property
+    def _result_bytes(self) -> int:
+        return 1 << self.wide
+
+    @property
+    def _results(self) -> tuple[int, int, Any]:
+        if not self.wide:
+            return self.low, self.high, self._codes
+        limit = 1 << (8 * self._result_bytes - 1)
+        return -limit, limit - 1, np.dtype(f"<i{self._result_bytes}")
 
     def _weight_count(self) -> int:
         return self.ofm_depth * self._inner

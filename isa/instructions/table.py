@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.instructions import (
+    cell,
     choice,
     control,
     dma,
@@ -19,6 +20,7 @@ from npusim.isa.instructions import (
     gather,
     mac,
     real,
+    real_mac,
     real_reduction,
     reduction,
     resize,
@@ -43,6 +45,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     vector.Lookup,
     vector.Softmax,
     reduction.Reduce,
+    cell.LstmCell,
     choice.Compare,
     choice.Select,
     resize.Resize,
@@ -54,6 +57,8 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     real_reduction.RealPool,
     real_reduction.RealSoftmax,
     real_reduction.RealConvert,
+    real_mac.RealConvolve,
+    real_mac.RealDepthwise,
     control.Call,
 )
 

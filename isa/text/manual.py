@@ -100,7 +100,8 @@ def counted_actions(row: type[Instruction]) -> tuple[list[str], bool]:
 def full_hardware() -> Hardware:
     """A machine with every option: no number of it is zero where zero would mean that something is not there."""
     options = {each.path: 1 for each in parameters() if type(each.default) is int and each.default == 0}
-    return change(Hardware(name="full"), options)
+    columns = dict.fromkeys(("mac_array.float16_columns", "mac_array.float32_columns"), 4)  # some to halve
+    return change(Hardware(name="full"), options | columns)
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:

@@ -7,6 +7,7 @@ from math import prod
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.expand import expand
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.graph.names import unique
 from npusim.kernels.operators.movement.concatenation import table
@@ -15,8 +16,10 @@ from npusim.kernels.table import operator
 
 
 def simplify(graph: Graph, hardware: Hardware) -> Graph:
-    """The graph without operators that others can do on the way on this machine; same outputs, byte for byte."""
-    return _rescale_apart(_fold_padding(graph, hardware))
+    """The graph without operators that others can do on the way on this machine, and those that no unit does in parts
+    that the NPU does; same outputs, byte for byte.
+    """
+    return _rescale_apart(expand(_fold_padding(graph, hardware), hardware))
 
 
 def _rescale_apart(graph: Graph) -> Graph:

@@ -131,13 +131,14 @@ def blocks(
     stage: OutputStage,
     boxes: Callable[[int, int], Sequence[Box]],
     ranges: Callable[[int, int], Sequence[Range]] | None = None,
+    zero_point: int | None = None,
 ) -> Blocks:
-    """The blocks of a call of (feature map, weights, bias or none)."""
+    """The blocks of a call of (feature map, weights, bias or none); `zero_point`: of weights without quantization."""
     data = call.constants.get(WEIGHTS)
     known = not any(each is SIZE_ONLY for each in call.constants.values())
     return Blocks(
         stage,
-        weight_zero(call),
+        weight_zero(call) if zero_point is None else zero_point,
         ranges or _one,
         boxes,
         data if isinstance(data, np.ndarray) else None,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
+from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.choice import CHOICES, RELATIONS, SCALES, Compare, Select
 from npusim.isa.instructions.elementwise import NAMES, Binary
@@ -48,7 +50,7 @@ class _Walk(NamedTuple):
     entry: int = 0
 
 
-class _Grid(NamedTuple):
+class Grid(NamedTuple):
     """Bytes of the output as entries x rows x columns, how each operand walks over them, and where all begin."""
 
     entries: int
@@ -66,13 +68,13 @@ class _Run(NamedTuple):
     whole: tuple[bool, ...]
 
 
-def _grids(call: Call) -> list[_Grid] | None:
-    """Grids that cover the output one after the other; None if there are too many."""
-    runs = _runs(call)
+def _grids(call: Call, of_bytes: bool = True) -> list[Grid] | None:
+    """Grids of bytes, or of elements, that cover the output one after the other; None if there are too many."""
+    runs = _runs(call, of_bytes)
     if len(runs) == 1:
         columns = dense_row_bytes(runs[0].size)
         walks = tuple(_Walk(columns, 1) if whole else _Walk(0, 0) for whole in runs[0].whole)
-        return [_Grid(1, runs[0].size // columns, columns, walks, (0,) * len(walks), 0)]
+        return [Grid(1, runs[0].size // columns, columns, walks, (0,) * len(walks), 0)]
     inner = runs[-3:]
     outer = runs[: len(runs) - len(inner)]
     if prod(run.size for run in outer) > MOST_PARTS:
@@ -83,20 +85,20 @@ def _grids(call: Call) -> list[_Grid] | None:
     walks = tuple(_walk(inner, position) for position in range(len(inner[0].whole)))
     output = entries * rows * columns
     return [
-        _Grid(entries, rows, columns, walks, tuple(starts), place * output)
+        Grid(entries, rows, columns, walks, tuple(starts), place * output)
         for place, starts in enumerate(_starts(outer, [_covered(inner, k) for k in range(len(walks))]))
     ]
 
 
-def _runs(call: Call) -> list[_Run]:
-    """The axes of the output, its bytes last, as few runs as possible; at least one."""
+def _runs(call: Call, of_bytes: bool) -> list[_Run]:
+    """The axes of the output, the bytes of an element last if wanted, as few runs as possible; at least one."""
     output = call.outputs[0]
     operands = [input_type(call, position) for position in range(len(call.inputs))]
     rank = len(output.shape)
     shapes = [(1,) * (rank - len(operand.shape)) + operand.shape for operand in operands]
     whole = [tuple(shape[axis] == size for shape in shapes) for axis, size in enumerate(output.shape)]
     axes = [_Run(size, each) for size, each in zip(output.shape, whole, strict=True) if size > 1]
-    if output.numpy_dtype.itemsize > 1:
+    if of_bytes and output.numpy_dtype.itemsize > 1:
         axes.append(
             _Run(output.numpy_dtype.itemsize, tuple(each.numpy_dtype.itemsize > 1 for each in operands))
         )
@@ -146,7 +148,7 @@ def broadcast_on_npu(call: Call) -> bool:
     return not call.outputs[0].elements or _grids(call) is not None
 
 
-Make = Callable[[Tile, TileAddresses, _Grid], Instruction]
+Make = Callable[[Tile, TileAddresses, Grid], Instruction]
 
 
 def _works(call: Call, make: Make) -> Parts:
@@ -157,45 +159,76 @@ def _works(call: Call, make: Make) -> Parts:
     return tuple(_work(grid, make) for grid in grids)
 
 
-def _work(grid: _Grid, make: Make) -> Work:
+def works_of_elements(call: Call, make: Make) -> Parts:
+    """As `_works`, where the grids that `make` gets count elements of several bytes."""
+    grids = _grids(call, of_bytes=False)
+    if grids is None:
+        raise ValueError("operands repeat along too many axes; the operator's rules should refuse")
+    return tuple(
+        _work(grid, make, [tensor.numpy_dtype.itemsize for tensor in _operands(call)]) for grid in grids
+    )
+
+
+def elements_on_npu(call: Call) -> bool:
+    """on the NPU operands repeat along few enough axes"""
+    return not call.outputs[0].elements or _grids(call, of_bytes=False) is not None
+
+
+def _operands(call: Call) -> list[TensorType]:
+    """Inputs, then the output."""
+    return [*(input_type(call, position) for position in range(len(call.inputs))), call.outputs[0]]
+
+
+def _work(grid: Grid, make: Make, sizes: Sequence[int] = ()) -> Work:
+    """The work of a grid whose elements have so many bytes: each input's, then the output's; 1 if not said."""
+    sizes = sizes or (1,) * (len(grid.walks) + 1)
+
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return make(tile, at, grid)
 
-    step = grid.rows * grid.columns
+    step = grid.rows * grid.columns if grid.entries > 1 else 0
     whole = (grid.columns, 1)
     alone = grid.entries == 1 and not grid.output_start
+    output = Rows(("out", 0), grid.rows, grid.columns, grid.output_start, step)
     return Work(
         rows=grid.rows,
-        channels=grid.columns,
+        channels=grid.columns * sizes[-1],
         channel_step=0,
-        inputs=tuple(_operand_rows(position, grid) for position in range(len(grid.walks))),
-        outputs=(
-            Rows(("out", 0), grid.rows, grid.columns, grid.output_start, step if grid.entries > 1 else 0),
-        ),
+        inputs=tuple(_operand_rows(position, grid, sizes[position]) for position in range(len(grid.walks))),
+        outputs=(_widened(output, sizes[-1]),),
         constants=no_constants,
         constant_bytes=no_constant_bytes,
         emit=emit,
         overwrites=tuple(
-            k for k, walk in enumerate(grid.walks) if alone and (walk.row, walk.column) == whole
+            k
+            for k, walk in enumerate(grid.walks)
+            if alone and (walk.row, walk.column) == whole and sizes[k] == sizes[-1]
         ),
         entries=grid.entries,
     )
 
 
-def _operand_rows(position: int, grid: _Grid) -> tuple[Rows, RowsNeeded]:
+def _widened(rows: Rows, size: int) -> Rows:
+    """Rows of elements as rows of bytes."""
+    if size == 1:
+        return rows
+    width, start, entry = (number * size for number in (rows.row_bytes, rows.offset_bytes, rows.entry_bytes))
+    return replace(rows, row_bytes=width, offset_bytes=start, entry_bytes=entry)
+
+
+def _operand_rows(position: int, grid: Grid, size: int) -> tuple[Rows, RowsNeeded]:
     """The rows of an operand: its own for each output row, or one that all share."""
     walk, start = grid.walks[position], grid.starts[position]
     width = grid.columns if walk.column else 1
-    if walk.row:
-        return Rows(("in", position), grid.rows, width, start, walk.entry), same_rows
-    return Rows(("in", position), 1, width, start, walk.entry), _only_row
+    count, needed = (grid.rows, same_rows) if walk.row else (1, _only_row)
+    return _widened(Rows(("in", position), count, width, start, walk.entry), size), needed
 
 
 def _only_row(first: int, last: int) -> tuple[int, int]:
     return 0, 1
 
 
-def _strides(grid: _Grid, *names: str) -> dict[str, Any]:
+def strides(grid: Grid, *names: str) -> dict[str, Any]:
     """The stride fields of operands."""
     rows = {f"{name}_row_stride": walk.row for name, walk in zip(names, grid.walks, strict=True)}
     return rows | {f"{name}_column_stride": walk.column for name, walk in zip(names, grid.walks, strict=True)}
@@ -206,7 +239,7 @@ def lower_binary(call: Call, function: str, activation: Activation, fields: dict
     number = NAMES.index(function)
     low, high = act_range(activation, call.outputs[0]) if call.outputs[0].quantized8 else (0, 255)
 
-    def make(tile: Tile, at: TileAddresses, grid: _Grid) -> Instruction:
+    def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
         return Binary(
             function=number,
             a=at.inputs[0],
@@ -217,7 +250,7 @@ def lower_binary(call: Call, function: str, activation: Activation, fields: dict
             low=low,
             high=high,
             signed=signed(call.outputs[0].dtype),
-            **_strides(grid, "a", "b"),
+            **strides(grid, "a", "b"),
             **fields,
         )
 
@@ -298,7 +331,7 @@ def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, An
     """A truth for each pair of codes; `scale` and `fields` say what is compared."""
     number, how = list(RELATIONS).index(relation), SCALES.index(scale)
 
-    def make(tile: Tile, at: TileAddresses, grid: _Grid) -> Instruction:
+    def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
         return Compare(
             relation=number,
             scale=how,
@@ -308,7 +341,7 @@ def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, An
             rows=tile.rows,
             columns=grid.columns,
             signed=signed(input_type(call).dtype),
-            **_strides(grid, "a", "b"),
+            **strides(grid, "a", "b"),
             **fields,
         )
 
@@ -333,7 +366,7 @@ def lower_choice(call: Call, keeps_codes: bool) -> Parts:
             "signed": signed(output.dtype),
         }
 
-    def make(tile: Tile, at: TileAddresses, grid: _Grid) -> Instruction:
+    def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
         return Select(
             condition=at.inputs[0],
             a=at.inputs[1],
@@ -341,7 +374,7 @@ def lower_choice(call: Call, keeps_codes: bool) -> Parts:
             output=at.output,
             rows=tile.rows,
             columns=grid.columns,
-            **_strides(grid, "condition", "a", "b"),
+            **strides(grid, "condition", "a", "b"),
             **fields,
         )
 

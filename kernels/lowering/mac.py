@@ -59,6 +59,10 @@ def convolution_stage(call: Call) -> OutputStage:
     return output_stage(call, multipliers, "double")
 
 
+_BESIDE_A_ROW = {"ifm_height": 1, "stride_height": 2, "dilation_height": 2, "pad_top": 1}
+"""Of windows that see padding only: they read rows -1, 1, 3, ... of a map of one row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """The geometry of a convolution over one image."""
@@ -84,21 +88,24 @@ class Window:
     def fields(self, tile: Tile) -> dict[str, Any]:
         """The window fields of a tile; rows that the tile does not see count as padding."""
         first, last = self.rows_needed(tile.first_row, tile.last_row)
+        rows = {
+            "ifm_height": last - first,
+            "stride_height": self.strides[0],
+            "dilation_height": self.dilations[0],
+            "pad_top": first - (tile.first_row * self.strides[0] - self.pads[0]),
+        }
         return {
+            **(rows if last > first else _BESIDE_A_ROW),
             "ifm_row_stride": self.ifm_width * self.ifm_depth,
             "ifm_pixel_stride": self.ifm_depth,
-            "ifm_height": max(last - first, 1),
             "ifm_width": self.ifm_width,
             "ofm_height": tile.rows,
             "ofm_width": self.ofm_width,
             "ofm_depth": tile.channels,
             "kernel_height": self.kernel[0],
             "kernel_width": self.kernel[1],
-            "stride_height": self.strides[0],
             "stride_width": self.strides[1],
-            "dilation_height": self.dilations[0],
             "dilation_width": self.dilations[1],
-            "pad_top": first - (tile.first_row * self.strides[0] - self.pads[0]),
             "pad_left": self.pads[1],
         }
 

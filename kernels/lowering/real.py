@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from npusim.isa.arithmetic.real import ACTIVATIONS, UNARY
+from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.real import REAL_TYPES, STORED_TYPES, RealUnary, bits_of, real_lanes
+from npusim.isa.instructions.real import REAL_TYPES, STORED_TYPES, RealBinary, RealUnary, bits_of, real_lanes
 from npusim.isa.instructions.real_reduction import (
     POOLS,
     REDUCTIONS,
@@ -21,6 +21,7 @@ from npusim.isa.instructions.real_reduction import (
     RealReduce,
     RealSoftmax,
 )
+from npusim.kernels.lowering.elementwise import Grid, elements_on_npu, strides, works_of_elements
 from npusim.kernels.lowering.vector import dense_row_bytes
 from npusim.kernels.lowering.work import (
     Parts,
@@ -35,6 +36,7 @@ from npusim.kernels.lowering.work import (
 from npusim.kernels.operator.axes import Along, axis_of
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Need, Rule
+from npusim.kernels.operator.parameters import Activation
 
 
 def reals(call: Call) -> bool:
@@ -109,6 +111,37 @@ def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
         )
 
     return _dense(call, make)
+
+
+def lower_real_binary(call: Call, name: str, activation: Activation = "none") -> Parts:
+    """A function of two operands that broadcast, by its name."""
+    number = [row.name for row in BINARY].index(name)
+    size = input_type(call).numpy_dtype.itemsize
+
+    def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
+        walks = strides(grid, "a", "b")
+        return RealBinary(
+            element=_element(call),
+            function=number,
+            a=at.inputs[0],
+            b=at.inputs[1],
+            output=at.output,
+            rows=tile.rows,
+            columns=grid.columns,
+            activation=ACTIVATIONS.index(activation),
+            **{name: stride * size if "row" in name else stride for name, stride in walks.items()},
+        )
+
+    return works_of_elements(call, make)
+
+
+def real_binary_lowering(name: str, *, activated: bool = False) -> Lowering:
+    """Of a function of two operands, by its name; with the operator's activation if it has one."""
+    return on_real_lanes(
+        lambda call: lower_real_binary(call, name, call.parameters.activation if activated else "none"),
+        elements_on_npu,
+        kind=real_inputs,
+    )
 
 
 def lower_real_convert(call: Call) -> Parts:

@@ -214,8 +214,8 @@ class Move(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Part):
-    """A copy of the rows of tables that indices in memory choose; see `npusim.isa.instructions.gather`.
+class Pick(Part):
+    """A copy of the rows of tables that indices in memory pick; see `npusim.isa.instructions.gather`.
 
     Offsets and strides in bytes. The source has `batches` times `repeats` tables, one behind the other, with sizes
     `limits` along the axes that an index counts and rows of `row_bytes`. The indices are for each batch `rows` times
@@ -247,7 +247,7 @@ class Choice(Part):
         return self.batches * self.repeats * self.rows * self.row_bytes
 
 
-Parts = tuple[Work | Move | Choice, ...]
+Parts = tuple[Work | Move | Pick, ...]
 """A node as the NPU executes it, in order."""
 
 

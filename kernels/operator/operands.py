@@ -30,6 +30,12 @@ def input_value(values: Values, position: int = 0) -> Array:
     return found
 
 
+def known(call: Call) -> list[Array | None]:
+    """The operands that are constants with data at hand, by position."""
+    data = [call.constants.get(position) for position in range(len(call.inputs))]
+    return [each if isinstance(each, np.ndarray) else None for each in data]
+
+
 def by_type(references: Mapping[str, Reference]) -> Reference:
     """The reference that takes the entry of the first input's element type."""
 

@@ -15,6 +15,7 @@ from npusim.kernels.operator.parameters import Parameters
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
+    from npusim.kernels.operator.expansion import Expansion
 
 P = TypeVar("P", bound=Parameters, covariant=True, default=Any)
 
@@ -120,6 +121,7 @@ class Operator:
     workload:  the amount of work of a call.
     lowerings: how the NPU computes it; the first whose rules hold is taken. Where none holds the operator runs on the
                host and the report says what each lacks.
+    expand:    a call that no lowering takes as simpler ones; None where it has to stay whole.
     on_host:   for operators without lowerings: why there are none.
     alias:     for operators that move nothing when their operands share memory.
     border:    for windows over images: the code that they read outside the first input.
@@ -135,6 +137,7 @@ class Operator:
     reference: Reference
     workload: Callable[[Call], Workload]
     lowerings: tuple[Lowering, ...] = ()
+    expand: Callable[[Call], Expansion | None] | None = None
     parameters: type[Parameters] = Parameters
     on_host: str = ""
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None

@@ -72,7 +72,7 @@ def _logic_um2(hardware: Hardware) -> dict[str, float]:
     requantise = um2["multiplier_32x32"] + um2["shifter_32"] + 2 * um2["adder_32"] + um2["logic_32"]
     operands = structure["lane_register_bits"] * um2["register_bit"]
     return {
-        "mac_array": circuits.multipliers * multiplier,
+        "mac_array": circuits.multipliers * multiplier + _real_columns_um2(hardware),
         "output_stage": hardware.mac_array.output_lanes * (requantise + operands),
         "vector": hardware.vector.lanes * (_lane_um2(hardware) + operands) + _real_lanes_um2(hardware),
         "scratchpad": _crossbar_bytes(hardware) * 8 * hardware.scratchpad.banks * um2["multiplexer_bit"],
@@ -113,6 +113,14 @@ def _real_lanes_um2(hardware: Hardware) -> float:
             (vector.float32_lanes, 24, 32),
         )
     )
+
+
+def _real_columns_um2(hardware: Hardware) -> float:
+    """What the float modes of the array add: a fused multiply-add with its registers for each multiplier."""
+    um2, array = _table()["logic_um2"], hardware.mac_array
+    per_row = array.float16_columns * _multiply_add_um2(11, 16, um2)
+    per_row += array.float32_columns * _multiply_add_um2(24, 32, um2)
+    return array.rows * per_row
 
 
 def _multiply_add_um2(significand_bits: int, stored_bits: int, um2: Mapping[str, float]) -> float:

@@ -15,7 +15,7 @@ from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.gather import INDEX_TYPES, Gather
 from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.kernels.lowering.work import Choice, Move
+from npusim.kernels.lowering.work import Move, Pick
 from npusim.scheduler.emit.sequence import strided_copy
 from npusim.scheduler.network.moves import MOST_COUNTS
 
@@ -38,26 +38,26 @@ class Piece(NamedTuple):
 
 
 def gather(
-    choice: Choice, channel: int, spaces: tuple[Space, Space, Space], addresses: tuple[int, int, int]
+    pick: Pick, channel: int, spaces: tuple[Space, Space, Space], addresses: tuple[int, int, int]
 ) -> Gather:
-    """The instruction of a choice, with memories and first addresses of source, indices and target."""
+    """The instruction of a pick, with memories and first addresses of source, indices and target."""
     source, indices, target = addresses
-    limits = [limit - 1 for limit in choice.limits] + [0] * (4 - len(choice.limits))
+    limits = [limit - 1 for limit in pick.limits] + [0] * (4 - len(pick.limits))
     return Gather(
         channel=channel,
         source_space=spaces[0],
-        source=source + choice.source_offset,
+        source=source + pick.source_offset,
         index_space=spaces[1],
-        index=indices + choice.index_offset,
-        index_type=INDEX_TYPES.index(choice.index_type),
+        index=indices + pick.index_offset,
+        index_type=INDEX_TYPES.index(pick.index_type),
         target_space=spaces[2],
-        target=target + choice.target_offset,
-        target_stride=choice.target_stride,
-        batches=choice.batches - 1,
-        repeats=choice.repeats - 1,
-        rows=choice.rows - 1,
-        size=choice.row_bytes,
-        entries=len(choice.limits) - 1,
+        target=target + pick.target_offset,
+        target_stride=pick.target_stride,
+        batches=pick.batches - 1,
+        repeats=pick.repeats - 1,
+        rows=pick.rows - 1,
+        size=pick.row_bytes,
+        entries=len(pick.limits) - 1,
         limit0=limits[0],
         limit1=limits[1],
         limit2=limits[2],

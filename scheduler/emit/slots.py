@@ -14,7 +14,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
-from npusim.kernels.lowering.work import Choice, Move, OperandRef, Rows, Tile, TileAddresses, Work, Written
+from npusim.kernels.lowering.work import Move, OperandRef, Pick, Rows, Tile, TileAddresses, Work, Written
 from npusim.scheduler.emit.buffers import Held, Operands, Place, Plan
 from npusim.scheduler.emit.moves import Piece, gather, plan_copy, plan_move
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strided_copy
@@ -54,7 +54,7 @@ class _Target(NamedTuple):
 
 
 class SlotBuilder:
-    """Builds the slots and loads of a whole network for one choice of residents and cuts."""
+    """Builds the slots and loads of a whole network for one pick of residents and cuts."""
 
     def __init__(
         self,
@@ -102,8 +102,8 @@ class SlotBuilder:
                 slots.update(zip(plan.slots, self._unhurried(index, item, item.body, plan), strict=True))
             elif isinstance(item.body, Move):
                 slots[plan.first] = self._move_slot(index, item, item.body)
-            elif isinstance(item.body, Choice):
-                slots[plan.first] = self._choice_slot(index, item, item.body)
+            elif isinstance(item.body, Pick):
+                slots[plan.first] = self._pick_slot(index, item, item.body)
             else:
                 slots[plan.first] = self._host_slot(index, item)
         return [slots[number] for number in range(len(slots))]
@@ -299,16 +299,16 @@ class SlotBuilder:
             return place.outside[0]
         return Space.SCRATCHPAD
 
-    def _choice_slot(self, index: int, item: Item, choice: Choice) -> Slot:
-        operands = choice.target, choice.source, choice.indices
+    def _pick_slot(self, index: int, item: Item, pick: Pick) -> Slot:
+        operands = pick.target, pick.source, pick.indices
         target, source, indices = places = [self._operands.place(item, operand) for operand in operands]
-        origins = self._origin(item, choice.source, source), self._origin(item, choice.indices, indices)
+        origins = self._origin(item, pick.source, source), self._origin(item, pick.indices, indices)
         ends = [] if target.buffer is None else [Space.SCRATCHPAD]
         if target.outside is not None:
             ends.append(target.outside[0])
         gathers = (
             gather(
-                choice,
+                pick,
                 self._store_channel,
                 (*origins, end),
                 (_address(source, origins[0]), _address(indices, origins[1]), _address(target, end)),
@@ -316,8 +316,8 @@ class SlotBuilder:
             for end in ends
         )
         dma = self.hardware.dma
-        run_beats = -(-choice.row_bytes // dma.port_bytes_per_cycle)
-        cycles = 2 * dma.setup_cycles + choice.size_bytes // choice.row_bytes * run_beats
+        run_beats = -(-pick.row_bytes // dma.port_bytes_per_cycle)
+        cycles = 2 * dma.setup_cycles + pick.size_bytes // pick.row_bytes * run_beats
         used = tuple([place.buffer for place in places if place.buffer is not None])
         return Slot(index, item.node, cycles, used, lambda: (next(gathers),), lambda: list(gathers))
 

@@ -1,4 +1,4 @@
-"""Moves and choices in sizes that an instruction can encode."""
+"""Moves and picks in sizes that an instruction can encode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.gather import Gather, list_bytes
 from npusim.isa.instructions.instruction import layout
-from npusim.kernels.lowering.work import Choice, Move
+from npusim.kernels.lowering.work import Move, Pick
 
 MOST_COUNTS = tuple(
     spec.high + spec.name.startswith("count")  # counts are stored less one
@@ -26,34 +26,32 @@ _MOST_BATCHES, _MOST_REPEATS, _MOST_ROWS = (
 )
 
 
-def choices(choice: Choice, hardware: Hardware) -> Iterator[Choice]:
-    """A choice, or several that do the same, each with a list of indices that a burst buffer holds."""
-    room = list_bytes(hardware) // choice.index_bytes
-    if choice.repeats > _MOST_REPEATS or choice.rows > min(room, _MOST_ROWS):
-        for batch in range(choice.batches):
-            for repeat in range(0, choice.repeats, _MOST_REPEATS):
-                for row in range(0, choice.rows, min(room, _MOST_ROWS)):
-                    yield _chosen(choice, (batch, 1), (repeat, _MOST_REPEATS), (row, min(room, _MOST_ROWS)))
+def picks(pick: Pick, hardware: Hardware) -> Iterator[Pick]:
+    """A pick, or several that do the same, each with a list of indices that a burst buffer holds."""
+    room = list_bytes(hardware) // pick.index_bytes
+    if pick.repeats > _MOST_REPEATS or pick.rows > min(room, _MOST_ROWS):
+        for batch in range(pick.batches):
+            for repeat in range(0, pick.repeats, _MOST_REPEATS):
+                for row in range(0, pick.rows, min(room, _MOST_ROWS)):
+                    yield _chosen(pick, (batch, 1), (repeat, _MOST_REPEATS), (row, min(room, _MOST_ROWS)))
         return
-    at_once = min(room // choice.rows, _MOST_BATCHES) if choice.rows else choice.batches
-    for batch in range(0, choice.batches, at_once):
-        yield _chosen(choice, (batch, at_once), (0, choice.repeats), (0, choice.rows))
+    at_once = min(room // pick.rows, _MOST_BATCHES) if pick.rows else pick.batches
+    for batch in range(0, pick.batches, at_once):
+        yield _chosen(pick, (batch, at_once), (0, pick.repeats), (0, pick.rows))
 
 
-def _chosen(
-    choice: Choice, batches: tuple[int, int], repeats: tuple[int, int], rows: tuple[int, int]
-) -> Choice:
+def _chosen(pick: Pick, batches: tuple[int, int], repeats: tuple[int, int], rows: tuple[int, int]) -> Pick:
     """From a batch, a repeat and a row on so many of them, or as many as are left."""
     batch, repeat, row = batches[0], repeats[0], rows[0]
-    table = batch * choice.repeats + repeat
+    table = batch * pick.repeats + repeat
     return replace(
-        choice,
-        batches=min(batches[1], choice.batches - batch),
-        repeats=min(repeats[1], choice.repeats - repeat),
-        rows=min(rows[1], choice.rows - row),
-        source_offset=choice.source_offset + table * prod(choice.limits) * choice.row_bytes,
-        index_offset=choice.index_offset + (batch * choice.rows + row) * choice.index_bytes,
-        target_offset=choice.target_offset + table * choice.target_stride + row * choice.row_bytes,
+        pick,
+        batches=min(batches[1], pick.batches - batch),
+        repeats=min(repeats[1], pick.repeats - repeat),
+        rows=min(rows[1], pick.rows - row),
+        source_offset=pick.source_offset + table * prod(pick.limits) * pick.row_bytes,
+        index_offset=pick.index_offset + (batch * pick.rows + row) * pick.index_bytes,
+        target_offset=pick.target_offset + table * pick.target_stride + row * pick.row_bytes,
     )
 
 

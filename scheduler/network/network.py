@@ -13,11 +13,11 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
-from npusim.kernels.lowering.work import Choice, Move, Work
+from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part
 from npusim.kernels.table import operator
 from npusim.scheduler.network.memo import Memo
-from npusim.scheduler.network.moves import choices, pieces
+from npusim.scheduler.network.moves import picks, pieces
 from npusim.scheduler.network.states import check_states
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
 
@@ -52,8 +52,9 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     check_states(graph)
     nexts = {state.after for state in graph.states}
     updates = [not nexts.isdisjoint(node.outputs) for node in graph.nodes]
+    befores = {state.before for state in graph.states}
     ways = tuple(
-        _STATE if update else _way(node, *use, hardware)
+        _state_way(node, _way(node, *use, hardware), befores) if update else _way(node, *use, hardware)
         for node, use, update in zip(graph.nodes, uses, updates, strict=True)
     )
     aliases, free = join_aliases(graph, _aliases(uses, updates))
@@ -98,7 +99,13 @@ def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering
     return each.lowering(call, hardware) or each.host_reason(call, hardware)
 
 
-def _lower(way: Lowering | str, call: Call, hardware: Hardware) -> Sequence[Work | Move | Choice | HostStep]:
+def _state_way(node: Node, way: Lowering | str, befores: set[int]) -> Lowering | str:
+    """That of a node that updates a state: copies may, of what is computed elsewhere."""
+    copies = not isinstance(way, str) and way.unit == "dma" and befores.isdisjoint(node.inputs)
+    return way if copies else _STATE
+
+
+def _lower(way: Lowering | str, call: Call, hardware: Hardware) -> Sequence[Work | Move | Pick | HostStep]:
     if not any(output.elements for output in call.outputs):
         return ()  # no element to compute: there is nothing to do, on whatever unit
     if isinstance(way, str):
@@ -106,11 +113,11 @@ def _lower(way: Lowering | str, call: Call, hardware: Hardware) -> Sequence[Work
     return [body for part in way.lower(call, hardware) for body in _bodies(part, hardware)]
 
 
-def _bodies(part: Part, hardware: Hardware) -> Iterable[Work | Move | Choice]:
+def _bodies(part: Part, hardware: Hardware) -> Iterable[Work | Move | Pick]:
     if isinstance(part, Move):
         return pieces(part)
-    if isinstance(part, Choice):
-        return choices(part, hardware)
+    if isinstance(part, Pick):
+        return picks(part, hardware)
     assert isinstance(part, Work)
     return (part,)
 

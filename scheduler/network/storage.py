@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.lowering.work import Choice, Move, OperandRef, Work
+from npusim.kernels.lowering.work import Move, OperandRef, Pick, Work
 from npusim.kernels.operator.operator import Alias
 
 
@@ -19,10 +19,10 @@ class HostStep:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of the execution order: a tileable work, a move, a choice, or a host call, of one node."""
+    """One entry of the execution order: a tileable work, a move, a pick, or a host call, of one node."""
 
     node: int
-    body: Work | Move | Choice | HostStep
+    body: Work | Move | Pick | HostStep
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
     if isinstance(body, Move):
         reads = [] if body.source is None else [operand_tensor(graph, item.node, body.source)]
         return reads, [operand_tensor(graph, item.node, body.target)]
-    if isinstance(body, Choice):
+    if isinstance(body, Pick):
         reads = [operand_tensor(graph, item.node, operand) for operand in (body.source, body.indices)]
         return reads, [operand_tensor(graph, item.node, body.target)]
     node = graph.nodes[item.node]

@@ -126,6 +126,41 @@ def test_maps_inside_larger_ones() -> None:
     assert read(memory, OFM, 11) == [2, 0, 0, 10, 0, 0, 26, 0, 0, 34, 0]
 
 
+def test_wide_results_are_words_of_16_bits() -> None:
+    """100 * 100 * 3 = 30000 and a bias, 30000 + 3000 beyond 32767, -30000 - 3000 beyond -32768; low bytes first."""
+    fields = window((1, 1, 3), (1, 1, 4), (1, 1), wide=1, low=0, high=0, ofm_pixel_stride=8, ofm_row_stride=8)
+    weights = codes(*[100] * 3, *[100] * 3, *[-100] * 3, *[0] * 3)
+    block = parameters([0, 3000, -3000, -2], ONE)
+    instruction = Convolve(**fields)
+    memory = run(instruction, {IFM: codes(100, 100, 100), WEIGHTS: weights, PARAMETERS: block})
+    words = np.array(read(memory, OFM, 8, dtype="uint8"), np.uint8).view("<i2")
+    assert words.tolist() == [30000, 32767, -32768, -2]
+    assert Convolve(**fields | {"high": 7}).faults() == [
+        "wide results with zero point 0 and clamp 0..7; all may be 0"
+    ]
+
+
+def test_wider_results_are_not_clamped() -> None:
+    fields = window((1, 1, 3), (1, 1, 2), (1, 1), wide=2, low=0, high=0, ofm_pixel_stride=8, ofm_row_stride=8)
+    weights = codes(*[127] * 3, *[-128] * 3)
+    memory = run(
+        Convolve(**fields),
+        {IFM: codes(100, 100, 100), WEIGHTS: weights, PARAMETERS: parameters([7, -7], ONE)},
+    )
+    words = np.array(read(memory, OFM, 8, dtype="uint8"), np.uint8).view("<i4")
+    assert words.tolist() == [38107, -38407]
+
+
+def test_wide_results_are_twice_the_bytes_in_the_same_cycles() -> None:
+    narrow = window((4, 4, 8), (4, 4, 8), (1, 1))
+    wide = narrow | {"wide": 1, "low": 0, "high": 0, "ofm_pixel_stride": 16, "ofm_row_stride": 64}
+    costs = [Convolve(**fields).cost(Context(tiny_hardware())) for fields in (narrow, wide)]
+    assert costs[0].cycles == costs[1].cycles
+    assert [cost.actions["scratchpad_write_byte"] for cost in costs] == [128, 256]
+    regions = [Convolve(**fields).regions(Context(tiny_hardware()))[1][0] for fields in (narrow, wide)]
+    assert [region.size_bytes for region in regions] == [128, 256]
+
+
 def test_both_dataflows_give_the_same_bytes() -> None:
     rng = np.random.default_rng(1)
     ifm, weights = (rng.integers(-128, 128, size, np.int8).tobytes() for size in (5 * 5 * 3, 4 * 9 * 3))

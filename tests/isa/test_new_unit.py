@@ -77,8 +77,8 @@ EDITS: dict[str, list[Edit]] = {
     ],
     "isa/instructions/table.py": [
         (
-            "    resize,\n    vector,\n",
-            "    resize,\n    toy,\n    vector,\n",
+            "    rows,\n    vector,\n",
+            "    rows,\n    toy,\n    vector,\n",
         ),
         ("    control.Call,\n", "    control.Call,\n    toy.Turn,\n"),
     ],

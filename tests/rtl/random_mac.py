@@ -134,12 +134,12 @@ def _codes(rng: np.random.Generator) -> dict[str, int]:
     }
 
 
-def _parameters(rng: np.random.Generator, channels: int, inner: int, per_channel: int) -> bytes:
-    """Biases, multipliers, shifts; mostly such that results spread over the codes, sometimes extreme."""
+def _parameters(rng: np.random.Generator, channels: int, inner: int, per_channel: int, wide: int) -> bytes:
+    """Biases, multipliers, shifts; mostly such that results spread over codes or words, sometimes extreme."""
     scales = channels if per_channel else 1
     bias = rng.integers(-(1 << 14), 1 << 14, channels)
     multiplier = rng.integers(1 << 30, 1 << 31, scales)
-    shift = -int(np.log2(inner)) // 2 - 6 + rng.integers(-2, 3, scales)
+    shift = -int(np.log2(inner)) // 2 - 6 + 8 * wide + rng.integers(-2, 3, scales)
     if rng.random() < 0.1:
         bias = rng.integers(-(1 << 31), 1 << 31, channels)
         shift = rng.integers(-31, 36, scales)
@@ -172,13 +172,17 @@ def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
     if ofm_pixels * inner * ofm_depth > MAX_MACS:
         return None
     codes = _codes(rng)
-    parameters = _parameters(rng, ofm_depth, inner, codes["per_channel"])
     order = {} if kind == "depthwise" else _order(rng, window, ifm_depth, ofm_depth)
+    wide = int(rng.choice([0, 0, 0, 1, 2])) if kind != "depthwise" else 0
+    if wide:
+        order["wide"] = wide
+        codes |= {"ofm_zero": 0, "low": 0, "high": 0}
+    parameters = _parameters(rng, ofm_depth, inner, codes["per_channel"], wide)
     if weight_stride := order.get("weight_stride"):
         weight_bytes = inner * weight_stride
     ifm_pixel = ifm_depth + int(rng.choice([0, 0, 3]))
     ifm_row = window["ifm_width"] * ifm_pixel + int(rng.choice([0, 0, 5]))
-    ofm_pixel = ofm_depth + int(rng.choice([0, 0, 3]))
+    ofm_pixel = (ofm_depth << wide) + int(rng.choice([0, 0, 3]))
     ofm_row = window["ofm_width"] * ofm_pixel + int(rng.choice([0, 0, 5]))
     if order.get("ifm_transposed"):
         ifm_row, ifm_pixel = 1, window["ifm_height"] + int(rng.choice([0, 0, 3]))

@@ -82,3 +82,19 @@ def test_positions(op: str, axis: int, positions: str) -> None:
 def test_resizes(op: str, size: tuple[int, int], how: dict[str, bool]) -> None:
     x = TensorType("int8", (2, 5, 4, 40), CODES["int8"])
     on_npu(op, x, TensorType("int8", (2, *size, 40), CODES["int8"]), size=size, **how)
+
+
+def test_what_no_tile_holds_runs_on_the_host() -> None:
+    """Where a layer could not be cut: the elements of one result, or the rows of one window."""
+    for op, shape, parameters in (
+        ("mean", (1, 5000), {"axes": [1]}),
+        ("reduce_max", (1, 5000), {"axes": [1]}),
+        ("average_pool_2d", (1, 80, 80, 1), {"filter": (80, 80)}),
+    ):
+        builder = GraphBuilder("one")
+        tensor = builder.input("x", TensorType("int8", shape, CODES["int8"]))
+        result = builder.node(
+            op, [tensor], [unshaped("int8", CODES["int8"])], operator(op).parameters(**parameters)
+        )
+        assert len(compile_graph(builder.graph(result), TIGHT).host_calls) == 1, op
+        assert not compile_graph(builder.graph(result), EDGE).host_calls

@@ -41,7 +41,8 @@ def random_filters(pick: Pick) -> Graph:
     if pick(0, 1):
         source = sketch.logistic(source)
     kernel = pick(1, 4), pick(1, 4)
-    padding = tuple((pick(0, side - 1), pick(0, side - 1)) for side in kernel)
+    most = pick(0, 1) * 6  # beyond the kernel: windows that see nothing but padding
+    padding = tuple((pick(0, side - 1 + most), pick(0, side - 1 + most)) for side in kernel)
     window: dict[str, Any] = {"strides": (pick(1, 3), pick(1, 3)), "padding": padding}
     axis, shape = 0, (channels, *kernel, depth // groups)
     match kind:

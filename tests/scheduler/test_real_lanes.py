@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.isa.base.tensor import TensorType
-from npusim.kernels.graph.builder import GraphBuilder
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.table import operator
 
@@ -27,8 +27,6 @@ def one(op: str, dtype: str, *shapes: tuple[int, ...], result: str = "", **param
     inputs = [builder.input(f"x{n}", TensorType(dtype, shape)) for n, shape in enumerate(shapes)]
     row = operator(op)
     kind = row.parameters(**parameters)
-    from npusim.kernels.graph.builder import unshaped
-
     return builder.graph(builder.node(op, inputs, [unshaped(result or dtype)], kind))
 
 
@@ -95,6 +93,64 @@ def test_reductions(op: str, axes: tuple[int, ...], dtype: str) -> None:
 def test_pools(op: str, dtype: str) -> None:
     window = {"filter": (3, 2), "strides": (2, 1), "padding": ((1, 1), (0, 1))}
     check(one(op, dtype, (2, 9, 8, 5), activation="relu6", **window), dtype)
+
+
+BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "squared_difference",
+    "prelu",
+    "floor_div",
+    "floor_mod",
+)
+SHAPES = [
+    ((3, 4, 5), (3, 4, 5)),
+    ((3, 4, 5), (5,)),
+    ((3, 4, 5), (1,)),
+    ((3, 1, 5), (4, 1)),
+    ((2, 3, 1, 5), (1, 4, 1)),
+]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shapes", SHAPES)
+@pytest.mark.parametrize("op", BINARY)
+def test_functions_of_two_operands(op: str, shapes: tuple[tuple[int, ...], ...], dtype: str) -> None:
+    check(one(op, dtype, *shapes), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_powers(dtype: str) -> None:
+    check(one("pow", dtype, (3, 4), (4,)), dtype, positive=True)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_an_activation_of_a_sum(dtype: str) -> None:
+    check(one("add", dtype, (6, 7), (6, 7), activation="relu_n1_to_1"), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shapes", SHAPES)
+@pytest.mark.parametrize("op", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+def test_comparisons_give_truths(op: str, shapes: tuple[tuple[int, ...], ...], dtype: str) -> None:
+    check(one(op, dtype, *shapes, result="bool"), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("codes", ["int8", "uint8"])
+def test_reals_become_codes(codes: str, dtype: str) -> None:
+    builder = GraphBuilder("quantize")
+    x = builder.input("x", TensorType(dtype, (40, 30)))
+    result = TensorType(codes, (40, 30), Quantization((0.03125,), (3,)))
+    graph = builder.graph(builder.node("quantize", [x], [result]))
+    values = [np.random.default_rng(0).normal(size=(40, 30)).astype(dtype)]
+    fast, slow = (npusim.simulate(npusim.compile(graph, machine), values) for machine in (WITH, WITHOUT))
+    assert fast.layers[0].unit == "vector"
+    np.testing.assert_array_equal(fast.outputs[0], slow.outputs[0])
 
 
 def test_what_does_not_fit_is_cut() -> None:

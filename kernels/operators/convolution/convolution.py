@@ -93,13 +93,6 @@ def kernel_on_npu(call: Call) -> bool:
     return max(input_type(call, WEIGHTS).shape[1:3]) <= 255
 
 
-def _rows_on_npu(call: Call[Convolution]) -> bool:
-    """on the NPU padding above and below is less than the height of the dilated kernel"""
-    extent = (input_type(call, WEIGHTS).shape[1] - 1) * call.parameters.dilations[0] + 1
-    # A tile of rows that see the padding below only would have to start beyond the feature map.
-    return max(call.parameters.padding[0]) < extent
-
-
 NPU_RULES: tuple[Rule, ...] = (
     weighted_sum.quantized_maps,
     kernel_on_npu,
@@ -107,7 +100,6 @@ NPU_RULES: tuple[Rule, ...] = (
     limited(("dilations",), 63),
     padding_on_npu,
     maps_on_npu,
-    _rows_on_npu,
 )
 
 

@@ -10,6 +10,7 @@ from npusim.isa.arithmetic.convolution import depthwise_convolve, depthwise_conv
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_depthwise
+from npusim.kernels.lowering.real_mac import lower_real_depthwise, on_float_columns
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Size
@@ -58,5 +59,8 @@ OPERATOR = Operator(
     workload=_workload,
     border=convolution.border,
     window=convolution.window,
-    lowerings=(Lowering("mac", (*convolution.NPU_RULES, _multiplier_on_npu), lower_depthwise),),
+    lowerings=(
+        Lowering("mac", (*convolution.NPU_RULES, _multiplier_on_npu), lower_depthwise),
+        on_float_columns(lower_real_depthwise, *convolution.NPU_RULES[1:], _multiplier_on_npu),
+    ),
 )

@@ -15,6 +15,7 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
 from npusim.kernels.lowering.product import lower_with_computed_weights
+from npusim.kernels.lowering.real_mac import lower_real_product, on_float_columns
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.operands import (
     by_type,
@@ -131,5 +132,6 @@ OPERATOR = Operator(
     lowerings=(
         Lowering("mac", (*_NPU_RULES, _constant_weights), lower_matrix_product),
         Lowering("mac", (*_NPU_RULES, _computed_weights), lower_with_computed_weights),
+        on_float_columns(lower_real_product, *_NPU_RULES[1:]),
     ),
 )

@@ -10,7 +10,6 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_value, like_input, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Values
-from npusim.kernels.operators.elementwise.numbers import NO_FLOAT
 
 
 def _one_shape(call: Call) -> bool:
@@ -34,5 +33,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    on_host=NO_FLOAT,
+    on_host="has no quantized form, and instructions take two operands",
 )

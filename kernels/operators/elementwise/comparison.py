@@ -7,6 +7,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import Int64Array, multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_comparison
+from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, quantization
@@ -53,6 +54,7 @@ def comparing_operator(name: str, relation: np.ufunc, scaled_16: bool = False) -
             Lowering(
                 "vector", (_codes_or_truths, broadcast_on_npu), lambda call, hardware: _lower(call, name)
             ),
+            real_binary_lowering(name),
         ),
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_mul
+from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, quantization
@@ -42,5 +43,8 @@ OPERATOR = Operator(
     infer=operands.broadcast,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit, broadcast_on_npu), lower_mul),),
+    lowerings=(
+        Lowering("vector", (rules.eight_bit, broadcast_on_npu), lower_mul),
+        real_binary_lowering("mul", activated=True),
+    ),
 )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.broadcast import Combine, of_numbers
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, with_halves
 from npusim.kernels.operator.operator import Operator
-
-NO_FLOAT = "the NPU has no floating-point unit and no integers beyond 8 bits"
 
 
 def numeric_operator(name: str, functions: Mapping[str, Combine]) -> Operator:
@@ -23,5 +22,5 @@ def numeric_operator(name: str, functions: Mapping[str, Combine]) -> Operator:
         infer=operands.broadcast,
         reference=by_type(references),
         workload=elementwise,
-        on_host=NO_FLOAT,
+        lowerings=(real_binary_lowering(name),),
     )

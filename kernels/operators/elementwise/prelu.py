@@ -9,6 +9,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import clamp, multiply_by_quantized_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_prelu
+from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.broadcast import of_numbers
 from npusim.kernels.operator.element_types import alike
@@ -72,5 +73,6 @@ OPERATOR = Operator(
             (rules.eight_bit, broadcast_on_npu),
             lambda call, hardware: lower_prelu(call, *prelu_multipliers(call)),
         ),
+        real_binary_lowering("prelu"),
     ),
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_selection
+from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.broadcast import NUMBERS
 from npusim.kernels.operator.element_types import alike
@@ -38,5 +39,5 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
         infer=broadcast,
         reference=reference,
         workload=elementwise,
-        lowerings=(on_vector_unit,),
+        lowerings=(on_vector_unit, real_binary_lowering(name[:3])),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import clamp, multiply_by_quantized_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_on_common_scale
+from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.broadcast import of_numbers
 from npusim.kernels.operator.element_types import alike
@@ -81,5 +82,6 @@ OPERATOR = Operator(
                 call, "squared_difference", square_multipliers(call), SQUARE_LEFT_SHIFT
             ),
         ),
+        real_binary_lowering("squared_difference"),
     ),
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_sum
+from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise
@@ -32,5 +33,5 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
         infer=operands.broadcast,
         reference=by_type(references),
         workload=elementwise,
-        lowerings=(on_vector_unit,),
+        lowerings=(on_vector_unit, real_binary_lowering(name, activated=True)),
     )

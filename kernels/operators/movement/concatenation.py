@@ -12,7 +12,7 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import join
 from npusim.kernels.lowering.vector import dense_row_bytes, table_work
-from npusim.kernels.lowering.work import Choice, Move, Parts, Rows, Work
+from npusim.kernels.lowering.work import Move, Parts, Pick, Rows, Work
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import (
@@ -119,7 +119,7 @@ def _no_activation(call: Call[Parameters]) -> bool:
 def _lower(call: Call[Parameters], hardware: Hardware) -> Parts:
     """A copy per input; an input of another scale is looked up instead, a contiguous piece at a time."""
     rows, offset = _rows(call), 0
-    parts: list[Move | Choice | Work] = []
+    parts: list[Move | Pick | Work] = []
     for position in range(len(call.inputs)):
         entries, row_bytes = table(call, position), input_type(call, position).elements // max(rows, 1)
         if entries is None:

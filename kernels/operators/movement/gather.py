@@ -11,7 +11,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
-from npusim.kernels.lowering.choice import Gathering, lowering
+from npusim.kernels.lowering.pick import Gathering, lowering
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values

@@ -8,6 +8,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
 from npusim.isa.base.tensor import Array, Quantization
+from npusim.kernels.lowering.real import lower_real_convert, on_real_lanes, real_inputs
 from npusim.kernels.lowering.vector import lower_quantize
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import (
@@ -84,5 +85,8 @@ OPERATOR = Operator(
         dict.fromkeys(("int8", "uint8", "int16", "int32"), _codes) | {"float32": _reals, "float16": _halves}
     ),
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),),
+    lowerings=(
+        Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),
+        on_real_lanes(lower_real_convert, rules.eight_bit_output, kind=real_inputs),
+    ),
 )

@@ -15,13 +15,16 @@ from dataclasses import replace
 import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
-from npusim.isa.base.tensor import Array, Quantization
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import rules
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
-from npusim.kernels.operator.operands import elementwise, input_type, input_value, quantization
+from npusim.kernels.operator.operands import elementwise, input_type, input_value, known, quantization
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT
+from npusim.kernels.operators.movement import concatenation
+from npusim.kernels.operators.sequence import gate_sums, lstm_parts, lstm_step
 from npusim.kernels.operators.sequence.lstm_rules import OPERATIONS_PER_CELL
 
 _INPUT, _INPUT_WEIGHTS, _RECURRENT_WEIGHTS, _BIAS, _CELL_STATE, _OUTPUT_STATE = 0, 1, 5, 9, 13, 14
@@ -55,16 +58,18 @@ def _reference(call: Call, values: Values) -> list[Array]:
 
 def _sums(call: Call, values: Values, gate: int, columns: Int64Array) -> Int64Array:
     """[batch, outputs], with 12 fraction bits in 16."""
-    parts = [input_value(values, first + gate) for first in (_RECURRENT_WEIGHTS, _INPUT_WEIGHTS)]
-    rows = (
-        np.concatenate(parts, axis=1).astype(np.int64)
-        - quantization(input_type(call, _INPUT_WEIGHTS)).zero_point
-    )
+    rows = _rows(values, gate).astype(np.int64) - quantization(input_type(call, _INPUT_WEIGHTS)).zero_point
     # float64 holds these sums exactly and multiplies matrices fast
     products = (columns.astype(np.float64) @ rows.T.astype(np.float64)).astype(np.int64)
     total = products + input_value(values, _BIAS + gate).astype(np.int64)
     scaled = multiply_by_quantized_multiplier(total.astype(np.int32), *_rescale(call))
     return np.clip(scaled.astype(np.int64), -32768, 32767)
+
+
+def _rows(values: Values, gate: int) -> Array:
+    """The weights of a gate [outputs, inputs + outputs] as they meet inputs and output state."""
+    parts = [input_value(values, first + gate) for first in (_RECURRENT_WEIGHTS, _INPUT_WEIGHTS)]
+    return np.concatenate(parts, axis=1)
 
 
 def _rescale(call: Call) -> tuple[int, int]:
@@ -129,6 +134,38 @@ def _shift(call: Call) -> bool:
     return _rescale(call)[1] <= MOST_LEFT
 
 
+def _expand(call: Call) -> Expansion | None:
+    """One product of input and output state, side by side, with all weights; then the step."""
+    found, values = Expansion(_INPUTS), known(call)
+    if any(values[position] is None for position in range(_INPUT_WEIGHTS, _CELL_STATE)):
+        return None
+    weights = np.concatenate([_rows(values, gate) for gate in range(_GATES)])
+    zero = quantization(input_type(call, _INPUT_WEIGHTS)).zero_point
+    bias = np.concatenate([input_value(values, _BIAS + gate) for gate in range(_GATES)]).astype(np.int64)
+    bias = bias - _ZERO * (weights.astype(np.int64) - zero).sum(axis=1)
+    output, state = call.outputs[1], call.outputs[0]
+    (batch, cells), inputs = state.shape, weights.shape[1]
+    (columns,) = found.call(
+        "columns",
+        "concatenation",
+        (_INPUT, _OUTPUT_STATE),
+        (replace(output, shape=(batch, inputs)),),
+        concatenation.Parameters(axis=1),
+    )
+    operands = columns, found.constant(weights), found.constant(lstm_parts.parameters(bias, [_rescale(call)]))
+    (sums,) = found.call(
+        "sums",
+        "gate_sums",
+        operands,
+        (TensorType("int16", (batch, _GATES * cells)),),
+        gate_sums.Parameters(weight_zero=zero),
+    )
+    step = lstm_step.Parameters(halves_up=True, state_integer_bits=_STATE_INTEGER_BITS, zero=_ZERO)
+    codes, after = found.call("cells", "lstm_step", (sums, None, _CELL_STATE), (output, state), step)
+    found.results = [after, codes]
+    return found
+
+
 OPERATOR = Operator(
     name="quantized_16bit_lstm",
     types=("uint8*9, int32*4, int16, uint8 -> int16, uint8",),
@@ -136,5 +173,6 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    on_host="the NPU has no 16-bit gates and cell states",
+    on_host="on the NPU weights and biases are constants",
+    expand=_expand,
 )

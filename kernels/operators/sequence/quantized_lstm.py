@@ -13,9 +13,10 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
-from npusim.kernels.operators.sequence import lstm_integer, lstm_scales
+from npusim.kernels.operators.sequence import lstm_integer, lstm_parts, lstm_scales
 from npusim.kernels.operators.sequence.lstm_cell import CELL, IntegerParameters, Operand
 from npusim.kernels.operators.sequence.lstm_rules import (
     OPERATIONS_PER_CELL,
@@ -73,6 +74,15 @@ def _shapes(call: Call) -> bool:
     )
 
 
+def _expand(call: Call[IntegerParameters]) -> Expansion | None:
+    """The cell as products and a step; the output is the output state."""
+    found = lstm_parts.steps(call, 1, True)
+    if found is not None:
+        _, output, state = found.results
+        found.results = [output, state, output]
+    return found
+
+
 OPERATOR = Operator(
     name="quantized_lstm",
     parameters=IntegerParameters,
@@ -92,5 +102,6 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    on_host="the NPU has no 16-bit gates and cell states",
+    on_host="the NPU has cells without peepholes and normalized sums",
+    expand=_expand,
 )

@@ -17,9 +17,10 @@ from dataclasses import replace
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
-from npusim.kernels.operators.sequence import lstm_cell, lstm_float, lstm_integer, lstm_scales
+from npusim.kernels.operators.sequence import lstm_cell, lstm_float, lstm_integer, lstm_parts, lstm_scales
 from npusim.kernels.operators.sequence.lstm_cell import CELL, PEEPHOLES, Operand, present, sizes_of
 from npusim.kernels.operators.sequence.lstm_rules import (
     OPERATIONS_PER_CELL,
@@ -100,6 +101,13 @@ def _shapes(call: Call) -> bool:
     )
 
 
+def _expand(call: Call[Parameters]) -> Expansion | None:
+    """Integer layers as steps."""
+    if input_type(call).real:
+        return None
+    return lstm_parts.steps(call, sizes_of(call).steps, call.parameters.time_major)
+
+
 OPERATOR = Operator(
     name="unidirectional_sequence_lstm",
     parameters=Parameters,
@@ -121,6 +129,7 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    on_host="the NPU has no 16-bit gates and cell states",
+    on_host="the NPU has cells of int8 without peepholes and normalized sums",
+    expand=_expand,
     states=tuple(map(int, _STATES)),
 )

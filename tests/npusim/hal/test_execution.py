@@ -13,6 +13,7 @@ import pytest
 import npusim.hal as hal
 from npusim.hal import ErrorStatus, HalVersion, OperandLifeTime, OperandType, OperationType
 from npusim.hal.glue import look
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware import file as hardware_file
@@ -474,3 +475,80 @@ def test_an_output_with_the_bytes_of_an_input_is_copied(device: hal.Device) -> N
         sound(done.run, 2)
         cycles.append(done.run.cycles)
     assert cycles[0] < cycles[1]
+
+
+def detecting(behind: bool) -> hal.Model:
+    """BOX_WITH_NMS_LIMIT of 3 boxes and 2 classes in one batch; behind it a sum over the scores that are left."""
+    maker = Maker()
+    scores, boxes = maker.input(T.TENSOR_FLOAT32, [3, 2]), maker.input(T.TENSOR_FLOAT32, [3, 8])
+    batches = maker.constant(T.TENSOR_INT32, np.zeros(3, np.int32))
+    limits = [maker.constant(T.FLOAT32, np.float32(0.3)), maker.scalar(-1), maker.scalar(0)]
+    thresholds = [maker.constant(T.FLOAT32, np.float32(value)) for value in (0.4, 0.5, 0.3)]
+    kept, classes, batch = (
+        maker.operand(T.TENSOR_FLOAT32, [0]) if behind else maker.output(T.TENSOR_FLOAT32, [0]),
+        *(maker.output(T.TENSOR_INT32, [0]) for _ in range(2)),
+    )
+    left = maker.output(T.TENSOR_FLOAT32, [0, 4])
+    maker.operation(
+        O.BOX_WITH_NMS_LIMIT,
+        [scores, boxes, batches, *limits, *thresholds],
+        [kept, left, classes, batch],
+    )
+    if behind:
+        doubled = maker.output(T.TENSOR_FLOAT32, [0])
+        maker.operation(O.ADD, [kept, kept, maker.scalar(0)], [doubled])
+    return maker.model(HalVersion.V1_2)
+
+
+APART = np.float32([[0, 0, 1, 1] * 2, [10, 10, 11, 11] * 2, [20, 20, 21, 21] * 2])
+
+
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("above", [0, 1, 3])
+def test_counted_rows_are_as_many_as_are_counted(device: hal.Device, behind: bool, above: int) -> None:
+    """Boxes apart from each other stay where their score is above 0.3; of nothing the sums are nothing."""
+    scores = np.zeros((3, 2), np.float32)
+    scores[:above, 1] = [0.9, 0.8, 0.7][:above]
+    asked = request([scores, APART], [64] * 4)
+    done = device.prepareModel(detecting(behind)).unwrap().execute(asked).unwrap()
+    shapes = [shape.dimensions for shape in done.outputShapes]
+    rows = {1: [above], 2: [above, 4]}
+    assert sorted(shapes, key=len) == [rows[1]] * 3 + [rows[2]]
+    first = 3 if behind else 0
+    got = np.frombuffer(asked.pools[1][64 * first :][: 4 * above], np.float32)
+    assert np.array_equal(got, (2 if behind else 1) * scores[:above, 1])
+    kinds = [layer.op for layer in done.run.layers]
+    assert kinds[:2] == ["box_with_nms_limit", "read"]
+    sound(done.run, len(kinds))
+
+
+def test_timing_only_counts_no_rows() -> None:
+    asked = request([np.ones((3, 2), np.float32), APART], [64] * 4)
+    done = hal.Device(timing_only=True).prepareModel(detecting(False)).unwrap().execute(asked)
+    assert done.status is ErrorStatus.GENERAL_FAILURE
+    assert done.message.startswith("operations[0]: depends on data")
+
+
+@pytest.mark.parametrize("name", ["ADD", "add"])
+def test_operations_go_to_the_host_by_name(device: hal.Device, name: str) -> None:
+    asked = [np.full(6, 255, np.uint8)]
+    got, done = run(hal.Device(host=(name,)), addition(), asked, np.uint8, 6)
+    assert [(layer.op, layer.unit) for layer in done.run.layers] == [("add", "host")] * 2
+    assert np.array_equal(got, run(device, addition(), asked, np.uint8, 6)[0])
+    other = hal.Device(host=("SOFTMAX",))  # which the model does not have
+    assert (
+        run(other, addition(), asked, np.uint8, 6)[1].run.cycles
+        == run(device, addition(), asked, np.uint8, 6)[1].run.cycles
+    )
+
+
+def test_wrong_arguments_of_a_device_are_refused() -> None:
+    for arguments, text in (
+        ({"hw": "edge-12"}, "edge-12"),
+        ({"host": ("SOFTMOX",)}, "did you mean SOFTMAX"),
+        ({"partition": "no_such_file.txt"}, "no_such_file.txt"),
+        ({"max_loop_iterations": -1}, "0 or more"),
+        ({"timing_only": 1}, "True or False"),
+    ):
+        with pytest.raises(NpusimError, match=text):
+            hal.Device(**arguments)  # type: ignore[arg-type]

@@ -30,6 +30,8 @@ def chip(**changes: Any) -> Hardware:
 REGISTERS = 96 * 0.009 * (45 / 40) ** 0.59
 AT_45_NM = {
     "mac_int8": 0.2 * (9 / 8) ** 2 + 0.1,
+    "mac_float16": 1.1 + 0.9 + 64 * 0.009 * (45 / 40) ** 0.59,
+    "mac_float32": 3.7 + 0.9 + 128 * 0.009 * (45 / 40) ** 0.59,
     "pe_register": 40 * 0.009 * (45 / 40) ** 0.59,
     "pe_idle": 0.02,
     "requantise": 3.1 + 0.6,

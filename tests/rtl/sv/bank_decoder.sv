@@ -122,11 +122,12 @@ module bank_decoder
     count_t channels = 32'(window.ofm_depth);
     count_t taps = 32'(window.kernel_height) * 32'(window.kernel_width);
     count_t weights = taps * channels * (depthwise ? 1 : 32'(window.ifm_depth));
+    count_t results = channels << (depthwise ? 0 : word[CONVOLVE_WIDE_OFFSET+:CONVOLVE_WIDE_BITS]);
     count_t parameters = window.per_channel ? 9 * channels : 4 * channels + 5;
     return touched(dense(32'(window.weights), weights)) | touched(dense(32'(window.parameters), parameters)) |
         touched(map(32'(window.ifm), 32'(window.ifm_height), 32'(window.ifm_width), 32'(window.ifm_depth),
                     32'(window.ifm_row_stride), 32'(window.ifm_pixel_stride))) |
-        touched(map(32'(window.ofm), 32'(window.ofm_height), 32'(window.ofm_width), channels,
+        touched(map(32'(window.ofm), 32'(window.ofm_height), 32'(window.ofm_width), results,
                     32'(window.ofm_row_stride), 32'(window.ofm_pixel_stride)));
   endfunction
 

@@ -33,9 +33,9 @@ module mac_bench
   code_t [WEIGHT_PORT-1:0] weight_data;
   address_t [LANES-1:0][8:0] parameter_address;
   code_t [LANES-1:0][8:0] parameter_data;
-  logic [LANES-1:0] write;
+  logic [LANES-1:0][3:0] write;
   address_t [LANES-1:0] write_address;
-  code_t [LANES-1:0] write_data;
+  code_t [LANES-1:0][3:0] write_data;
 
   mac_unit #(
       .ROWS(ROWS),
@@ -62,7 +62,7 @@ module mac_bench
     end
     for (int lane = 0; lane < LANES; lane++) begin
       for (int k = 0; k < 9; k++) begin
-        parameter_data[lane][k] = write[lane] ? memory[parameter_address[lane][k][INDEX_BITS-1:0]] : 0;
+        parameter_data[lane][k] = write[lane][0] ? memory[parameter_address[lane][k][INDEX_BITS-1:0]] : 0;
       end
     end
     bytes_read = $countones(ifm_enable) + $countones(weight_enable);
@@ -71,7 +71,9 @@ module mac_bench
 
   always_ff @(posedge clk) begin
     for (int lane = 0; lane < LANES; lane++) begin
-      if (write[lane]) memory[write_address[lane][INDEX_BITS-1:0]] <= write_data[lane];
+      for (int k = 0; k < 4; k++) begin
+        if (write[lane][k]) memory[INDEX_BITS'(write_address[lane] + address_t'(k))] <= write_data[lane][k];
+      end
     end
   end
 endmodule

@@ -32,9 +32,9 @@ module mac_unit
     input  code_t    [WEIGHT_PORT-1:0]       weight_data,
     output address_t [      LANES-1:0][8:0]  parameter_address,
     input  code_t    [      LANES-1:0][8:0]  parameter_data,
-    output logic     [      LANES-1:0]       write,
-    output address_t [      LANES-1:0]       write_address,
-    output code_t    [      LANES-1:0]       write_data
+    output logic     [      LANES-1:0][3:0]  write,              // bytes of a result, the lowest first
+    output address_t [      LANES-1:0]       write_address,      // of the low byte
+    output code_t    [      LANES-1:0][3:0]  write_data
 );
   // The instruction that runs, and the one that starts in the next cycle: its first fold is needed one cycle early.
   // Both opcodes have the window fields in the same place.
@@ -43,6 +43,7 @@ module mac_unit
   logic depthwise, output_stationary, incoming_depthwise, next_output_stationary;
   count_t all_inner, incoming_inner, weight_stride;
   logic transposed;
+  logic [1:0] wide;
   corner_t corner, incoming_corner;
   // Where the corner of an instruction stands depends on its opcode.
   function automatic corner_t corner_of(logic [575:0] from);
@@ -72,6 +73,7 @@ module mac_unit
     all_inner = inner_values(i, depthwise);
     weight_stride = depthwise ? 0 : 32'(held[CONVOLVE_WEIGHT_STRIDE_OFFSET+:CONVOLVE_WEIGHT_STRIDE_BITS]);
     transposed = !depthwise && held[CONVOLVE_IFM_TRANSPOSED_OFFSET];
+    wide = depthwise ? 0 : held[CONVOLVE_WIDE_OFFSET+:CONVOLVE_WIDE_BITS];
     corner = corner_of(held);
     incoming_corner = start ? corner_of(word) : corner;
     incoming = start ? window_t'(word[WINDOW_OFFSET+:$bits(window_t)]) : i;
@@ -318,6 +320,7 @@ module mac_unit
       .clk,
       .reset,
       .i,
+      .wide,
       .lanes      (straps.lanes),
       .push,
       .pushed,

@@ -209,10 +209,10 @@ module npu_system
   code_t [WEIGHT_PORT-1:0] weight_data;
   address_t [LANES-1:0][8:0] parameter_address;
   code_t [LANES-1:0][8:0] parameter_data;
-  logic [LANES-1:0] write;
+  logic [LANES-1:0][3:0] write;
   logic array_active;
   address_t [LANES-1:0] write_address;
-  code_t [LANES-1:0] write_data;
+  code_t [LANES-1:0][3:0] write_data;
   mac_unit #(
       .ROWS(ROWS),
       .COLUMNS(COLUMNS),
@@ -278,14 +278,16 @@ module npu_system
     end
     for (int lane = 0; lane < LANES; lane++) begin
       for (int k = 0; k < 9; k++) begin
-        parameter_data[lane][k] = write[lane] ? scratchpad[SCRATCHPAD_BITS'(parameter_address[lane][k])] : 0;
+        parameter_data[lane][k] = write[lane][0] ? scratchpad[SCRATCHPAD_BITS'(parameter_address[lane][k])] : 0;
       end
     end
   end
 
   always_ff @(posedge clk) begin
     for (int lane = 0; lane < LANES; lane++) begin
-      if (write[lane]) scratchpad[SCRATCHPAD_BITS'(write_address[lane])] <= write_data[lane];
+      for (int k = 0; k < 4; k++) begin
+        if (write[lane][k]) scratchpad[SCRATCHPAD_BITS'(write_address[lane] + address_t'(k))] <= write_data[lane][k];
+      end
     end
     for (int lane = 0; lane < VECTOR_LANES; lane++) begin
       if (vector_write[lane]) scratchpad[SCRATCHPAD_BITS'(vector_write_address[lane])] <= vector_write_data[lane];

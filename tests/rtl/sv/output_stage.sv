@@ -11,6 +11,7 @@ module output_stage
     input  logic                          clk,
     input  logic                          reset,
     input  window_t                       i,
+    input  logic     [ 1:0]               wide,           // results of 1, 2 or 4 bytes
     input  count_t                        lanes,
     input  logic                          push,           // the array begins to write a group
     input  group_t                        pushed,
@@ -26,9 +27,9 @@ module output_stage
     output logic                          finishing,      // last cycle of a group
     output address_t [LANES-1:0][8:0]     parameter_address,
     input  code_t    [LANES-1:0][8:0]     parameter_data,
-    output logic     [LANES-1:0]          write,
-    output address_t [LANES-1:0]          write_address,
-    output code_t    [LANES-1:0]          write_data
+    output logic     [LANES-1:0][3:0]     write,          // bytes, the lowest first
+    output address_t [LANES-1:0]          write_address,  // of the low byte
+    output code_t    [LANES-1:0][3:0]     write_data
 );
   // At most three groups: one being emptied, one finished, one that has begun.
   localparam int SLOTS = 4;
@@ -57,9 +58,11 @@ module output_stage
         parameter_address[lane][4+k] = i.parameters + 4 * depth + 4 * scale + address_t'(k);
       end
       parameter_address[lane][8] = i.parameters + 4 * depth + 4 * scales + scale;
-      write[lane] = working && count_t'(lane) < lanes && column + count_t'(lane) < group.columns;
+      for (int k = 0; k < 4; k++) begin
+        write[lane][k] = working && count_t'(lane) < lanes && column + count_t'(lane) < group.columns && k < 1 << wide;
+      end
       write_address[lane] = i.ofm + address_t'(place.row) * address_t'(i.ofm_row_stride) +
-          address_t'(place.column) * address_t'(i.ofm_pixel_stride) + channel;
+          address_t'(place.column) * address_t'(i.ofm_pixel_stride) + (channel << wide);
     end
   end
 
@@ -73,6 +76,7 @@ module output_stage
         .zero       (i.ofm_zero),
         .low        (i.low),
         .high       (i.high),
+        .wide,
         .code       (write_data[lane])
     );
   end

@@ -1,4 +1,4 @@
-// One lane of the output stage: int32 accumulator to code.
+// One lane of the output stage: int32 accumulator to code, or to a word of 16 or 32 bits.
 `timescale 1ns / 1ps
 
 module requantise
@@ -13,12 +13,17 @@ module requantise
     input  logic signed [ 8:0] zero,
     input  logic signed [ 8:0] low,
     input  logic signed [ 8:0] high,
-    output code_t              code
+    input  logic        [ 1:0] wide,        // a code, 16 bits, 32 bits
+    output code_t [3:0]        code         // low byte first
 );
   sum_t biased, scaled;
   always_comb begin
     biased  = accumulator + bias;
     scaled  = single ? round_once(biased, multiplier, shift) : round_twice(biased, multiplier, shift);
-    code    = clamped(scaled + 32'(zero), low, high);
+    case (wide)
+      0: code = {24'd0, clamped(scaled + 32'(zero), low, high)};
+      1: code = {16'd0, scaled < -32768 ? 16'h8000 : scaled > 32767 ? 16'h7fff : scaled[15:0]};
+      default: code = scaled;
+    endcase
   end
 endmodule

@@ -169,7 +169,7 @@ def test_a_computed_index_outside_ends_the_run(buffer_kib: int) -> None:
     with pytest.raises(SimulationError) as fault:
         execute(program, given, host_functions=host_functions(program))
     assert str(fault.value) == (
-        'instruction 0 (dma.gather, layer "gather_0"): index 1 of the list is 10; it may be 0..9'
+        "gather_0: index 1 of the list is 10; it may be 0..9"
         if buffer_kib
         else "gather_0: index 10 at [1] of input 1: may be 0..9"
     )

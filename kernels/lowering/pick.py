@@ -11,7 +11,7 @@ import numpy as np
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.gather import MOST_NUMBERS, MOST_ROWS, list_bytes
 from npusim.kernels.lowering.move import OUTPUT, Loop, strided_moves
-from npusim.kernels.lowering.work import Choice, OperandRef, Parts
+from npusim.kernels.lowering.work import OperandRef, Parts, Pick
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Lowering
 
@@ -42,7 +42,7 @@ def _parts(call: Call, found: Gathering) -> Parts:
         return _copies(found, runs, itemsize)
     row_bytes = found.row * itemsize
     return (
-        Choice(
+        Pick(
             OUTPUT,
             found.values,
             found.indices,

@@ -1,0 +1,184 @@
+"""The vector-unit instruction for recurrent cells: from the sums of four gates to the next state and output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
+from npusim.isa.arithmetic.words import (
+    high_product,
+    logistic_of_words,
+    of_word,
+    saturated,
+    shifted_down,
+    tanh_of_words,
+)
+from npusim.isa.base.cause import Cause
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.mac import ADDRESS_BITS, CODES, SIGNS
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Region, Regions, Space, dense
+from npusim.isa.instructions.vector import VECTOR_CAUSES, code_type, passes
+from npusim.isa.instructions.word import FieldSpec, bits
+
+Words = NDArray[np.int64]
+
+WORD_BYTES, ADDEND_BYTES = 2, 4
+SUM_INTEGER_BITS = 3
+"""Sums of gates have 12 fraction bits."""
+MOST_STATE_INTEGER_BITS = 8
+_STATE_BITS = 15
+ARITHMETICS = ("halves_away", "halves_up")
+_OUTPUT_SHIFT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LstmCell(Instruction):
+    """One step of LSTM cells in words of 16 bits: c = f c + i g, h = o tanh(c), with i, f, o = logistic, g = tanh.
+
+    A row has `cells` cells. Its sums are the words of its gates i, f, g, o one after the other, without i if it is
+    coupled: 1 - f. What is added to them are words of 32 bits; then they saturate. Outputs are codes: rescaled, or with
+    `halves_up` the upper 8 bits.
+    """
+
+    mnemonic: ClassVar[str] = "vec.lstm"
+    opcode: ClassVar[int] = 0x3E
+    home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    sums: int = bits(ADDRESS_BITS, "scratchpad address of the sums of the first row")
+    sums_stride: int = bits(24, "bytes from row to row of the sums")
+    addends: int = bits(ADDRESS_BITS, "of what is added to them, row after row")
+    added: int = bits(1, "whether something is added", choices=("no", "yes"))
+    state: int = bits(ADDRESS_BITS, "of the cell states, words, row after row")
+    next_state: int = bits(ADDRESS_BITS, "of the next cell states")
+    output: int = bits(ADDRESS_BITS, "of the output codes, row after row")
+    rows: int = bits(16, "rows")
+    cells: int = bits(20, "cells of a row")
+    coupled: int = bits(1, "the input gate is 1 - f", choices=("no", "yes"))
+    arithmetic: int = bits(1, "rounding of products of gates", choices=ARITHMETICS)
+    state_integer_bits: int = bits(4, "integer bits of a state")
+    limit: int = bits(15, "largest magnitude of a state; 0: what fits")
+    multiplier: int = bits(31, "rescale of the output")
+    shift: int = bits(6, "shift of the rescale", signed=True)
+    zero: int = bits(9, "zero point of the output", signed=True)
+    signed: int = bits(1, "type of the output", choices=SIGNS)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, and the cells of each."""
+        return self.rows, self.cells
+
+    @property
+    def _gates(self) -> int:
+        return 3 if self.coupled else 4
+
+    def regions(self, context: Context) -> Regions:
+        """Sums, addends and states are read; states and codes are written."""
+        size, words = self.rows * self.cells, self._gates * self.cells * WORD_BYTES
+        reads = [Region(Space.SCRATCHPAD, self.sums, (self.rows, words), (self.sums_stride,))]
+        if self.rows == 1 or self.sums_stride == words:
+            reads = [dense(Space.SCRATCHPAD, self.sums, self.rows * words)]
+        if self.added:
+            reads.append(
+                dense(Space.SCRATCHPAD, self.addends, self.rows * self._gates * self.cells * ADDEND_BYTES)
+            )
+        reads.append(dense(Space.SCRATCHPAD, self.state, size * WORD_BYTES))
+        writes = (
+            dense(Space.SCRATCHPAD, self.next_state, size * WORD_BYTES),
+            dense(Space.SCRATCHPAD, self.output, size),
+        )
+        return tuple(reads), writes
+
+    def faults(self) -> list[str]:
+        """At least one cell; rows of sums do not overlap, the zero point is a code, states have few integer bits."""
+        found = [f"{name} is 0; it may be 1 or more" for name in ("rows", "cells") if not getattr(self, name)]
+        words = self._gates * self.cells * WORD_BYTES
+        if self.rows > 1 and self.sums_stride < words:
+            found.append(f"sums_stride is {self.sums_stride}; it may be {words} or more")
+        if self.state_integer_bits > MOST_STATE_INTEGER_BITS:
+            found.append(
+                f"state_integer_bits is {self.state_integer_bits}; it may be 0..{MOST_STATE_INTEGER_BITS}"
+            )
+        low, high = CODES[self.signed]
+        if not low <= self.zero <= high:
+            found.append(f"zero {self.zero} does not lie in {low}..{high}")
+        return found
+
+    def _words(
+        self, memory: Memory, address: int, columns: int, row_stride: int = 0, size_bytes: int = WORD_BYTES
+    ) -> Words:
+        """Words [rows, columns], row after row unless they have a stride."""
+        shape = self.rows, columns * size_bytes
+        raw = memory.view(Space.SCRATCHPAD, address, shape, (row_stride or shape[1], 1), np.uint8)
+        return np.ascontiguousarray(raw).view(f"<i{size_bytes}").astype(np.int64)
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """The gates, then the states, then the codes."""
+        columns = self._gates * self.cells
+        sums = self._words(memory, self.sums, columns, self.sums_stride)
+        if self.added:
+            sums = saturated(sums + self._words(memory, self.addends, columns, size_bytes=ADDEND_BYTES))
+        before = self._words(memory, self.state, self.cells)
+        after, codes = self._step(np.split(sums, self._gates, axis=1), before)
+        shape, wide = (self.rows, self.cells), (self.rows, self.cells * WORD_BYTES)
+        strides, dtype = (self.cells, 1), code_type(self.signed)
+        states = memory.view(Space.SCRATCHPAD, self.next_state, wide, (wide[1], 1), np.uint8)
+        output = memory.view(Space.SCRATCHPAD, self.output, shape, strides, dtype)
+        return [(states, after.astype("<i2").view(np.uint8)), (output, codes.astype(dtype))]
+
+    def _step(self, sums: list[Words], before: Words) -> tuple[Words, Words]:
+        """The next states, and the output codes."""
+        forget_sums, candidate_sums, shown_sums = sums[-3:]
+        logistic = logistic_of_words(SUM_INTEGER_BITS)
+        forget, shown = of_word(logistic, forget_sums), of_word(logistic, shown_sums)
+        candidate = of_word(tanh_of_words(SUM_INTEGER_BITS), candidate_sums)
+        one = (1 << _STATE_BITS) - 1
+        admitted = one - forget if self.coupled else of_word(logistic, sums[0])
+        bits_of_state, low_high = self.state_integer_bits, CODES[self.signed]
+        if ARITHMETICS[self.arithmetic] == "halves_up":
+            change = shifted_down(high_product(admitted, candidate), bits_of_state)
+            kept = high_product(forget, before)
+        else:
+            change = shifted_down(admitted * candidate, _STATE_BITS + bits_of_state)
+            kept = shifted_down(forget * before, _STATE_BITS)
+        limit = self.limit or 1 << _STATE_BITS
+        after = np.clip(saturated(kept + change), -limit, limit)
+        shown_states = of_word(tanh_of_words(bits_of_state), after)
+        if ARITHMETICS[self.arithmetic] == "halves_up":
+            codes = np.clip(shifted_down(high_product(shown, shown_states), _OUTPUT_SHIFT), -128, 127)
+        else:
+            product = (shown * shown_states).astype(np.int32)
+            codes = multiply_by_quantized_multiplier(product, self.multiplier, self.shift).astype(np.int64)
+        return after, np.clip(codes + self.zero, *low_high)
+
+    def _cycles_per_cell(self, context: Context) -> int:
+        """A lane's function unit takes an exponential and a reciprocal for each gate and for the state, one after the
+        other, then the three products.
+        """
+        v = context.hardware.vector
+        return 2 * (self._gates + 1) * v.exp_cycles + 3 * v.mul_cycles
+
+    def cost(self, context: Context) -> Cost:
+        """Start-up, then the cycles of a cell for every `lanes` cells."""
+        v, elements = context.hardware.vector, self.rows * self.cells
+        cycles = v.startup_cycles + passes(elements, v) * self._cycles_per_cell(context)
+        read = self._gates * (WORD_BYTES + self.added * ADDEND_BYTES) + WORD_BYTES
+        actions: dict[str, int] = {
+            "vector_exp": 2 * (self._gates + 1) * elements,
+            "vector_mul_q8": 3 * elements,
+            "scratchpad_read_byte": read * elements,
+            "scratchpad_write_byte": (WORD_BYTES + 1) * elements,
+        }
+        return Cost(cycles, actions)
+
+    def demand(self, context: Context) -> int:
+        """The functions of every cell."""
+        return self.rows * self.cells * self._cycles_per_cell(context)

@@ -1,0 +1,223 @@
+"""How convolutions and matrix products of real numbers become instructions of the float mode of the MAC array.
+
+Works count rows and channels in bytes; geometry counts elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic.real import ACTIVATIONS
+from npusim.isa.base.tensor import SIZE_ONLY, Array
+from npusim.isa.engines.engine import Problem
+from npusim.isa.engines.kinds import engine_of
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.real import REAL_TYPES
+from npusim.isa.instructions.real_mac import (
+    BIAS_BYTES,
+    RealConvolve,
+    RealDepthwise,
+    float_columns,
+    float_mode,
+)
+from npusim.kernels.lowering.mac import ONE_COLUMN, Window, product, window_of
+from npusim.kernels.lowering.real import reals
+from npusim.kernels.lowering.work import (
+    Constants,
+    Parts,
+    Rows,
+    RowsNeeded,
+    Tile,
+    TileAddresses,
+    Work,
+    same_rows,
+)
+from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.operator import Call, Lowering, Rule
+
+Geometry = Callable[[Tile], dict[str, Any]]
+"""The fields of a tile, counted in elements, that say what is computed, addresses aside."""
+
+
+def columns(call: Call, hardware: Hardware) -> bool:
+    """the hardware has columns for it (mac_array.float16_columns, mac_array.float32_columns)"""
+    return float_columns(hardware.mac_array, input_type(call).dtype) > 0
+
+
+def constant_operands(call: Call) -> bool:
+    """in the float mode weights and bias are constants"""
+    return all(
+        call.inputs[position] is None or position in call.constants for position in range(1, len(call.inputs))
+    )
+
+
+def on_float_columns(lower: Callable[[Call, Hardware], Parts], *rules: Rule) -> Lowering:
+    """The way of an operator over the float mode of the MAC array."""
+    return Lowering("mac", (reals, constant_operands, *rules), lower, (columns,))
+
+
+def lower_real_convolution(call: Call, hardware: Hardware) -> Parts:
+    """A convolution with weights [O, kh, kw, I]: tiles of rows and of output channels."""
+    window = window_of(call)
+    inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
+    return _convolve(call, hardware, _Maps.of(window, call), inner, window.problem, window.fields)
+
+
+def lower_real_product(call: Call, hardware: Hardware) -> Parts:
+    """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
+    units, inner = input_type(call, 1).shape
+    rows = input_type(call).elements // inner
+    size = input_type(call).numpy_dtype.itemsize
+    maps = _Maps(Rows(("in", 0), rows, inner * size), Rows(("out", 0), rows, units * size), same_rows, units)
+
+    def fields(tile: Tile) -> dict[str, Any]:
+        return {
+            "ifm_height": tile.rows,
+            "ifm_row_stride": inner,
+            "ifm_pixel_stride": inner,
+            "ofm_height": tile.rows,
+            "ofm_depth": tile.channels,
+            **ONE_COLUMN,
+        }
+
+    return _convolve(
+        call, hardware, maps, inner, lambda tile: product(tile.rows, inner, tile.channels), fields
+    )
+
+
+class _Maps:
+    """The rows of feature map and output in bytes, which of the former the latter need, and the output channels."""
+
+    def __init__(self, ifm: Rows, ofm: Rows, needed: RowsNeeded, channels: int, entries: int = 1) -> None:
+        self.ifm, self.ofm, self.needed, self.channels, self.entries = ifm, ofm, needed, channels, entries
+
+    @classmethod
+    def of(cls, window: Window, call: Call) -> _Maps:
+        """Those of a window over images."""
+        size = input_type(call).numpy_dtype.itemsize
+        ifm, ofm = (
+            replace(rows, row_bytes=rows.row_bytes * size, entry_bytes=rows.entry_bytes * size)
+            for rows in window.maps()
+        )
+        return cls(ifm, ofm, window.rows_needed, window.ofm_depth, input_type(call).shape[0])
+
+
+def _convolve(
+    call: Call,
+    hardware: Hardware,
+    maps: _Maps,
+    inner: int,
+    problem: Callable[[Tile], Problem],
+    fields: Geometry,
+) -> Parts:
+    size = input_type(call).numpy_dtype.itemsize
+    depth = input_type(call, 1).shape[-1]
+
+    def constants(first: int, last: int) -> Constants:
+        return _constants(call, first // size, last // size, inner * size, lambda weights, a, b: weights[a:b])
+
+    step = _channel_step(hardware, call)
+    return (
+        Work(
+            rows=maps.ofm.count,
+            channels=maps.channels * size,
+            channel_step=step * size,
+            inputs=((maps.ifm, maps.needed),),
+            outputs=(maps.ofm,),
+            constants=constants,
+            constant_bytes=lambda first, last: (last - first) // size * (BIAS_BYTES + inner * size),
+            emit=_emitter(call, hardware, RealConvolve, depth, problem, fields),
+            last_resort=size,
+            entries=maps.entries,
+        ),
+    )
+
+
+def lower_real_depthwise(call: Call, hardware: Hardware) -> Parts:
+    """A depthwise convolution with weights [1, kh, kw, O]: tiles of rows, all channels together."""
+    window, size = window_of(call), input_type(call).numpy_dtype.itemsize
+    taps = window.kernel[0] * window.kernel[1]
+    maps = _Maps.of(window, call)
+
+    def constants(first: int, last: int) -> Constants:
+        return _constants(
+            call, first // size, last // size, taps * size, lambda weights, a, b: weights[..., a:b]
+        )
+
+    def problem(tile: Tile) -> Problem:
+        return window.problem(tile, by_channel=True)
+
+    return (
+        Work(
+            rows=maps.ofm.count,
+            channels=maps.channels * size,
+            channel_step=0,
+            inputs=((maps.ifm, maps.needed),),
+            outputs=(maps.ofm,),
+            constants=constants,
+            constant_bytes=lambda first, last: (last - first) // size * (BIAS_BYTES + taps * size),
+            emit=_emitter(call, hardware, RealDepthwise, window.ifm_depth, problem, window.fields),
+            entries=maps.entries,
+        ),
+    )
+
+
+def _emitter(
+    call: Call,
+    hardware: Hardware,
+    row: type[RealConvolve] | type[RealDepthwise],
+    depth: int,
+    problem: Callable[[Tile], Problem],
+    fields: Geometry,
+) -> Callable[[Tile, TileAddresses], Instruction]:
+    """What makes the instruction of a tile, whose channels are bytes."""
+    dtype = input_type(call).dtype
+    size = input_type(call).numpy_dtype.itemsize
+    array = float_mode(hardware.mac_array, dtype)
+    engine = engine_of(array)
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        part = Tile(
+            tile.first_row, tile.last_row, tile.first_channel // size, tile.last_channel // size, tile.entry
+        )
+        geometry = fields(part)
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
+        return row(
+            element=REAL_TYPES.index(dtype),
+            activation=ACTIVATIONS.index(call.parameters.activation),
+            ifm=at.inputs[0],
+            parameters=at.constants,
+            weights=at.constants + part.channels * BIAS_BYTES,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
+            ifm_depth=depth,
+            **engine.fastest(array, problem(part))._asdict(),
+            **{
+                name: value * size if name.endswith("_stride") and name.startswith("ifm") else value
+                for name, value in geometry.items()
+            },
+        )
+
+    return emit
+
+
+def _constants(
+    call: Call, first: int, last: int, channel_bytes: int, taken: Callable[[Array, int, int], Array]
+) -> Constants:
+    """Biases and weights of channels [first, last), or their size."""
+    weights, bias = call.constants[1], call.constants.get(2)
+    if weights is SIZE_ONLY or bias is SIZE_ONLY:
+        return Constants(absent_bytes=(last - first) * (BIAS_BYTES + channel_bytes))
+    biases = np.zeros(last - first, np.float32) if bias is None else bias[first:last].astype(np.float32)
+    return Constants(biases.tobytes() + np.ascontiguousarray(taken(weights, first, last)).tobytes())
+
+
+def _channel_step(hardware: Hardware, call: Call) -> int:
+    """The granularity of cuts by channels: those that the mode computes side by side."""
+    return float_columns(hardware.mac_array, input_type(call).dtype)

@@ -1,0 +1,69 @@
+"""A call as several simpler ones, for operators that no unit does as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.operator.parameters import Parameters
+
+
+class Constant(NamedTuple):
+    """Data that the parts of a call need and the call does not have as it is."""
+
+    type: TensorType
+    data: Array
+
+
+class PartCall(NamedTuple):
+    """One of the simpler calls: what it is called, its operator, parameters, operands and results by number."""
+
+    name: str
+    op: str
+    parameters: Parameters
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Expansion:
+    """Simpler calls in the order of their execution. Numbers of tensors: first the operands of the call, then others.
+
+    operands:  how many operands the call has.
+    constants, values: types of further tensors, by number.
+    results:   the tensors that are the outputs of the call, in order.
+    """
+
+    operands: int
+    constants: dict[int, Constant] = field(default_factory=dict)
+    values: dict[int, TensorType] = field(default_factory=dict)
+    parts: list[PartCall] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+
+    def _new(self) -> int:
+        return self.operands + len(self.constants) + len(self.values)
+
+    def constant(self, data: Array, quantization: Quantization | None = None) -> int:
+        """One more constant."""
+        number = self._new()
+        self.constants[number] = Constant(TensorType(data.dtype.name, data.shape, quantization), data)
+        return number
+
+    def call(
+        self,
+        name: str,
+        op: str,
+        inputs: Sequence[int | None],
+        outputs: Sequence[TensorType],
+        parameters: Parameters,
+    ) -> tuple[int, ...]:
+        """One more call; its results."""
+        found = []
+        for kind in outputs:
+            number = self._new()
+            self.values[number] = kind
+            found.append(number)
+        self.parts.append(PartCall(name, op, parameters, tuple(inputs), tuple(found)))
+        return tuple(found)

@@ -1,0 +1,113 @@
+"""Real numbers on the MAC array: its float mode gives the bytes that the host gives, and cycles as written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npusim
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.tensor import TensorType
+from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.real_mac import RealConvolve
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reals import in_reals
+from npusim.kernels.table import operator
+
+MODES = ["mac_array.float16_columns=4", "mac_array.float32_columns=2"]
+LANES = ["vector.float16_lanes=4", "vector.float32_lanes=2"]
+WITH = npusim.hardware("edge-128", [*MODES, *LANES, "scratchpad.size_kib=32"])
+WITHOUT = npusim.hardware("edge-128")
+SAME = ((1, 1), (1, 1))
+
+
+def layer(op: str, dtype: str, image: tuple[int, ...], weights: tuple[int, ...], **parameters: Any) -> Graph:
+    """A graph of one operator with weights and bias."""
+    rng = np.random.default_rng(1)
+    channels = weights[-1] if op == "depthwise_conv_2d" else weights[0]
+    builder = GraphBuilder(op)
+    operands = [
+        builder.input("x", TensorType(dtype, image)),
+        builder.constant("w", rng.normal(size=weights).astype(dtype)),
+        builder.constant("b", rng.normal(size=channels).astype(dtype)),
+    ]
+    kind = operator(op).parameters(**parameters)
+    return builder.graph(builder.node(op, operands, [unshaped(dtype)], kind))
+
+
+LAYERS: dict[str, tuple[Any, ...]] = {
+    "strided": ("conv_2d", (2, 14, 13, 12), (40, 3, 3, 12), {"strides": (2, 1), "padding": SAME}),
+    "clamped": ("conv_2d", (1, 9, 9, 5), (7, 3, 2, 5), {"activation": "relu6"}),
+    "dilated": ("conv_2d", (1, 12, 12, 4), (6, 3, 3, 4), {"dilations": (2, 3)}),
+    "cut": ("conv_2d", (1, 64, 64, 16), (96, 1, 1, 16), {}),
+    "depthwise": (
+        "depthwise_conv_2d",
+        (2, 14, 13, 12),
+        (1, 3, 3, 24),
+        {"padding": SAME, "depth_multiplier": 2},
+    ),
+    "product": ("fully_connected", (3, 200), (50, 200), {"activation": "relu"}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_array_gives_the_bytes_of_the_host(name: str, dtype: str) -> None:
+    op, image, weights, parameters = LAYERS[name]
+    graph = layer(op, dtype, image, weights, **parameters)
+    x = np.random.default_rng(2).normal(size=image).astype(dtype)
+    fast = npusim.simulate(npusim.compile(graph, WITH), [x])
+    slow = npusim.simulate(npusim.compile(graph, WITHOUT), [x])
+    assert [layer.unit for layer in fast.layers] == ["mac"]
+    assert [layer.unit for layer in slow.layers] == ["host"]
+    assert fast.outputs[0].tobytes() == slow.outputs[0].tobytes()
+    assert fast.cycles < slow.cycles
+    assert fast.lower_bound.cycles + sum(fast.lost_cycles.values()) == fast.cycles
+
+
+def test_a_real_network_stays_on_the_npu() -> None:
+    result = npusim.simulate(
+        npusim.compile(in_reals(npusim.load("ds_cnn"), "float32"), WITH), timing_only=True
+    )
+    assert {layer.unit for layer in result.layers} == {"mac", "vector", "none"}
+
+
+def test_cycles_are_those_of_an_array_of_fewer_columns_and_narrower_ports() -> None:
+    """The closed form of the array, whose RTL is that of the integer array: 16 x 2, 4 values of the map and 2 weights a
+    cycle.
+    """
+    from npusim.isa.instructions.mac import Convolve
+
+    narrow = npusim.hardware(
+        "edge-128",
+        [
+            "mac_array.columns=2",
+            f"mac_array.ifm_bytes_per_cycle={WITH.mac_array.ifm_bytes_per_cycle // 4}",
+            f"mac_array.weight_bytes_per_cycle={WITH.mac_array.weight_bytes_per_cycle // 4}",
+            f"mac_array.output_lanes={WITH.mac_array.output_lanes // 4}",
+        ],
+    )
+    geometry = {
+        "ifm_height": 9, "ifm_width": 8, "ifm_depth": 20, "ofm_height": 7, "ofm_width": 6, "ofm_depth": 10,
+        "kernel_height": 3, "kernel_width": 3, "stride_height": 1, "stride_width": 1, "dilation_height": 1,
+        "dilation_width": 1,
+    }  # fmt: skip
+    real, whole = RealConvolve(element=1, **geometry), Convolve(**geometry)
+    assert real.cost(Context(WITH)).cycles == whole.cost(Context(narrow)).cycles
+
+
+@pytest.mark.parametrize("element", ["float16", "float32"])
+def test_a_mode_has_no_more_columns_than_the_array(element: str) -> None:
+    with pytest.raises(
+        NpusimError, match=rf"mac_array\.{element}_columns: 9 of 8 columns, at most all of them"
+    ):
+        npusim.hardware("edge-128", [f"mac_array.{element}_columns=9"])
+
+
+def test_a_program_is_refused_by_a_machine_without_the_mode() -> None:
+    program = npusim.compile(layer("fully_connected", "float32", (1, 8), (4, 8)), WITH)
+    with pytest.raises(NpusimError, match=r"the machine has mac_array\.float32_columns = 0"):
+        npusim.simulate(program, timing_only=True, hardware=WITHOUT)
