@@ -26,8 +26,9 @@ _VECTOR = (
     "vec.resize",
     "vec.compare",
     "vec.select",
+    "vec.lstm",
 )
-"""Vector instructions that the registers execute."""
+"""Vector instructions that are described: those that the registers execute, and the step of cells."""
 
 _WAIT = [replace(spec, name=spec.name.partition(".")[2]) for spec in WAIT_SPECS[:2]]
 """Unit and count of a wait."""
