@@ -227,10 +227,10 @@ def _resize(rng: np.random.Generator) -> Resize:
     fields: dict[str, int] = {}
     for axis, (size, count) in (("row", heights), ("column", widths)):
         exact = int(rng.integers(0, 2))
-        scale = int(size * 1024 // count) << 10 if exact else int(rng.integers(0, 3 << 20))
+        scale = int(size * 1024 // count) << 14 if exact else int(rng.integers(0, 3 << 24))
         fields[f"{axis}_scale"] = scale
         fields[f"{axis}_offset"] = int(
-            rng.choice([0, scale // 2 - (1 << 19), rng.integers(-(2 << 20), 2 << 20)])
+            rng.choice([0, scale // 2 - (1 << 23), rng.integers(-(2 << 24), 2 << 24)])
         )
     return Resize(
         bilinear=int(rng.integers(0, 2)),
