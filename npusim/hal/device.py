@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from npusim.frontends.nn_hal.checked import CheckedModel
-from npusim.frontends.nn_hal.enumerations import DeviceStatus, ErrorStatus
+from npusim.frontends.nn_hal.enumerations import DeviceStatus, ErrorStatus, OperationType
 from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.operations import table
 from npusim.frontends.nn_hal.operations.conversion import Refused
 from npusim.frontends.nn_hal.operations.parts import unsupported
 from npusim.frontends.nn_hal.result import Result
@@ -20,8 +21,10 @@ from npusim.frontends.nn_hal.validate import check_model
 from npusim.hal.prepared import PreparedModel, refusing
 from npusim.hal.stage import Target
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.nearest import nearest
 from npusim.isa.hardware.hardware import Hardware
-from npusim.session import api
+from npusim.kernels.table import known
+from npusim.session import api, placing
 
 
 class Device:
@@ -42,8 +45,8 @@ class Device:
     ) -> None:
         """A device on hardware: a preset, a file, or a `Hardware`.
 
-        host:        operations that the host computes, whatever the NPU can do.
-        partition:   a file that says which operations run where.
+        host:        operations, or operators of npusim, that the host computes although the NPU could.
+        partition:   a partition file, or "cost", as for `npusim.compile`. What a model does not have means nothing.
         timing_only: compute no data: outputs stay as they are. What depends on data, such as a condition that is
                      computed, ends with GENERAL_FAILURE then.
         max_loop_iterations: a WHILE that has not ended then ends with MISSED_DEADLINE_TRANSIENT.
@@ -56,12 +59,14 @@ class Device:
             raise NpusimError(f"max_loop_iterations {max_loop_iterations}: must be 0 or more")
         if not isinstance(timing_only, bool):
             raise NpusimError(f"timing_only {timing_only!r}: must be True or False")
-        if isinstance(host, str) or not all(isinstance(name, str) for name in host):
+        names = None if isinstance(host, str) or not isinstance(host, Iterable) else list(host)
+        if names is None or not all(isinstance(name, str) for name in names):
             raise NpusimError(f"host {host!r}: must be names of operations, such as ('SOFTMAX',)")
+        if partition is not None and not isinstance(partition, (str, Path)):
+            raise NpusimError(f"partition {partition!r}: must be the path of a file")
         machine = hw if isinstance(hw, Hardware) else api.hardware(hw)
-        self._target = Target(
-            machine, tuple(host), None if partition is None else str(partition), timing_only
-        )
+        chosen = placing.partition(_operators(names), partition)
+        self._target = Target(machine, chosen, timing_only)
         self._most_turns = max_loop_iterations
         self._closed = False
         self._capabilities: Capabilities | None = None
@@ -116,6 +121,22 @@ class Device:
             return Result(ErrorStatus.DEVICE_UNAVAILABLE, otherwise, self._unavailable())
         result = refusing(lambda: Result(ErrorStatus.NONE, value()))
         return result if result.status is ErrorStatus.NONE else result._replace(value=otherwise)
+
+
+def _operators(names: Sequence[str]) -> list[str]:
+    """The operators that do the operations of these names. Raises NpusimError for a name of neither."""
+    found: list[str] = []
+    for name in names:
+        if name.upper() in OperationType.__members__:
+            row = table.row(OperationType[name.upper()])
+            found += row.operators if row is not None else ()
+        elif known(name.lower()):
+            found.append(name)
+        else:
+            near = nearest(name.upper(), OperationType.__members__)
+            hint = f", did you mean {near}?" if near else "; it may be such as SOFTMAX"
+            raise NpusimError(f"host {name!r}: is no operation{hint}")
+    return found
 
 
 def _checked(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel:

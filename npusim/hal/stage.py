@@ -15,21 +15,35 @@ from npusim.machine.system import execute
 from npusim.numbers.staged import Launch
 from npusim.session.api import compile_program
 from npusim.session.host import host_functions
+from npusim.session.placing import CAPABILITY, Partition
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """What graphs are compiled for.
 
-    host:        operations that the host is to compute.
-    partition:   the file that says where operations run.
+    placing:     what the host is to compute although the NPU could.
     timing_only: whether no data is executed.
     """
 
     hardware: Hardware
-    host: tuple[str, ...] = ()
-    partition: str | None = None
+    placing: Partition = CAPABILITY
     timing_only: bool = False
+
+    def placing_of(self, graph: Graph) -> Partition:
+        """What of `placing` means something in a graph: a device has many, and few have all operators."""
+        named = [
+            (node.op, [graph.tensors[one].name for one in node.inputs if one is not None], node.outputs)
+            for node in graph.nodes
+        ]
+        forced = [
+            entry
+            for entry in self.placing.forced
+            if any(
+                entry.takes(op, read, [graph.tensors[one].name for one in write]) for op, read, write in named
+            )
+        ]
+        return Partition(tuple(forced), self.placing.by_cost)
 
 
 class Stage:
@@ -44,7 +58,7 @@ class Stage:
 
     def __init__(self, graph: Graph, target: Target) -> None:
         """Compiles `graph`. Raises NpusimError where it does not fit."""
-        self.program: Program = compile_program(graph, target.hardware)
+        self.program: Program = compile_program(graph, target.hardware, partition=target.placing_of(graph))
         self._functions = host_functions(self.program)
         self.shared = _shared(self.program)
         self._launch: Launch | None = None

@@ -12,7 +12,7 @@ from npusim.kernels.lowering.vector import lower_average_pool
 from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, input_value, with_halves
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operator.operator import Call, Operator, Values
 from npusim.kernels.operators.pooling import pooling
 
 Parameters = pooling.Pooling
@@ -44,5 +44,5 @@ OPERATOR = Operator(
     reference=by_type(REFERENCES),
     workload=pooling.workload,
     window=pooling.window,
-    lowerings=(Lowering("vector", pooling.NPU_RULES, lower_average_pool), pooling.on_lanes("average")),
+    lowerings=(pooling.npu_lowering(lower_average_pool), pooling.on_lanes("average")),
 )

@@ -10,7 +10,7 @@ from npusim.kernels.lowering.vector import lower_max_pool
 from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, code_range, input_type, input_value, with_halves
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operator.operator import Call, Operator, Values
 from npusim.kernels.operators.pooling import pooling
 
 Parameters = pooling.Pooling
@@ -45,5 +45,5 @@ OPERATOR = Operator(
     workload=pooling.workload,
     window=pooling.window,
     border=_border,
-    lowerings=(Lowering("vector", pooling.NPU_RULES, lower_max_pool), pooling.on_lanes("maximum")),
+    lowerings=(pooling.npu_lowering(lower_max_pool), pooling.on_lanes("maximum")),
 )

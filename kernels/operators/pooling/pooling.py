@@ -5,6 +5,7 @@ ifm [n, h, w, c] -> ofm [n, rows, columns, c].
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.real import lower_real_pool, on_real_lanes
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.geometry import (
@@ -78,6 +81,18 @@ NPU_RULES: tuple[Rule, ...] = (
     padding_on_npu,
     maps_on_npu,
 )
+
+
+def rows_fit(call: Call[Pooling], hardware: Hardware) -> bool:
+    """the scratchpad holds the rows that one row of windows sees"""
+    ifm = input_type(call)
+    seen = int(_seen(call, 1)[1].max(initial=0))
+    return seen * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes
+
+
+def npu_lowering(lower: Callable[[Call, Hardware], Parts]) -> Lowering:
+    """A pool of codes on the vector unit."""
+    return Lowering("vector", NPU_RULES, lower, (rows_fit,))
 
 
 def combine_windows(values: NDArray[Any], call: Call[Pooling], combine: np.ufunc) -> NDArray[Any]:
@@ -147,4 +162,4 @@ def window(call: Call[Pooling]) -> SlidingWindow:
 
 def on_lanes(name: str) -> Lowering:
     """A pool of real numbers on the real lanes: "average", "maximum" or "l2"."""
-    return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:])
+    return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:], needs=(rows_fit,))

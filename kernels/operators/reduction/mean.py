@@ -8,6 +8,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.reduction import real_reduction_lowering, sum_lowering
 from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
 from npusim.kernels.operator import rules
@@ -46,6 +47,11 @@ def _count(call: Call) -> bool:
 def _some(call: Call) -> bool:
     """on the NPU at least one element is averaged"""
     return combined(call) > 0
+
+
+def _fits(call: Call, hardware: Hardware) -> bool:
+    """the scratchpad holds the elements of one mean"""
+    return combined(call) < hardware.scratchpad_bytes
 
 
 def _of_nothing(call: Call, values: Values) -> list[Array]:
@@ -112,7 +118,7 @@ OPERATOR = Operator(
     reference=_reference,
     workload=all_read,
     lowerings=(
-        Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean),
+        Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean, (_fits,)),
         sum_lowering(_multiplier),
         real_reduction_lowering("mean"),
     ),

@@ -13,6 +13,7 @@ import pytest
 import npusim.hal as hal
 from npusim.hal import ErrorStatus, HalVersion, OperandLifeTime, OperandType, OperationType
 from npusim.hal.glue import look
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware import file as hardware_file
@@ -526,3 +527,31 @@ def test_timing_only_counts_no_rows() -> None:
     done = hal.Device(timing_only=True).prepareModel(detecting(False)).unwrap().execute(asked)
     assert done.status is ErrorStatus.GENERAL_FAILURE
     assert done.message.startswith("operations[0]: depends on data")
+
+
+@pytest.mark.parametrize("name", ["ADD", "add"])
+def test_operations_go_to_the_host_by_name(device: hal.Device, name: str) -> None:
+    asked = [np.full(6, 255, np.uint8)]
+    got, done = run(hal.Device(host=(name,)), addition(), asked, np.uint8, 6)
+    assert [(layer.op, layer.unit) for layer in done.run.layers] == [("add", "host")] * 2
+    assert np.array_equal(got, run(device, addition(), asked, np.uint8, 6)[0])
+    other = hal.Device(host=("SOFTMAX",))  # which the model does not have
+    assert (
+        run(other, addition(), asked, np.uint8, 6)[1].run.cycles
+        == run(device, addition(), asked, np.uint8, 6)[1].run.cycles
+    )
+
+
+def test_wrong_arguments_of_a_device_are_refused() -> None:
+    for arguments, text in (
+        ({"hw": "edge-12"}, "edge-12"),
+        ({"host": ("SOFTMOX",)}, "did you mean SOFTMAX"),
+        ({"partition": "no_such_file.txt"}, "no_such_file.txt"),
+        ({"max_loop_iterations": -1}, "0 or more"),
+        ({"host": 3}, "must be names of operations"),
+        ({"host": None}, "must be names of operations"),
+        ({"partition": 3}, "must be the path of a file"),
+        ({"timing_only": 1}, "True or False"),
+    ):
+        with pytest.raises(NpusimError, match=text):
+            hal.Device(**arguments)  # type: ignore[arg-type]
