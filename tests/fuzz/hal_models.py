@@ -1,7 +1,8 @@
-"""HAL models and requests: legal ones drawn at random, the same with a rule broken or garbage, and damaged files.
+"""HAL models and requests: legal ones, with a rule broken, with garbage, changed anyhow, and damaged files.
 
 A legal model must be prepared, run, and give outputs of the right shapes, the same bytes as the graph of its file; an
-illegal one must be refused with INVALID_ARGUMENT and a place. Nothing may raise.
+illegal one must be refused with INVALID_ARGUMENT and a place. Nothing may raise. Where the NNAPI examples are at hand,
+changes begin with them, too.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ from npusim.hal import ErrorStatus
 from npusim.isa.base.errors import FormatError
 
 from ..damage import DAMAGES
+from ..npusim.hal import examples
 from ..npusim.hal.breaking import MODEL_BREAKS, REQUEST_BREAKS
 from ..npusim.hal.garbage import GARBAGE, places
+from ..npusim.hal.mutants import CHANGES, request_for
 from ..npusim.hal.random_models import Drawn, Pick, draw
 from .child import Report
 from .command import attempt
 from .harness import Kind
 
 MODEL = "model.hal"
-BREAKS, PIECES, DAMAGED = 12, 12, 6
-"""Of each legal model: so many with a broken rule, with garbage, and damaged files."""
+BREAKS, PIECES, MUTANTS, DAMAGED = 12, 12, 12, 6
+"""Of each legal model: so many with a broken rule, with garbage, changed anyhow, and damaged files."""
+
+EXAMPLES = Path(__file__).parents[3] / "shared" / "nnapi_examples"
+MOST_TURNS = 200
+"""Of a loop that never ends."""
 
 PLACES = (
     *(
@@ -51,12 +58,16 @@ INSIDE = "npusim itself fails"
 def run(seed: int, folder: Path, report: Report) -> None:
     """One legal model and request, and what becomes of changed ones."""
     rng = random.Random(f"hal {seed}")
-    device = hal.Device()
+    device = hal.Device(max_loop_iterations=MOST_TURNS)
     _legal(device, drawn_by(seed), folder, report)
     for number in range(BREAKS):
         _broken(device, seed, rng, number % 2 == 0, report)
     for _ in range(PIECES):
         _garbage(device, seed, rng, report)
+    for number in range(MUTANTS):
+        _mutant(
+            device, _example(rng) if number % 2 and EXAMPLES.exists() else drawn_by(seed).model, rng, report
+        )
     if (folder / MODEL).exists():
         data = (folder / MODEL).read_bytes()
         for _ in range(DAMAGED):
@@ -148,6 +159,28 @@ def _garbage(device: hal.Device, seed: int, rng: random.Random, report: Report) 
     if prepared.value is not None:
         _message(prepared.value.execute(drawn.request).message, report)
     _message(prepared.message, report)
+
+
+def _example(rng: random.Random) -> hal.Model:
+    """The model of an NNAPI example."""
+    return examples.model(rng.choice(examples.load(rng.choice(examples.files(EXAMPLES)))))
+
+
+def _mutant(device: hal.Device, model: hal.Model, rng: random.Random, report: Report) -> None:
+    """A model that is legal or not: what is said of it must agree."""
+    for change in rng.choices(CHANGES, k=rng.choice((1, 1, 2, 2, 3))):
+        change(model, rng)
+    prepared, supported = device.prepareModel(model), device.getSupportedOperations(model)
+    _message(prepared.message, report)
+    refused = prepared.status is ErrorStatus.INVALID_ARGUMENT
+    if refused != (supported.status is ErrorStatus.INVALID_ARGUMENT):
+        report.note(
+            "broken invariant", f"{prepared.status.name} {prepared.message!r}, supported: {supported}"
+        )
+    elif all(supported.value) and not refused and prepared.value is None:
+        report.note("broken invariant", f"supported, but {prepared.status.name} {prepared.message}")
+    elif prepared.value is not None:
+        _message(prepared.value.execute(request_for(model, rng)).message, report)
 
 
 def _damaged(data: bytes, rng: random.Random, report: Report) -> None:

@@ -13,6 +13,7 @@ from npusim.kernels.operator.operator import Call, Values
 from npusim.kernels.operators.sequence.lstm_cell import (
     CELL,
     GATES,
+    LAYER_NORM_EPSILON,
     PEEPHOLE_GATES,
     CellParameters,
     Layout,
@@ -23,8 +24,6 @@ from npusim.kernels.operators.sequence.lstm_cell import (
     walk,
 )
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated
-
-_LAYER_NORM_EPSILON = np.float32(1e-8)
 
 
 def reference(call: Call[Parameters], values: Values) -> list[Array]:
@@ -116,7 +115,7 @@ def _normalized(sums: Numbers) -> Numbers:
         return sums
     mean = sums.mean(axis=-1, keepdims=True)
     variance = ((sums - mean) ** 2).mean(axis=-1, keepdims=True)
-    result: Numbers = (sums - mean) / np.sqrt(variance + _LAYER_NORM_EPSILON)
+    result: Numbers = (sums - mean) / np.sqrt(variance + np.float32(LAYER_NORM_EPSILON))
     return result
 
 

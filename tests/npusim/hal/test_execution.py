@@ -548,6 +548,9 @@ def test_wrong_arguments_of_a_device_are_refused() -> None:
         ({"host": ("SOFTMOX",)}, "did you mean SOFTMAX"),
         ({"partition": "no_such_file.txt"}, "no_such_file.txt"),
         ({"max_loop_iterations": -1}, "0 or more"),
+        ({"host": 3}, "must be names of operations"),
+        ({"host": None}, "must be names of operations"),
+        ({"partition": 3}, "must be the path of a file"),
         ({"timing_only": 1}, "True or False"),
     ):
         with pytest.raises(NpusimError, match=text):
