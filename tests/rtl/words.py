@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from npusim.isa.instructions.choice import RELATIONS, SCALES
 from npusim.isa.instructions.elementwise import FUNCTIONS
 from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
@@ -23,6 +24,8 @@ _VECTOR = (
     "vec.lookup",
     "vec.reduce",
     "vec.resize",
+    "vec.compare",
+    "vec.select",
     "vec.lstm",
 )
 """Vector instructions that are described: those that the registers execute, and the step of cells."""
@@ -51,6 +54,11 @@ def _vector_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
             lines.append(_struct(f"{name}_t", row.specs))
     lines += [
         f"  localparam logic [3:0] F_{f.name.upper()} = {number};" for number, f in enumerate(FUNCTIONS)
+    ]
+    lines += [
+        f"  localparam logic [{bits - 1}:0] C_{name.upper()} = {number};"
+        for bits, names in ((3, RELATIONS), (2, SCALES))
+        for number, name in enumerate(names)
     ]
     lines += [
         f"  localparam logic [2:0] R_{name.upper()} = {number};" for number, name in enumerate(REDUCTIONS)
