@@ -50,8 +50,12 @@ FULL: dict[str, tuple[str, ...]] = {
         "unknown",
     ),
     "npusim/hal": (
+        "examples",
+        "execution",
         "garbage",
         "illegal",
+        "networks",
+        "sizes",
     ),
     "npusim/machine": (
         "banks",
