@@ -48,10 +48,35 @@ HAL_PAGE = ROOT / "docs" / "hal.md"
 """The document with the table of the HAL's rules."""
 
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
+OPERATORS_PAGE = ROOT / "docs" / "operators.md"
 
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS = re.compile(r"\d+\.\d+ s\b")
 _OMITTED = "..."
+
+
+# docs/operators.md
+
+
+def operators_page() -> str:
+    """The operators by element type and unit, their conditions, and the operations of the NN HAL."""
+    from npusim.cli.coverage import coverage, operations
+    from npusim.reports.run.coverage import page
+
+    return _OPERATORS + page(coverage(), operations())
+
+
+_OPERATORS = """\
+# Operators
+
+<!-- Written by docs/generate.py from the rows of the operators and of the doors. Change those, then `make docs`. -->
+
+Element types are those of the first operand. An operator runs on the NPU where the conditions below hold, which are the
+messages that reports give for those that the host runs; `npusim ops OP` prints them. On the host every type that is
+listed is computed and timed. Reals run on the NPU where the hardware has lanes (`vector.float16_lanes`,
+`vector.float32_lanes`) and columns (`mac_array.float16_columns`, `mac_array.float32_columns`) for them.
+
+"""
 
 
 # docs/hardware.md
@@ -305,6 +330,7 @@ if __name__ == "__main__":
     import drawings
 
     HARDWARE_PAGE.write_text(hardware_page(), "utf-8")
+    OPERATORS_PAGE.write_text(operators_page(), "utf-8")
     CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
     HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:

@@ -38,6 +38,11 @@ def test_the_reference_of_hardware_files_is_current() -> None:
     assert written == generate.hardware_page(), "run: python docs/generate.py"
 
 
+def test_the_page_of_operators_is_current() -> None:
+    written = generate.OPERATORS_PAGE.read_text("utf-8")
+    assert written == generate.operators_page(), "run: python docs/generate.py"
+
+
 @pytest.mark.parametrize("document", generate.WITH_OUTPUT, ids=lambda path: path.name)
 def test_documents_show_what_their_commands_and_examples_print(document: Path) -> None:
     shown = generate.outputs(document.read_text("utf-8"))

@@ -19,10 +19,10 @@ from npusim.isa.instructions.region import Regions, Space, dense
 from npusim.isa.instructions.vector import VECTOR_CAUSES, code_type, passes
 from npusim.isa.instructions.word import FieldSpec, bits
 
-POSITION_BITS = 20
+POSITION_BITS = 24
 """Fraction bits of positions in the input."""
-WEIGHT_BITS = 10
-"""Those of the share that a row or a column has in a pixel."""
+WEIGHT_BITS = 22
+"""Those of the share that a pixel has in an element: the product of that of its row and that of its column."""
 
 Positions = NDArray[np.int64]
 
@@ -49,10 +49,10 @@ class Resize(Instruction):
     depth: int = bits(20, "channels")
     ofm_height: int = bits(16, "output rows")
     ofm_width: int = bits(16, "output columns")
-    row_scale: int = bits(32, f"input rows from one output row to the next, in 1/2^{POSITION_BITS}")
-    row_offset: int = bits(32, "position of the first output row, likewise", signed=True)
-    column_scale: int = bits(32, "input columns from one output column to the next, likewise")
-    column_offset: int = bits(32, "position of the first output column, likewise", signed=True)
+    row_scale: int = bits(40, f"input rows from one output row to the next, in 1/2^{POSITION_BITS}")
+    row_offset: int = bits(40, "position of the first output row, likewise", signed=True)
+    column_scale: int = bits(40, "input columns from one output column to the next, likewise")
+    column_offset: int = bits(40, "position of the first output column, likewise", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
 
     @property
@@ -123,15 +123,17 @@ def _nearest(image: NDArray[Any], rows: Positions, columns: Positions) -> NDArra
 
 def _between(image: NDArray[Any], rows: Positions, columns: Positions) -> NDArray[Any]:
     total = np.zeros((len(rows), len(columns), image.shape[2]), np.int32)
+    surplus = 2 * POSITION_BITS - WEIGHT_BITS
     for row, row_share in _taps(rows):
         for column, column_share in _taps(columns):
-            shares = (row_share[:, np.newaxis] * column_share)[..., np.newaxis].astype(np.int32)
-            total += image[row[:, np.newaxis], column] * shares
-    found: NDArray[Any] = rounding_divide_by_power(total, 2 * WEIGHT_BITS).astype(image.dtype)
+            product = row_share[:, np.newaxis] * column_share
+            share = (product + (1 << surplus - 1)) >> surplus
+            total += image[row[:, np.newaxis], column] * share[..., np.newaxis].astype(np.int32)
+    found: NDArray[Any] = rounding_divide_by_power(total, WEIGHT_BITS).astype(image.dtype)
     return found
 
 
 def _taps(places: Positions) -> list[tuple[Positions, Positions]]:
-    """The pixels before and behind each position, and the share of each in 1/2**WEIGHT_BITS."""
-    share = (places & (1 << POSITION_BITS) - 1) >> (POSITION_BITS - WEIGHT_BITS)
-    return [(places >> POSITION_BITS, (1 << WEIGHT_BITS) - share), (behind(places), share)]
+    """The rows or columns before and behind each position, and the share of each in 1/2**POSITION_BITS."""
+    share = places & (1 << POSITION_BITS) - 1
+    return [(places >> POSITION_BITS, (1 << POSITION_BITS) - share), (behind(places), share)]

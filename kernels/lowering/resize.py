@@ -29,7 +29,7 @@ _ONE = 1 << POSITION_BITS
 
 
 class Line(NamedTuple):
-    """Positions in the input of the rows, or the columns, of the output: number * scale + offset, in 1/2**20."""
+    """Positions in the input of the rows, or the columns, of the output: number * scale + offset, in 1/2**24."""
 
     scale: int
     offset: int
@@ -37,11 +37,11 @@ class Line(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether an instruction holds it."""
-        return 0 <= self.scale < 1 << 32 and -(1 << 31) <= self.offset < 1 << 31
+        return 0 <= self.scale < 1 << 40 and -(1 << 39) <= self.offset < 1 << 39
 
 
 def line_through(places: Int64Array) -> Line | None:
-    """The line through positions in 1/2**20; None if they lie on none."""
+    """The line through positions in 1/2**24; None if they lie on none."""
     scale = int(places[1] - places[0]) if len(places) > 1 else 0
     found = Line(scale, int(places[0]))
     straight = np.array_equal(np.arange(len(places)) * found.scale + found.offset, places)

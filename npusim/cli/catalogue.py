@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from npusim.base.console import console, say
 from npusim.cli.base import HardwareOption, Progress, hardware_inputs
-
-if TYPE_CHECKING:
-    from npusim.kernels.operator.operator import Operator
-    from npusim.reports.run.coverage import Coverage, Way
 
 hw_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Hardware: presets and files.")
 
@@ -106,44 +102,17 @@ def models() -> None:
     say(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
 
 
-def operators() -> None:
-    """The operators: what each model format calls them, and where they run."""
-    from npusim.reports.run.coverage import table
+def operators(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[OP...]", help="Operators to show whole, by any of their names. [default: all]"
+        ),
+    ] = None,
+) -> None:
+    """The operators: what each model format calls them, which element types run where, and on which conditions."""
+    from npusim.cli.coverage import chosen, coverage
+    from npusim.reports.run.coverage import details, table
 
-    say(table(operator_coverage()))
-
-
-def operator_coverage() -> list[Coverage]:
-    """Coverage of every operator of `npusim.kernels`, with its names in every model format."""
-    from npusim.frontends.tflite.operators import OPERATORS as TFLITE_OPERATORS
-    from npusim.kernels.operator.element_types import ANY_ALIKE, first_operand
-    from npusim.kernels.table import OPERATORS
-    from npusim.reports.run.coverage import Coverage
-
-    tflite = {kind: row.op for kind, row in TFLITE_OPERATORS.items()}
-    formats = {"TensorFlow Lite": tflite}
-    return [
-        Coverage(
-            op=entry.name,
-            names={
-                name: [kind for kind, op in kinds.items() if op == entry.name]
-                for name, kinds in formats.items()
-            },
-            types=_ANY if entry.types == ANY_ALIKE else first_operand(entry.types),
-            ways=_ways(entry),
-        )
-        for entry in OPERATORS
-    ]
-
-
-_ANY = ("any",)
-
-
-def _ways(entry: Operator) -> list[Way]:
-    """Each unit that computes an operator, and on which conditions; the host, and why, where none does."""
-    from npusim.reports.run.coverage import HOST, Way
-    from npusim.reports.words.names import UNIT_WORDS
-
-    if not entry.lowerings:
-        return [Way(HOST, [entry.on_host])]
-    return [Way(UNIT_WORDS[row.unit], row.conditions) for row in entry.lowerings]
+    rows = coverage()
+    say("\n\n".join(details(row) for row in chosen(rows, names)) if names else table(rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -59,10 +59,13 @@ class Device:
             raise NpusimError(f"max_loop_iterations {max_loop_iterations}: must be 0 or more")
         if not isinstance(timing_only, bool):
             raise NpusimError(f"timing_only {timing_only!r}: must be True or False")
-        if isinstance(host, str) or not all(isinstance(name, str) for name in host):
+        names = None if isinstance(host, str) or not isinstance(host, Iterable) else list(host)
+        if names is None or not all(isinstance(name, str) for name in names):
             raise NpusimError(f"host {host!r}: must be names of operations, such as ('SOFTMAX',)")
+        if partition is not None and not isinstance(partition, (str, Path)):
+            raise NpusimError(f"partition {partition!r}: must be the path of a file")
         machine = hw if isinstance(hw, Hardware) else api.hardware(hw)
-        chosen = placing.partition(_operators(host), partition)
+        chosen = placing.partition(_operators(names), partition)
         self._target = Target(machine, chosen, timing_only)
         self._most_turns = max_loop_iterations
         self._closed = False

@@ -1,10 +1,11 @@
-"""Operator coverage: what each model format calls an operator, where it runs, and on which conditions."""
+"""Operator coverage: what each model format calls an operator, which element types run where, on which conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from npusim.reports.words.names import UNIT_WORDS
 from npusim.reports.words.text_table import columns
 
 HOST = "host"
@@ -12,43 +13,137 @@ HOST = "host"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A unit of the NPU that computes an operator, on which conditions; or the host, and why."""
+    """A unit of the NPU that computes an operator, of which element types and on which conditions; or the host."""
 
-    runs_on: str
-    conditions: Sequence[str]
+    unit: str
+    types: tuple[str, ...]
+    conditions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """One operator of npusim.
 
-    names: per model format, what the format calls it; empty if the format does not have it.
-    types: the element types that its first operand may have.
-    ways:  how it is computed; the first whose conditions hold, else on the host.
+    names:   per model format, what it calls the operator; empty where the format does not have it.
+    types:   the element types that its first operand may have; ("any",) for all.
+    ways:    how it is computed; the first whose conditions hold, else on the host.
+    on_host: the types that only the host computes.
     """
 
     op: str
     names: Mapping[str, Sequence[str]]
-    types: Sequence[str]
-    ways: Sequence[Way]
+    types: tuple[str, ...]
+    ways: tuple[Way, ...]
+    on_host: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(self.op)
+
+    @property
+    def places(self) -> dict[str, tuple[str, ...]]:
+        """Element types by the unit that computes them where the conditions hold."""
+        units: dict[str, list[str]] = {}
+        for way in self.ways:
+            types = units.setdefault(way.unit, [])
+            types += [name for name in way.types if name not in types]
+        if self.on_host and self.on_host != tuple(units.get(HOST, ())):
+            units[HOST] = [*units.get(HOST, ()), *self.on_host]
+        return {unit: tuple(types) for unit, types in units.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the NN HAL: what becomes of it, and what its text demands."""
+
+    code: int
+    name: str
+    since: str
+    types: tuple[str, ...]
+    operators: tuple[str, ...]
+    constraints: tuple[str, ...]
+
+
+def unit_words(unit: str) -> str:
+    """A unit as reports call it."""
+    return UNIT_WORDS.get(unit, unit)
 
 
 def table(rows: Sequence[Coverage]) -> str:
-    """A line per operator, further lines for further ways and conditions, and the counts."""
-    formats = list(dict.fromkeys(name for row in rows for name in row.names))
+    """A line per operator, further lines for further units, and the counts."""
+    formats = _formats(rows)
     lines: list[tuple[str, ...]] = []
     for row in rows:
         names = (", ".join(row.names.get(name, ())) or "-" for name in formats)
-        head = (row.op, *names, ", ".join(row.types))
-        for way in row.ways:
-            unit = way.runs_on
-            for condition in way.conditions or ("",):
-                lines.append((*head, unit, condition))
-                head, unit = ("",) * len(head), ""
-    titles = ("operator", *formats, "of", "runs on", "if (else on the host), or why on the host")
-    return f"{columns(titles, lines)}\n\n{_counts(rows)}"
+        head = (row.op, *names)
+        for unit, types in row.places.items():
+            lines.append((*head, unit_words(unit), ", ".join(types)))
+            head = ("",) * len(head)
+    titles = ("operator", *formats, "runs on", "of")
+    note = "Where a condition does not hold the host computes; npusim ops OP says which there are."
+    return f"{columns(titles, lines)}\n\n{_counts(rows)}\n{note}"
+
+
+def details(row: Coverage) -> str:
+    """All about one operator."""
+    lines = [row.op]
+    lines += [f"  {name}: {', '.join(kinds) or '-'}" for name, kinds in row.names.items()]
+    for way in row.ways:
+        lines.append(f"  {unit_words(way.unit)}: {', '.join(way.types)}{', if' if way.unit != HOST else ''}")
+        lines += [f"    {condition}" for condition in way.conditions]
+    if row.on_host and all(way.unit != HOST for way in row.ways):
+        lines.append(f"  host: {', '.join(row.on_host)}, and where no condition holds")
+    return "\n".join(lines)
+
+
+def _formats(rows: Sequence[Coverage]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row.names))
 
 
 def _counts(rows: Sequence[Coverage]) -> str:
-    on_host = sum(row.ways[0].runs_on == HOST for row in rows)
+    on_host = sum(row.ways[0].unit == HOST for row in rows)
     return f"{len(rows)} operators, {len(rows) - on_host} on the NPU, {on_host} on the host only."
+
+
+def page(rows: Sequence[Coverage], operations: Sequence[Operation]) -> str:
+    """docs/operators.md: the table, the conditions of each operator, the operations of the NN HAL."""
+    return "\n".join([*_summary(rows), *_conditions(rows), *_operations(operations)]) + "\n"
+
+
+def _summary(rows: Sequence[Coverage]) -> Iterator[str]:
+    formats = _formats(rows)
+    yield _row("operator", *formats, "on the NPU", "host only")
+    yield "| --- " * (len(formats) + 3) + "|"
+    for row in rows:
+        names = [", ".join(f"`{kind}`" for kind in row.names.get(name, ())) or "-" for name in formats]
+        places = {unit_words(unit): ", ".join(types) for unit, types in row.places.items()}
+        host = places.pop(HOST, "-")
+        units = "; ".join(f"{unit}: {types}" for unit, types in places.items())
+        yield _row(f"[`{row.op}`](#{row.op})", *names, units or "-", host)
+    yield from ("", _counts(rows), "")
+
+
+def _row(*cells: str) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def _conditions(rows: Sequence[Coverage]) -> Iterator[str]:
+    yield from ("## Conditions", "")
+    for row in rows:
+        yield from (f"### {row.op}", "")
+        for way in row.ways:
+            words = "; ".join(way.conditions)
+            yield f"- **{unit_words(way.unit)}**, {', '.join(way.types)}: {words}"
+        yield ""
+
+
+def _operations(operations: Sequence[Operation]) -> Iterator[str]:
+    yield from ("## Operations of the NN HAL", "")
+    yield _row("code", "operation", "since", "tensor types", "becomes", "must keep")
+    yield "| --- " * 6 + "|"
+    for row in operations:
+        types, becomes = ", ".join(row.types), ", ".join(f"`{name}`" for name in row.operators)
+        constraints = "; ".join(row.constraints)
+        yield _row(
+            str(row.code), f"`{row.name}`", row.since, types or "-", becomes or "-", constraints or "-"
+        )

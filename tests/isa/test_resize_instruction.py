@@ -15,7 +15,7 @@ from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.resize import Resize
 
 OUT = 64
-ONE = 1 << 20
+ONE = 1 << 24
 
 
 def run(instruction: Resize, image: Any) -> list[int]:

@@ -11,6 +11,7 @@ import pytest
 
 from npusim.isa.arithmetic.integer import softmax_scaling
 from npusim.isa.hardware.file import change
+from npusim.isa.instructions.choice import RELATIONS, SCALES, Compare, Select
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
 from npusim.isa.instructions.instruction import Cost, Instruction
@@ -77,6 +78,117 @@ def test_max_and_min() -> None:
     assert binary("min", [1, -5, 100], [2, -7, 50]) == [1, -7, 50]
     assert binary("max", [200, 3], [100, 2], **UINT8) == [200, 3]
     assert binary("max", [1, -5, 100], [2, -7, 50], low=0, high=6) == [2, 0, 6]
+
+
+def test_extremes_of_rescaled_codes() -> None:
+    """a halved, b quartered: 3 and 2.5 (away from zero 3), -4 and -1, 100 and 25; plus 1."""
+    fields = {"left_shift": 0, "output_zero": 1, **scaled("a", 1), **scaled("b", 2)}
+    assert binary("rescaled_max", [6, -8, 100], [10, -4, 100], **fields) == [4, 0, 51]
+    assert binary("rescaled_min", [6, -8, 100], [10, -4, 100], **fields) == [4, -3, 26]
+
+
+def test_squared_difference() -> None:
+    # (3 - 7)^2 = 16, (-5 - 5)^2 = 100; / 4, plus 2
+    fields = {"left_shift": 0, "output_zero": 2, **scaled("a"), **scaled("b"), **scaled("output", 2)}
+    assert binary("squared_difference", [3, -5], [7, 5], **fields) == [6, 27]
+
+
+def test_prelu() -> None:
+    # from 2 on halved; below it the product with (alpha - 1), quartered: (-3) * 2 / 4 = -1.5, away from zero -2
+    fields = {"a_zero": 2, "b_zero": 1, **scaled("a", 1), **scaled("output", 2)}
+    assert binary("prelu", [2, 8, -1, -1], [3, 3, 3, -127], **fields) == [0, 3, -2, 96]
+
+
+def test_div() -> None:
+    # (100 - 0) / (b - 1), times 1: 100 / 4, 100 / -4, 0 for a divisor of zero
+    fields = {"b_zero": 1, **scaled("output")}
+    assert binary("div", [100, 100, 100], [5, -3, 1], **fields) == [25, -25, 0]
+
+
+RELATION = {name: number for number, name in enumerate(RELATIONS)}
+
+
+def compare(relation: str, scale: str, a: list[int], b: list[int], **fields: int) -> list[int]:
+    """The truths that a comparison of two rows gives."""
+    instruction = Compare(
+        relation=RELATION[relation], scale=SCALES.index(scale), a=A, b=B, output=OUT, rows=1, columns=len(a),
+        a_column_stride=1, b_column_stride=1, **fields,
+    )  # fmt: skip
+    dtype = "int8" if fields.get("signed") else "uint8"
+    memory = run(instruction, {A: codes(*a, dtype=dtype), B: codes(*b, dtype=dtype)})
+    return list(read(memory, OUT, 1, len(a), dtype="uint8")[0])
+
+
+@pytest.mark.parametrize(
+    ("relation", "expected"),
+    [
+        ("equal", [0, 1, 0]), ("not_equal", [1, 0, 1]), ("greater", [0, 0, 1]), ("greater_equal", [0, 1, 1]),
+        ("less", [1, 0, 0]), ("less_equal", [1, 1, 0]),
+    ],
+)  # fmt: skip
+def test_comparisons_of_codes(relation: str, expected: list[int]) -> None:
+    assert compare(relation, "codes", [-5, 3, 7], [2, 3, -7], signed=1) == expected
+    assert compare(relation, "codes", [1, 200, 255], [2, 200, 0]) == expected
+
+
+def test_comparisons_round_what_they_compare_or_do_not() -> None:
+    # a / 8 and b / 8 with a fractional bit: 3 and 4 are both 1, to the nearest quarter, 2 is a half, away from zero 1
+    rounded = {"left_shift": 1, **scaled("a", 3), **scaled("b", 3)}
+    assert compare("equal", "rounded", [3, 2, 1], [4, 4, 4], **rounded) == [1, 1, 0]
+    # 3 * (a - 1) and 2 * (b - 0) << 1
+    exact = {"a_zero": 1, "a_multiplier": 3, "b_multiplier": 2, "b_shift": 1}
+    assert compare("equal", "exact", [5, 5, 1], [3, 4, 0], **exact) == [1, 0, 1]
+    assert compare("greater", "exact", [5, 5, 255], [3, 2, 190], **exact) == [0, 1, 1]
+
+
+def test_exact_products_have_room() -> None:
+    exact = Compare(rows=1, columns=1, scale=SCALES.index("exact"), a_multiplier=1 << 24, b_shift=16)
+    assert exact.faults() == []
+    assert Compare(
+        rows=1, columns=1, scale=SCALES.index("exact"), a_multiplier=1 << 25, b_shift=-1
+    ).faults() == [
+        "exact a_multiplier 33554432, a_shift 0 may be 0..2**24, 0..16",
+        "exact b_multiplier 0, b_shift -1 may be 0..2**24, 0..16",
+    ]
+
+
+def select(condition: list[int], a: list[int], b: list[int], **fields: int) -> list[int]:
+    """The codes that a choice between two rows gives."""
+    instruction = Select(
+        condition=OUT + 64, a=A, b=B, output=OUT, rows=1, columns=len(a), condition_column_stride=1,
+        a_column_stride=1, b_column_stride=1, **fields,
+    )  # fmt: skip
+    truths = bytes(condition)
+    memory = run(instruction, {A: codes(*a), B: codes(*b), OUT + 64: truths})
+    return list(read(memory, OUT, 1, len(a))[0])
+
+
+def test_choices() -> None:
+    assert select([1, 0, 255], [1, 2, 3], [-4, -5, -6]) == [1, -5, 3]
+    rescaled = {
+        "function": 1, "a_zero": 1, "b_zero": -1, "output_zero": 10, "signed": 1, "low": -128, "high": 127,
+        **scaled("a", 1), **scaled("b", 0),
+    }  # fmt: skip
+    # (1 - 1) / 2, -5 + 1, (3 - 1) / 2; plus 10
+    assert select([1, 0, 255], [1, 2, 3], [-4, -5, -6], **rescaled) == [10, 6, 11]
+
+
+def test_a_truth_per_row_chooses_whole_elements() -> None:
+    """Elements of 2 bytes are 2 columns."""
+    instruction = Select(
+        condition=OUT + 64, a=A, b=B, output=OUT, rows=2, columns=2, condition_row_stride=1, a_row_stride=2,
+        b_row_stride=2, a_column_stride=1, b_column_stride=1,
+    )  # fmt: skip
+    memory = run(instruction, {A: codes(1, 2, 3, 4), B: codes(5, 6, 7, 8), OUT + 64: bytes([0, 1])})
+    assert read(memory, OUT, 2, 2) == [[5, 6], [3, 4]]
+
+
+def test_look_ups_in_wide_entries() -> None:
+    instruction = Lookup(input=A, output=B, size=2, table=1024, entry=1)
+    table = np.arange(256, dtype=np.int16) * 300
+    memory = run(instruction, {A: bytes([3, 200]), 1024: table.tobytes()})
+    found = np.array(read(memory, B, 4, dtype="uint8"), np.uint8).view(np.int16)
+    assert found.tolist() == [900, (200 * 300 + 32768) % 65536 - 32768]
 
 
 @pytest.mark.parametrize(
@@ -256,6 +368,15 @@ PER_ROW = 2 + (11 + 6) + (11 + 7)
         (Binary(function=FUNCTION["sub"], rows=3, columns=3), 10 + 3 * 3, {"vector_add_q8": 9, R: 18, W: 9}),
         (Binary(function=FUNCTION["mul"], rows=1, columns=4), 10 + 5, {"vector_mul_q8": 4, R: 8, W: 4}),
         (Binary(function=FUNCTION["mul"], rows=1, columns=5), 10 + 2 * 5, {"vector_mul_q8": 5, R: 10, W: 5}),
+        (
+            Binary(function=FUNCTION["rescaled_min"], rows=1, columns=4),
+            10 + 3,
+            {"vector_add_q8": 4, R: 8, W: 4},
+        ),
+        (Binary(function=FUNCTION["prelu"], rows=1, columns=4), 10 + 5, {"vector_mul_q8": 4, R: 8, W: 4}),
+        (Compare(rows=1, columns=5), 10 + 2 * 2, {"vector_max": 5, R: 10, W: 5}),
+        (Compare(scale=1, rows=1, columns=5), 10 + 2 * 3, {"vector_add_q8": 5, R: 10, W: 5}),
+        (Select(rows=1, columns=5), 10 + 2 * 2, {"vector_max": 5, R: 15, W: 5}),
         (Binary(function=FUNCTION["max"], rows=1, columns=1), 10 + 2, {"vector_max": 1, R: 2, W: 1}),
         (Binary(function=FUNCTION["min"], rows=1, columns=1), 10 + 2, {"vector_max": 1, R: 2, W: 1}),
         # 2 x 3 pixels of one group of 4 channels: 4 steps of 4 cycles, for averages one division of 9

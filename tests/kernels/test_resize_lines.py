@@ -27,8 +27,14 @@ def test_every_int8_resize_has_a_lowering(name: str, how: dict[str, bool]) -> No
 
 
 @pytest.mark.parametrize(
-    ("size", "count", "on_npu"), [(4, 8, True), (5, 40, True), (2, 3, False), (3, 7, False)]
-)
+    ("size", "count", "on_npu"),
+    [
+        (4, 8, True), (5, 40, True),  # halves, eighths
+        (2, 3, True), (3, 7, True), (4, 6, True),  # thirds, sevenths
+        (5, 6, False),  # sixths have ties
+        (200, 333, False),  # too many, too near to ties
+    ],
+)  # fmt: skip
 def test_uint8_is_interpolated_where_reals_are_exact(size: int, count: int, on_npu: bool) -> None:
     image, output = codes(1, size, size, 1, dtype="uint8"), codes(1, count, count, 1, dtype="uint8")
     call = call_with([image], [output], given("resize_bilinear", size=[count, count]))

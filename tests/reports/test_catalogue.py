@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
+from npusim.cli.coverage import chosen, coverage, operations
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.performance import ReferenceRun, capabilities
 from npusim.reports.run import capabilities as report
-from npusim.reports.run.coverage import Coverage, Way, table
+from npusim.reports.run.coverage import Coverage, Way, details, table
 from npusim.reports.words.text_table import columns
 
 
@@ -20,27 +23,73 @@ def test_columns_are_aligned() -> None:
     assert text.splitlines() == ["name      MACs", "a           10", "longer\\n     2"]
 
 
-def test_operator_table() -> None:
-    rows = [
-        Coverage(
-            "conv_2d",
-            {"TFLite": ["CONV_2D"], "ONNX": []},
-            ["int8", "float32"],
-            [Way("MAC array", ["kernels are 1..255", "8 bits"]), Way("vector unit", ["float lanes"])],
+ROWS = [
+    Coverage(
+        "conv_2d",
+        {"TFLite": ["CONV_2D"], "ONNX": []},
+        ("int8", "float32", "int32"),
+        (
+            Way("mac", ("int8",), ("kernels are 1..255", "8 bits")),
+            Way("vector", ("float32",), ("float lanes",)),
         ),
-        Coverage("arg_max", {"TFLite": ["ARG_MAX"]}, ["int8"], [Way("host", ["finds no positions"])]),
-        Coverage("reshape", {"TFLite": ["RESHAPE", "SQUEEZE"]}, ["int8"], [Way("nothing moves", [])]),
-    ]
-    assert table(rows).splitlines() == [
-        "operator  TFLite            ONNX  of             runs on        if (else on the host), or why on the host",
-        "conv_2d   CONV_2D           -     int8, float32  MAC array      kernels are 1..255",
-        "                                                                8 bits",
-        "                                                 vector unit    float lanes",
-        "arg_max   ARG_MAX           -     int8           host           finds no positions",
-        "reshape   RESHAPE, SQUEEZE  -     int8           nothing moves",
+        ("int32",),
+    ),
+    Coverage(
+        "arg_max", {"TFLite": ["ARG_MAX"]}, ("int8",), (Way("host", ("int8",), ("finds no positions",)),)
+    ),
+    Coverage("reshape", {"TFLite": ["RESHAPE", "SQUEEZE"]}, ("any",), (Way("dma", ("any",), ()),)),
+]
+
+
+def test_operator_table() -> None:
+    assert table(ROWS).splitlines() == [
+        "operator  TFLite            ONNX  runs on      of",
+        "conv_2d   CONV_2D           -     MAC array    int8",
+        "                                  vector unit  float32",
+        "                                  host         int32",
+        "arg_max   ARG_MAX           -     host         int8",
+        "reshape   RESHAPE, SQUEEZE  -     DMA          any",
         "",
         "3 operators, 2 on the NPU, 1 on the host only.",
+        "Where a condition does not hold the host computes; npusim ops OP says which there are.",
     ]
+
+
+def test_one_operator_whole() -> None:
+    assert details(ROWS[0]).splitlines() == [
+        "conv_2d",
+        "  TFLite: CONV_2D",
+        "  ONNX: -",
+        "  MAC array: int8, if",
+        "    kernels are 1..255",
+        "    8 bits",
+        "  vector unit: float32, if",
+        "    float lanes",
+        "  host: int32, and where no condition holds",
+    ]
+
+
+def test_operators_are_found_by_any_of_their_names() -> None:
+    assert [row.op for row in chosen(ROWS, ["squeeze", "CONV_2D", "reshape"])] == ["reshape", "conv_2d"]
+    with pytest.raises(NpusimError, match="conv_3d: no operator has this name; did you mean conv_2d"):
+        chosen(ROWS, ["conv_3d"])
+
+
+def test_types_of_a_way_are_those_that_its_rules_let_pass() -> None:
+    rows = {row.op: row for row in coverage()}
+    convolution, quantize = rows["conv_2d"], rows["quantize"]
+    assert convolution.places == {"mac": ("int8", "uint8", "float16", "float32")}
+    assert convolution.names["NN HAL"] == ("CONV_2D", "GROUPED_CONV_2D")
+    assert {"int8", "uint8", "float16", "float32"} <= set(quantize.places["vector"])
+    assert rows["add"].places["host"] == ("int32", "int64")
+    assert rows["while"].places == {"host": ("bool",)}
+
+
+def test_every_operation_is_an_operator_or_decides() -> None:
+    known = {row.op for row in coverage()}
+    without = [row.name for row in operations() if not set(row.operators) & known]
+    assert set(without) <= {"RANK", "IF", "WHILE", "OEM_OPERATION"}
+    assert len(operations()) == 107
 
 
 def test_capabilities_table_and_json() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.instructions.choice import RELATIONS, SCALES, Compare, Select
 from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
@@ -109,12 +110,16 @@ def _operand(rng: np.random.Generator, rows: int, columns: int) -> tuple[int, in
     return stride, 1, rows * stride
 
 
+_LEFT_SHIFTS = {"squared_difference": 7, "rescaled_max": 0, "rescaled_min": 0}
+_OUTPUT_SHIFTS = {"add": -18, "sub": -18, "squared_difference": -20, "div": 7}
+
+
 def _binary(rng: np.random.Generator) -> Binary:
     columns = draw_size(rng, 300)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
     signed = int(rng.integers(0, 2))
     function = int(rng.integers(0, len(FUNCTIONS)))
-    adds = FUNCTIONS[function].name in ("add", "sub")
+    name = FUNCTIONS[function].name
     a_row, a_column, a_bytes = _operand(rng, rows, columns)
     b_row, b_column, b_bytes = _operand(rng, rows, columns)
     a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
@@ -133,10 +138,10 @@ def _binary(rng: np.random.Generator) -> Binary:
         b_column_stride=b_column,
         a_zero=_zero(rng, signed),
         b_zero=_zero(rng, signed),
-        left_shift=20 if rng.random() < 0.8 else int(rng.integers(0, 32)),
+        left_shift=_LEFT_SHIFTS.get(name, 20) if rng.random() < 0.8 else int(rng.integers(0, 32)),
         **_scale(rng, "a_", -1),
         **_scale(rng, "b_", -1),
-        **_scale(rng, "output_", -18 if adds else -6),
+        **_scale(rng, "output_", _OUTPUT_SHIFTS.get(name, -6)),
         **_clamp(rng, signed),
     )
 
@@ -230,10 +235,10 @@ def _resize(rng: np.random.Generator) -> Resize:
     fields: dict[str, int] = {}
     for axis, (size, count) in (("row", heights), ("column", widths)):
         exact = int(rng.integers(0, 2))
-        scale = int(size * 1024 // count) << 10 if exact else int(rng.integers(0, 3 << 20))
+        scale = int(size * 1024 // count) << 14 if exact else int(rng.integers(0, 3 << 24))
         fields[f"{axis}_scale"] = scale
         fields[f"{axis}_offset"] = int(
-            rng.choice([0, scale // 2 - (1 << 19), rng.integers(-(2 << 20), 2 << 20)])
+            rng.choice([0, scale // 2 - (1 << 23), rng.integers(-(2 << 24), 2 << 24)])
         )
     return Resize(
         bilinear=int(rng.integers(0, 2)),
@@ -265,9 +270,78 @@ def _rescale(rng: np.random.Generator) -> Rescale:
 
 
 def _lookup(rng: np.random.Generator) -> Lookup:
-    size = draw_size(rng, MAX_ELEMENTS)
-    source, target, table = draw_places(rng, size, size, 256)
-    return Lookup(input=source, output=target, size=size, table=table)
+    entry = int(rng.choice([0, 0, 1, 2]))
+    size = draw_size(rng, MAX_ELEMENTS >> entry)
+    source, target, table = draw_places(rng, size, size << entry, 256 << entry)
+    return Lookup(input=source, output=target, size=size, table=table, entry=entry)
+
+
+def _compare(rng: np.random.Generator) -> Compare:
+    columns = draw_size(rng, 300)
+    rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
+    a_row, a_column, a_bytes = _operand(rng, rows, columns)
+    b_row, b_column, b_bytes = _operand(rng, rows, columns)
+    a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
+    signed, scale = int(rng.integers(0, 2)), int(rng.integers(0, len(SCALES)))
+    factors = {**_scale(rng, "a_", -3), **_scale(rng, "b_", -3)}
+    if SCALES[scale] == "exact":
+        apart = int(rng.integers(-16, 17))
+        factors = {
+            "a_multiplier": int(rng.integers(1 << 23, 1 << 24)),
+            "b_multiplier": int(rng.integers(1 << 23, 1 << 24)),
+            "a_shift": max(apart, 0),
+            "b_shift": max(-apart, 0),
+        }
+        if rng.random() < 0.3:  # equal products
+            factors["b_multiplier"] = factors["a_multiplier"]
+    return Compare(
+        relation=int(rng.integers(0, len(RELATIONS))),
+        scale=scale,
+        a=a,
+        b=b,
+        output=output,
+        rows=rows,
+        columns=columns,
+        a_row_stride=a_row,
+        b_row_stride=b_row,
+        a_column_stride=a_column,
+        b_column_stride=b_column,
+        a_zero=_zero(rng, signed),
+        b_zero=_zero(rng, signed),
+        left_shift=8 if rng.random() < 0.8 else int(rng.integers(0, 32)),
+        signed=signed,
+        **factors,
+    )
+
+
+def _select(rng: np.random.Generator) -> Select:
+    columns = draw_size(rng, 200)
+    rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
+    c_row, c_column, c_bytes = _operand(rng, rows, columns)
+    a_row, a_column, a_bytes = _operand(rng, rows, columns)
+    b_row, b_column, b_bytes = _operand(rng, rows, columns)
+    condition, a, b, output = draw_places(rng, c_bytes, a_bytes, b_bytes, rows * columns)
+    signed = int(rng.integers(0, 2))
+    return Select(
+        function=int(rng.integers(0, 2)),
+        condition=condition,
+        a=a,
+        b=b,
+        output=output,
+        rows=rows,
+        columns=columns,
+        condition_row_stride=c_row,
+        a_row_stride=a_row,
+        b_row_stride=b_row,
+        condition_column_stride=c_column,
+        a_column_stride=a_column,
+        b_column_stride=b_column,
+        a_zero=_zero(rng, signed),
+        b_zero=_zero(rng, signed),
+        **_scale(rng, "a_", 0),
+        **_scale(rng, "b_", 0),
+        **_clamp(rng, signed),
+    )
 
 
 KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
@@ -276,6 +350,8 @@ KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
     "mean": _mean,
     "rescale": _rescale,
     "lookup": _lookup,
+    "compare": _compare,
+    "select": _select,
     "reduce": _reduce,
     "resize": _resize,
 }
@@ -287,4 +363,8 @@ def draw_case(rng: np.random.Generator, lanes: int, kind: str) -> Case:
     faults = instruction.faults()
     if faults:
         raise AssertionError(f"the generator drew an illegal instruction: {faults}")
-    return Case(instruction, draw_hardware(rng, lanes), rng.integers(0, 256, SCRATCHPAD_BYTES, np.uint8))
+    scratchpad = rng.integers(0, 256, SCRATCHPAD_BYTES, np.uint8)
+    if isinstance(instruction, Select):  # conditions that do not hold, and truths that are not 1
+        first = instruction.condition
+        scratchpad[first : first + MAX_ELEMENTS] *= rng.random(MAX_ELEMENTS) < 0.5
+    return Case(instruction, draw_hardware(rng, lanes), scratchpad)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
 from npusim.isa.instructions import real_reduction
+from npusim.isa.instructions.choice import RELATIONS, SCALES
 from npusim.isa.instructions.elementwise import FUNCTIONS
 from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
@@ -18,8 +19,19 @@ from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")
 """Field names that SystemVerilog keeps for itself; an underscore follows."""
-_VECTOR = ("vec.binary", "vec.pool", "vec.mean", "vec.rescale", "vec.lookup", "vec.reduce", "vec.resize")
-"""Vector instructions that the registers execute."""
+_VECTOR = (
+    "vec.binary",
+    "vec.pool",
+    "vec.mean",
+    "vec.rescale",
+    "vec.lookup",
+    "vec.reduce",
+    "vec.resize",
+    "vec.compare",
+    "vec.select",
+    "vec.lstm",
+)
+"""Vector instructions that are described: those that the registers execute, and the step of cells."""
 _REAL = ("vec.real_binary", "vec.real_unary", "vec.real_reduce", "vec.real_pool", "vec.real_convert")
 """Those on real numbers."""
 _FUNCTIONS = {
@@ -56,6 +68,11 @@ def _vector_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
             lines.append(_struct(f"{name}_t", row.specs))
     lines += [
         f"  localparam logic [3:0] F_{f.name.upper()} = {number};" for number, f in enumerate(FUNCTIONS)
+    ]
+    lines += [
+        f"  localparam logic [{bits - 1}:0] C_{name.upper()} = {number};"
+        for bits, names in ((3, RELATIONS), (2, SCALES))
+        for number, name in enumerate(names)
     ]
     lines += [
         f"  localparam logic [2:0] R_{name.upper()} = {number};" for number, name in enumerate(REDUCTIONS)

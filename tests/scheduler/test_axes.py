@@ -9,8 +9,12 @@ import pytest
 
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
+from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.region import Space
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.call import call_of
+from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
+from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import operator
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
@@ -82,6 +86,35 @@ def test_positions(op: str, axis: int, positions: str) -> None:
 def test_resizes(op: str, size: tuple[int, int], how: dict[str, bool]) -> None:
     x = TensorType("int8", (2, 5, 4, 40), CODES["int8"])
     on_npu(op, x, TensorType("int8", (2, *size, 40), CODES["int8"]), size=size, **how)
+
+
+@pytest.mark.parametrize("how", [{}, {"align_corners": True}, {"half_pixel_centers": True}], ids=str)
+def test_uint8_between_pixels_as_in_float32(how: dict[str, bool]) -> None:
+    """Every pair of sizes that has a way over the vector unit: codes at the ends of their range, and any others."""
+    entry, rng, count = operator("resize_bilinear"), np.random.default_rng(3), 0
+    for size in range(1, 12):
+        for wanted in (1, 2, 3, 5, 6, 7, 9, 14, 15, 16):
+            x = TensorType("uint8", (1, size, size + 1, 7), CODES["uint8"])
+            ofm = TensorType("uint8", (1, wanted, wanted, 7), CODES["uint8"])
+            call = Call(entry.parameters(size=(wanted, wanted), **how), (x,), (ofm,), {})
+            lowering = entry.lowering(call, EDGE)
+            if lowering is None:
+                continue
+            [work] = lowering.lower(call, EDGE)
+            assert isinstance(work, Work)
+            ends = rng.choice(np.array([0, 1, 127, 128, 254, 255], np.uint8), x.shape)
+            values = np.where(rng.random(x.shape) < 0.5, ends, rng.integers(0, 256, x.shape)).astype(np.uint8)
+            scratchpad = np.zeros(1 << 16, np.uint8)
+            scratchpad[: values.size] = values.ravel()
+            [(rows, needed)] = work.inputs
+            begin = rows.begin(0, needed(0, wanted)[0])
+            at = TileAddresses((begin,), (rows.row_bytes,), 0, (Written(8192, wanted * 7, 7),))
+            [instruction] = work.instructions(Tile(0, wanted, 0, 7), at)
+            commit(instruction.execute(Memory({Space.SCRATCHPAD: scratchpad})))
+            [expected] = entry.reference(call, [values])
+            assert np.array_equal(scratchpad[8192 : 8192 + expected.size], expected.ravel()), (size, wanted)
+            count += 1
+    assert count > 30
 
 
 def test_what_no_tile_holds_runs_on_the_host() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.resize import POSITION_BITS, WEIGHT_BITS
+from npusim.isa.instructions.resize import POSITION_BITS
 from npusim.kernels.lowering.resize import Line, line_through, resize_work
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
@@ -23,11 +23,12 @@ from npusim.kernels.operator.geometry import maps_on_npu
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Size
+from npusim.kernels.operators.resize.tie_free import RealAxis, real_axis, tie_free
 
 Numbers = NDArray[Any]
 
 _TAPS = 4
-_FRACTION_BITS = WEIGHT_BITS
+_FRACTION_BITS = 10
 _REAL_BITS = 24
 """Of a float32: sums of codes times shares of no more bits are exact."""
 
@@ -111,45 +112,60 @@ def _integers(call: Call[Resizing], values: Values) -> list[Array]:
     return _interpolate(call, x, _integer_axis(call, 1), _integer_axis(call, 2), _without_fraction)
 
 
-def _places(call: Call[Resizing], axis: int) -> NDArray[np.int64] | None:
-    """Positions along an axis as the kernel has them, in 1/2**20; None for reals that are no multiples of 1/1024."""
+def _on_lines(call: Call[Resizing]) -> tuple[Line, Line] | None:
+    """The lines on which rows and columns lie, such that the NPU gives the kernel's codes; None if there are none."""
     if input_type(call).dtype == "int8":
-        found = _integer_axis(call, axis)
-        return (found.below * (1 << _FRACTION_BITS) + found.weight_above) << (POSITION_BITS - _FRACTION_BITS)
-    real = _float_axis(call, axis)
-    fractions = real.weight_above.astype(np.float64) * (1 << _FRACTION_BITS)
+        rows, columns = (_integer_line(call, axis) for axis in (1, 2))
+        return None if rows is None or columns is None else (rows, columns)
+    rows, columns = (_short_line(call, axis) for axis in (1, 2))
+    if rows is not None and columns is not None and _digits(rows) + _digits(columns) <= _REAL_BITS - 8:
+        return rows, columns
+    first, second = (_real_axis(call, axis) for axis in (1, 2))
+    return (first.line, second.line) if tie_free(first, second) else None
+
+
+def _integer_line(call: Call[Resizing], axis: int) -> Line | None:
+    found = _integer_axis(call, axis)
+    return line_through(_fixed(found.below, found.weight_above))
+
+
+def _short_line(call: Call[Resizing], axis: int) -> Line | None:
+    """Of positions in float32 that are multiples of 1/1024."""
+    found = _float_axis(call, axis)
+    fractions = found.weight_above.astype(np.float64) * (1 << _FRACTION_BITS)
     if not np.array_equal(fractions, np.rint(fractions)):
         return None
-    return (real.below << POSITION_BITS) + (fractions.astype(np.int64) << (POSITION_BITS - _FRACTION_BITS))
+    return line_through(_fixed(found.below, fractions.astype(np.int64)))
 
 
-def _line(call: Call[Resizing], axis: int) -> Line | None:
-    places = _places(call, axis)
-    return None if places is None else line_through(places)
+def _fixed(pixels: NDArray[np.int64], fractions: Numbers) -> NDArray[np.int64]:
+    """Positions as instructions have them, from pixels and fractions in 1/1024."""
+    return (pixels * (1 << _FRACTION_BITS) + fractions) << (POSITION_BITS - _FRACTION_BITS)
+
+
+def _real_axis(call: Call[Resizing], axis: int) -> RealAxis:
+    found, how = _float_axis(call, axis), call.parameters
+    size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
+    in_float32 = found.below.astype(np.float64) + found.weight_above.astype(np.float64)
+    return real_axis(size, count, how.align_corners, how.half_pixel_centers, in_float32)
 
 
 def _exact(call: Call[Resizing]) -> bool:
-    """on the NPU positions are whole multiples of 1/1024, for uint8 (reals in LiteRT) of at most 16 fraction bits for
-    height and width together
-    """
-    lines = [_line(call, axis) for axis in (1, 2)]
-    if input_type(call).dtype == "int8":
-        return None not in lines
-    digits = [_fraction_bits(line) for line in lines if line is not None]
-    return len(digits) == 2 and sum(digits) <= _REAL_BITS - 8
+    """on the NPU uint8, which LiteRT interpolates in float32, has no results near ties, or all in few binary digits"""
+    return _on_lines(call) is not None
 
 
-def _fraction_bits(line: Line) -> int:
+def _digits(line: Line) -> int:
     """The fraction bits that positions on a line need."""
     together = line.scale | line.offset | 1 << POSITION_BITS
     return POSITION_BITS + 1 - (together & -together).bit_length()
 
 
 def _lower(call: Call[Resizing], hardware: Hardware) -> Parts:
-    rows, columns = _line(call, 1), _line(call, 2)
-    if rows is None or columns is None:
-        raise ValueError("positions are no multiples of 1/1024; the operator's rules should refuse")
-    return resize_work(call, True, rows, columns)
+    lines = _on_lines(call)
+    if lines is None:
+        raise ValueError("positions are rounded differently in float32; the operator's rules should refuse")
+    return resize_work(call, True, *lines)
 
 
 def _without_fraction(totals: Numbers) -> Numbers:

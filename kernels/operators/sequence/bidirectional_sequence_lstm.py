@@ -16,6 +16,7 @@ from dataclasses import replace
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operators.sequence.both_ways import (
@@ -27,6 +28,7 @@ from npusim.kernels.operators.sequence.both_ways import (
 )
 from npusim.kernels.operators.sequence.lstm_cell import CellParameters, Layout, present
 from npusim.kernels.operators.sequence.lstm_float import Cell
+from npusim.kernels.operators.sequence.lstm_real_parts import CellParts
 from npusim.kernels.operators.sequence.lstm_rules import (
     OPERATIONS_PER_CELL,
     gates_at,
@@ -36,6 +38,7 @@ from npusim.kernels.operators.sequence.lstm_rules import (
     sizes_at,
     sizes_fit,
 )
+from npusim.kernels.operators.sequence.real_parts import MOST_STEPS, RealParts, both_ways
 from npusim.kernels.operators.sequence.recurrence import Numbers
 
 _FORWARD = Layout(1, 5, 9, 12, 16, 17, 35, 36, 48, 40)
@@ -126,6 +129,15 @@ def _shapes(call: Call[Parameters]) -> bool:
     return _infer(call) == tuple(output.shape for output in call.outputs)
 
 
+def _expand(call: Call[Parameters]) -> Expansion | None:
+    shape, time_major = input_type(call).shape, call.parameters.time_major
+    if not 0 < shape[0 if time_major else 1] <= MOST_STEPS:
+        return None
+    parts = RealParts(call)
+    cells = [CellParts(parts, layout, shape[1 if time_major else 0]) for layout in _CELLS]
+    return both_ways(parts, cells, _LINKING, [sizes_at(call, layout)[1] for layout in _CELLS])
+
+
 OPERATOR = Operator(
     name="bidirectional_sequence_lstm",
     parameters=Parameters,
@@ -141,5 +153,6 @@ OPERATOR = Operator(
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=_STATES,
-    on_host="its gates are functions of reals",
+    expand=_expand,
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

@@ -14,9 +14,10 @@ from dataclasses import replace
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
-from npusim.kernels.operators.sequence import rnn_cell
+from npusim.kernels.operators.sequence import rnn_cell, rnn_parts
 from npusim.kernels.operators.sequence.both_ways import (
     BothWays,
     Linking,
@@ -24,6 +25,7 @@ from npusim.kernels.operators.sequence.both_ways import (
     run_both_ways,
     sequences_fit,
 )
+from npusim.kernels.operators.sequence.real_parts import MOST_STEPS, RealParts, both_ways
 from npusim.kernels.operators.sequence.recurrence import Numbers
 from npusim.kernels.operators.sequence.rnn_cell import Positions
 
@@ -104,6 +106,15 @@ def _shapes(call: Call[Parameters]) -> bool:
     return _infer(call) == tuple(output.shape for output in call.outputs)
 
 
+def _expand(call: Call[Parameters]) -> Expansion | None:
+    shape, time_major = input_type(call).shape, call.parameters.time_major
+    if not 0 < shape[0 if time_major else 1] <= MOST_STEPS:
+        return None
+    parts = RealParts(call)
+    cells = [rnn_parts.CellParts(parts, cell, shape[1 if time_major else 0]) for cell in _CELLS]
+    return both_ways(parts, cells, _LINKING, [rnn_cell.units_at(call, cell) for cell in _CELLS])
+
+
 OPERATOR = Operator(
     name="bidirectional_sequence_rnn",
     parameters=Parameters,
@@ -113,5 +124,6 @@ OPERATOR = Operator(
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=tuple(cell.state for cell in _CELLS),
-    on_host="its cells are functions of reals",
+    expand=_expand,
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

@@ -17,6 +17,7 @@ from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operators.sequence import lstm_real_parts
 from npusim.kernels.operators.sequence.lstm_cell import CELL, CellParameters, Operand
 from npusim.kernels.operators.sequence.lstm_float import Cell
 from npusim.kernels.operators.sequence.lstm_rules import (
@@ -93,5 +94,6 @@ OPERATOR = Operator(
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=(Operand.OUTPUT_STATE, Operand.CELL_STATE),
-    on_host="its gates are functions of reals",
+    expand=lstm_real_parts.one_step,
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

@@ -17,6 +17,8 @@ from npusim.kernels.operators.sequence.recurrence import Numbers, by_steps, in_l
 
 GATES = ("input", "forget", "cell", "output")
 PEEPHOLE_GATES = ("input", "forget", "output")
+LAYER_NORM_EPSILON = 1e-8
+"""What is added to the variance of normalized sums of reals."""
 
 Code = Annotated[int, Between(-(1 << 31), (1 << 31) - 1)]
 Limit = Annotated[float, Between(0.0)]

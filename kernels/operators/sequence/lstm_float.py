@@ -13,6 +13,7 @@ from npusim.kernels.operator.operator import Call, Values
 from npusim.kernels.operators.sequence.lstm_cell import (
     CELL,
     GATES,
+    LAYER_NORM_EPSILON,
     PEEPHOLE_GATES,
     CellParameters,
     Layout,
@@ -23,8 +24,6 @@ from npusim.kernels.operators.sequence.lstm_cell import (
     walk,
 )
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated
-
-_LAYER_NORM_EPSILON = np.float32(1e-8)
 
 
 def reference(call: Call[Parameters], values: Values) -> list[Array]:
@@ -55,6 +54,12 @@ class Cell:
         self, x: Numbers, output_state: Numbers, cell_state: Numbers, auxiliary: Numbers | None = None
     ) -> tuple[Numbers, Numbers]:
         """The next output state and cell state; `auxiliary` [batch, its size] goes through its own weights."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._step(x, output_state, cell_state, auxiliary)
+
+    def _step(
+        self, x: Numbers, output_state: Numbers, cell_state: Numbers, auxiliary: Numbers | None
+    ) -> tuple[Numbers, Numbers]:
         g = self.parameters.activation
         products = {
             gate: self._products(gate, x, output_state, auxiliary)
@@ -116,7 +121,7 @@ def _normalized(sums: Numbers) -> Numbers:
         return sums
     mean = sums.mean(axis=-1, keepdims=True)
     variance = ((sums - mean) ** 2).mean(axis=-1, keepdims=True)
-    result: Numbers = (sums - mean) / np.sqrt(variance + _LAYER_NORM_EPSILON)
+    result: Numbers = (sums - mean) / np.sqrt(variance + np.float32(LAYER_NORM_EPSILON))
     return result
 
 

@@ -13,7 +13,7 @@ from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
-from npusim.kernels.operators.sequence import rnn_cell
+from npusim.kernels.operators.sequence import rnn_cell, rnn_parts
 from npusim.kernels.operators.sequence.rnn_cell import CELL
 
 
@@ -61,5 +61,6 @@ OPERATOR = Operator(
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=(CELL.state,),
-    on_host="its cell is a function of reals",
+    expand=rnn_parts.one_step,
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

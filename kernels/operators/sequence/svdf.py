@@ -21,6 +21,7 @@ from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quan
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -34,6 +35,7 @@ from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count
 from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.sequence import rnn_cell
+from npusim.kernels.operators.sequence.real_parts import RealParts
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated
 
 _INPUT, _FEATURE_WEIGHTS, _TIME_WEIGHTS, _BIAS, _STATE = range(5)
@@ -62,6 +64,11 @@ def _infer(call: Call[Parameters]) -> Shapes:
 
 
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _real_reference(call, values)
+
+
+def _real_reference(call: Call[Parameters], values: Values) -> list[Array]:
     filters, columns, units = _sizes(call)
     x, state = input_value(values, _INPUT), input_value(values, _STATE)
     weights: Numbers = input_value(values, _FEATURE_WEIGHTS)
@@ -120,6 +127,40 @@ def _workload(call: Call[Parameters]) -> Workload:
     filters, columns, units = _sizes(call)
     work = elementwise(call, batch * (filters + units))
     return replace(work, kind="gemm", macs=batch * filters * (inputs + columns), inner_k=inputs)
+
+
+def _expand(call: Call[Parameters]) -> Expansion | None:
+    """The memory with its newest column, times the time weights, summed over time and over the filters of a unit."""
+    if not input_type(call).real:
+        return None
+    parts, chosen = RealParts(call), call.parameters
+    batch, (filters, columns, units) = input_type(call).shape[0], _sizes(call)
+    newest = parts.product("features", _INPUT, batch, _FEATURE_WEIGHTS)
+    column = parts.reshaped("newest", newest, (batch, filters, 1))
+    before = parts.reshaped("memory", _STATE, (batch, filters, columns))
+    first = 1 if chosen.shift == "before" else 0
+    older = (
+        [parts.part("older", before, 2, first, columns - 1, (batch, filters, columns))] if columns > 1 else []
+    )
+    memory = parts.merged("shifted", [*older, column], (batch, filters, columns))
+    products = parts.times("products", memory, _TIME_WEIGHTS, (batch, filters, columns))
+    sums = parts.summed("over_time", products, (batch, filters, columns))
+    if chosen.rank > 1:
+        by_unit = parts.reshaped("by_unit", sums, (batch, units, chosen.rank))
+        sums = parts.summed("over_filters", by_unit, (batch, units, chosen.rank))
+    if call.inputs[_BIAS] is not None:
+        result = parts.sum("biased", sums, _BIAS, (batch, units), chosen.activation)
+    else:
+        result = parts.function("result", sums, (batch, units), chosen.activation)
+    if chosen.shift == "after":
+        zeros = parts.found.constant(np.zeros((batch, filters, 1), parts.dtype))
+        older = (
+            [parts.part("kept", memory, 2, 1, columns - 1, (batch, filters, columns))] if columns > 1 else []
+        )
+        memory = parts.merged("moved_on", [*older, zeros], (batch, filters, columns))
+    state = parts.reshaped("state", memory, input_type(call, _STATE).shape)
+    parts.found.results = [result, state]
+    return parts.found
 
 
 # Rules
@@ -181,5 +222,6 @@ OPERATOR = Operator(
     reference=by_type({**with_halves({"float32": _reference}), "int8": _integer_reference}),
     workload=_workload,
     states=(_STATE,),
-    on_host="the NPU has no products of 16-bit memories",
+    expand=_expand,
+    on_host="the NPU has no products of 16-bit memories; reals need float lanes, float columns and constant weights",
 )

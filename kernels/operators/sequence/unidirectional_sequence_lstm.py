@@ -20,7 +20,14 @@ from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
-from npusim.kernels.operators.sequence import lstm_cell, lstm_float, lstm_integer, lstm_parts, lstm_scales
+from npusim.kernels.operators.sequence import (
+    lstm_cell,
+    lstm_float,
+    lstm_integer,
+    lstm_parts,
+    lstm_real_parts,
+    lstm_scales,
+)
 from npusim.kernels.operators.sequence.lstm_cell import CELL, PEEPHOLES, Operand, present, sizes_of
 from npusim.kernels.operators.sequence.lstm_rules import (
     OPERATIONS_PER_CELL,
@@ -102,9 +109,10 @@ def _shapes(call: Call) -> bool:
 
 
 def _expand(call: Call[Parameters]) -> Expansion | None:
-    """Integer layers as steps."""
+    """Layers as steps."""
     if input_type(call).real:
-        return None
+        sizes = sizes_of(call)
+        return lstm_real_parts.sequence(call, sizes.batch, sizes.steps, call.parameters.time_major)
     return lstm_parts.steps(call, sizes_of(call).steps, call.parameters.time_major)
 
 
@@ -129,7 +137,7 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=_workload,
-    on_host="the NPU has cells of int8 without peepholes and normalized sums",
+    on_host="the NPU has cells of int8 without peepholes and normalized sums; reals need float lanes and columns",
     expand=_expand,
     states=tuple(map(int, _STATES)),
 )

@@ -12,9 +12,10 @@ from dataclasses import replace
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
-from npusim.kernels.operators.sequence import rnn_cell
+from npusim.kernels.operators.sequence import rnn_cell, rnn_parts
 from npusim.kernels.operators.sequence.recurrence import by_steps, in_layout
 from npusim.kernels.operators.sequence.rnn_cell import CELL
 
@@ -69,6 +70,11 @@ def _shapes(call: Call[Parameters]) -> bool:
     )
 
 
+def _expand(call: Call[Parameters]) -> Expansion | None:
+    shape, time_major = input_type(call).shape, call.parameters.time_major
+    return rnn_parts.sequence(call, _batch(call), shape[0 if time_major else 1], time_major)
+
+
 OPERATOR = Operator(
     name="unidirectional_sequence_rnn",
     parameters=Parameters,
@@ -78,5 +84,6 @@ OPERATOR = Operator(
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=(CELL.state,),
-    on_host="its cell is a function of reals",
+    expand=_expand,
+    on_host="on the NPU its parts need float lanes, float columns and constant weights",
 )

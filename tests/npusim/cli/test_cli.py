@@ -296,8 +296,8 @@ def _assembly_missing(folder: Path, digits: Path) -> tuple[list[str | Path], str
 
 
 def _unsupported_operator(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
-    (folder / "cos.tflite").write_bytes(_float_model("COS"))
-    return ["run", folder / "cos.tflite"], ""
+    (folder / "diagonal.tflite").write_bytes(_float_model("MATRIX_DIAG"))
+    return ["run", folder / "diagonal.tflite"], ""
 
 
 def _newer_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:

@@ -56,6 +56,8 @@ module bank_decoder
   gather_t gather;
   window_t window;
   binary_t binary;
+  compare_t compare;
+  select_t choice;
   pool_t pool;
   mean_t mean;
   rescale_t rescale;
@@ -63,6 +65,8 @@ module bank_decoder
   assign copy = copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
   assign gather = gather_t'(word[COPY_OFFSET+:$bits(gather_t)]);
   assign window = window_t'(word[WINDOW_OFFSET+:$bits(window_t)]);
+  assign compare = compare_t'(word[VECTOR_OFFSET+:$bits(compare_t)]);
+  assign choice = select_t'(word[VECTOR_OFFSET+:$bits(select_t)]);
   assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
   assign mean = mean_t'(word[VECTOR_OFFSET+:$bits(mean_t)]);
@@ -134,6 +138,22 @@ module bank_decoder
         touched(map(32'(binary.b), rows, 1, binary.b_column_stride ? columns : 1, 32'(binary.b_row_stride), 0));
   endfunction
 
+  function automatic banks_t of_compare();
+    count_t rows = 32'(compare.rows), columns = 32'(compare.columns);
+    return touched(dense(32'(compare.output_), rows * columns)) |
+        touched(map(32'(compare.a), rows, 1, compare.a_column_stride ? columns : 1, 32'(compare.a_row_stride), 0)) |
+        touched(map(32'(compare.b), rows, 1, compare.b_column_stride ? columns : 1, 32'(compare.b_row_stride), 0));
+  endfunction
+
+  function automatic banks_t of_select();
+    count_t rows = 32'(choice.rows), columns = 32'(choice.columns);
+    return touched(dense(32'(choice.output_), rows * columns)) |
+        touched(map(32'(choice.condition), rows, 1, choice.condition_column_stride ? columns : 1,
+                    32'(choice.condition_row_stride), 0)) |
+        touched(map(32'(choice.a), rows, 1, choice.a_column_stride ? columns : 1, 32'(choice.a_row_stride), 0)) |
+        touched(map(32'(choice.b), rows, 1, choice.b_column_stride ? columns : 1, 32'(choice.b_row_stride), 0));
+  endfunction
+
   function automatic banks_t of_pool();
     count_t depth = 32'(pool.depth);
     return touched(map(32'(pool.ifm), 32'(pool.ifm_height), 32'(pool.ifm_width), depth,
@@ -154,7 +174,8 @@ module bank_decoder
 
   function automatic banks_t of_lookup();
     return touched(dense(32'(lookup.input_), 32'(lookup.size))) |
-        touched(dense(32'(lookup.output_), 32'(lookup.size))) | touched(dense(32'(lookup.table_), 256));
+        touched(dense(32'(lookup.output_), 32'(lookup.size) << lookup.entry)) |
+        touched(dense(32'(lookup.table_), 32'd256 << lookup.entry));
   endfunction
 
   always_comb begin
@@ -165,6 +186,8 @@ module bank_decoder
         GATHER_OPCODE: banks = of_gather();
         CONVOLVE_OPCODE, DEPTHWISE_OPCODE: banks = of_window(word[7:0] == DEPTHWISE_OPCODE);
         BINARY_OPCODE: banks = of_binary();
+        COMPARE_OPCODE: banks = of_compare();
+        SELECT_OPCODE: banks = of_select();
         POOL_OPCODE: banks = of_pool();
         MEAN_OPCODE: banks = of_mean();
         RESCALE_OPCODE: banks = of_rescale();

@@ -5,22 +5,71 @@
 package npu_arithmetic;
   import npu_types::*;
 
-  // value * factor * 2^(left - 31)
-  function automatic sum_t round_twice(sum_t value, sum_t factor, logic signed [7:0] left);
+  // a * b / 2^31, to nearest.
+  function automatic sum_t high_product(sum_t a, sum_t b);
     logic signed [63:0] product, nudged;
-    sum_t moved, high_word, remainder, threshold;
-    logic [31:0] mask;
-    int right;
-    right = left < 0 ? -int'(left) : 0;
-    moved = left > 0 ? value <<< left : value;  // wraps to 32 bits
-    product = 64'(moved) * 64'(factor);
+    product = 64'(a) * 64'(b);
     nudged = product + (product >= 0 ? 64'sd1 <<< 30 : 64'sd1 - (64'sd1 <<< 30));
     // Division by 2^31 toward zero.
-    high_word = 32'(nudged >= 0 ? nudged >>> 31 : -((-nudged) >>> 31));
+    return 32'(nudged >= 0 ? nudged >>> 31 : -((-nudged) >>> 31));
+  endfunction
+
+  // value / 2^right for right of 0..31, to nearest, halves away from zero.
+  function automatic sum_t moved_right(sum_t value, int right);
+    logic [31:0] mask;
+    sum_t remainder, threshold;
     mask = (32'd1 << right) - 1;
-    remainder = high_word & mask;
-    threshold = 32'(mask >> 1) + (high_word < 0 ? 1 : 0);
-    return (high_word >>> right) + (remainder > threshold ? 1 : 0);
+    remainder = value & mask;
+    threshold = 32'(mask >> 1) + (value < 0 ? 1 : 0);
+    return (value >>> right) + (remainder > threshold ? 1 : 0);
+  endfunction
+
+  // value * factor * 2^(left - 31)
+  function automatic sum_t round_twice(sum_t value, sum_t factor, logic signed [7:0] left);
+    sum_t moved;
+    moved = left > 0 ? value <<< left : value;  // wraps to 32 bits
+    return moved_right(high_product(moved, factor), left < 0 ? -int'(left) : 0);
+  endfunction
+
+  // value * 2^places, limited to 32 bits.
+  function automatic sum_t saturating_left(sum_t value, int places);
+    logic signed [63:0] moved;
+    moved = 64'(value) <<< places;
+    if (moved > 64'sh7fff_ffff) return 32'h7fff_ffff;
+    if (moved < -64'sh8000_0000) return 32'h8000_0000;
+    return 32'(moved);
+  endfunction
+
+  // 1 / (1 + fraction) with 31 fractional bits, as the fraction has: three steps of Newton and Raphson on half of
+  // 1 + fraction, from 48/17 - 32/17 of it, with 29 fractional bits.
+  function automatic sum_t reciprocal(sum_t fraction);
+    sum_t half, guess, error;
+    half = 32'((33'(fraction) + 33'h8000_0000) >> 1);
+    guess = 32'sd1515870810 + high_product(half, -32'sd1010580540);
+    for (int k = 0; k < 3; k++) begin
+      error = (32'sd1 <<< 29) - high_product(half, guess);
+      guess = guess + saturating_left(high_product(guess, error), 2);
+    end
+    return saturating_left(guess, 1);
+  endfunction
+
+  // dividend / divisor * factor * 2^(left - 31); 0 for a divisor of 0.
+  function automatic sum_t quotient(sum_t dividend, sum_t divisor, sum_t factor, logic signed [7:0] left);
+    sum_t a, b, value;
+    int length, room;
+    logic [5:0] right;
+    if (divisor == 0) return 0;
+    a = divisor < 0 ? -dividend : dividend;
+    b = divisor < 0 ? -divisor : divisor;
+    length = 0;
+    for (int k = 0; k < 32; k++) if (b[k]) length = k + 1;
+    room = 0;  // places that lead with the sign, behind the first
+    for (int k = 30; k >= 0 && room == 30 - k && a[k] == a[31]; k--) room = 31 - k;
+    value = high_product(a <<< room, reciprocal((b <<< (32 - length)) & 32'h7fff_ffff));
+    value = high_product(value, factor);
+    right = 6'(length - 1 + room - int'(left));
+    if (right > 31) return (value >>> right[4:0]) + (value >= 0 ? 1 : 0);
+    return moved_right(value, int'(right));
   endfunction
 
   // A result that 32 bits cannot hold, of either sign, is the smallest number.

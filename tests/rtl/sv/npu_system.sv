@@ -230,9 +230,9 @@ module npu_system
   );
 
   // Vector unit.
-  logic [VECTOR_LANES-1:0] a_enable, b_enable, vector_write;
-  address_t [VECTOR_LANES-1:0] a_address, b_address, vector_write_address;
-  code_t [VECTOR_LANES-1:0] a_data, b_data, vector_write_data;
+  logic [VECTOR_LANES-1:0] a_enable, b_enable, c_enable, vector_write;
+  address_t [VECTOR_LANES-1:0] a_address, b_address, c_address, vector_write_address;
+  code_t [VECTOR_LANES-1:0] a_data, b_data, c_data, vector_write_data;
   vector_unit #(
       .LANES(VECTOR_LANES),
       .STAGES(STAGES)
@@ -249,6 +249,9 @@ module npu_system
       .b_enable,
       .b_address,
       .b_data,
+      .c_enable,
+      .c_address,
+      .c_data,
       .write(vector_write),
       .write_address(vector_write_address),
       .write_data(vector_write_data)
@@ -265,6 +268,7 @@ module npu_system
     for (int lane = 0; lane < VECTOR_LANES; lane++) begin
       a_data[lane] = a_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(a_address[lane])] : 0;
       b_data[lane] = b_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(b_address[lane])] : 0;
+      c_data[lane] = c_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(c_address[lane])] : 0;
     end
     for (int p = 0; p < IFM_PORT; p++) begin
       ifm_data[p] = ifm_enable[p] ? scratchpad[SCRATCHPAD_BITS'(ifm_address[p])] : 0;

@@ -18,6 +18,6 @@ module resize_lane
   sum_t nearest;
   assign resize = resize_t'(word[VECTOR_OFFSET+:$bits(resize_t)]);
   assign gathers = (first ? 0 : gathered) + 32'(extended(a, resize.signed_)) * share;
-  assign nearest = averaged(gathers, 32'd1 <<< 20);
+  assign nearest = averaged(gathers, 32'd1 <<< 22);
   assign code = nearest[7:0];
 endmodule

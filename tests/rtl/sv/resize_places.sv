@@ -17,7 +17,7 @@ module resize_places
     input  logic                 behind_row,     // the pixel below the position, not above it
     input  logic                 behind_column,  // right of it, not left
     output address_t [LANES-1:0] address,
-    output sum_t     [LANES-1:0] share           // of the pixel, in 1/2^20
+    output sum_t     [LANES-1:0] share           // of the pixel, in 1/2^22
 );
   typedef struct packed {
     count_t row;
@@ -27,25 +27,25 @@ module resize_places
 
   typedef struct packed {
     count_t pixel;
-    sum_t   share;  // in 1/2^10
+    count_t share;  // in 1/2^24
   } tap_t;
 
   resize_t resize;
   assign resize = resize_t'(word[VECTOR_OFFSET+:$bits(resize_t)]);
 
   // The pixel before or behind a position along one axis.
-  function automatic tap_t tap_of(count_t number, logic [31:0] scale, logic signed [31:0] offset, logic [15:0] size,
+  function automatic tap_t tap_of(count_t number, logic [39:0] scale, logic signed [39:0] offset, logic [15:0] size,
                                   logic behind);
     logic signed [63:0] place, last;
     logic [63:0] pixel;
     tap_t tap;
-    last  = (64'(size) - 1) <<< 20;
+    last  = (64'(size) - 1) <<< 24;
     place = 64'(number) * 64'(scale) + 64'(offset);
     if (place < 0) place = 0;
     if (place > last) place = last;
-    pixel = place[63:20] + (behind && place[19:0] != 0 ? 1 : 0);
+    pixel = place[63:24] + (behind && place[23:0] != 0 ? 1 : 0);
     tap.pixel = count_t'(pixel);
-    tap.share = behind ? 32'(place[19:10]) : 1024 - 32'(place[19:10]);
+    tap.share = behind ? 32'(place[23:0]) : (32'd1 << 24) - 32'(place[23:0]);
     return tap;
   endfunction
 
@@ -59,7 +59,7 @@ module resize_places
       column = tap_of(at.column, resize.column_scale, resize.column_offset, resize.ifm_width, behind_column);
       address[lane] = resize.input_ + address_t'((row.pixel * 32'(resize.ifm_width) + column.pixel) *
           32'(resize.depth) + at.channel);
-      share[lane] = resize.bilinear ? row.share * column.share : 32'd1 <<< 20;
+      share[lane] = resize.bilinear ? 32'((64'(row.share) * 64'(column.share) + (64'd1 << 25)) >> 26) : 32'd1 <<< 22;
       at.channel = at.channel + 1;
       if (at.channel == 32'(resize.depth)) begin
         at.channel = 0;

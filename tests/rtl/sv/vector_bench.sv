@@ -21,9 +21,9 @@ module vector_bench
   localparam int INDEX_BITS = $clog2(BYTES);
   code_t memory[BYTES]  /*verilator public_flat_rw*/;
 
-  logic [LANES-1:0] a_enable, b_enable, write;
-  address_t [LANES-1:0] a_address, b_address, write_address;
-  code_t [LANES-1:0] a_data, b_data, write_data;
+  logic [LANES-1:0] a_enable, b_enable, c_enable, write;
+  address_t [LANES-1:0] a_address, b_address, c_address, write_address;
+  code_t [LANES-1:0] a_data, b_data, c_data, write_data;
   vector_straps_t unit_straps;
   for (genvar k = 0; k < 10; k++) assign unit_straps[32*(9-k)+:32] = straps[k];
   assign array_active = 0;
@@ -40,8 +40,9 @@ module vector_bench
     for (int lane = 0; lane < LANES; lane++) begin
       a_data[lane] = a_enable[lane] ? memory[a_address[lane][INDEX_BITS-1:0]] : 0;
       b_data[lane] = b_enable[lane] ? memory[b_address[lane][INDEX_BITS-1:0]] : 0;
+      c_data[lane] = c_enable[lane] ? memory[c_address[lane][INDEX_BITS-1:0]] : 0;
     end
-    bytes_read = $countones(a_enable) + $countones(b_enable);
+    bytes_read = $countones(a_enable) + $countones(b_enable) + $countones(c_enable);
     bytes_written = $countones(write);
   end
 

@@ -24,6 +24,7 @@ module vector_fetch
     output logic     [LANES-1:0]   enable,
     output address_t [LANES-1:0]   a_address,
     output address_t [LANES-1:0]   b_address,
+    output address_t [LANES-1:0]   c_address,
     output sum_t     [LANES-1:0]   share      // of the pixels of a resize
 );
   binary_t binary;
@@ -43,6 +44,51 @@ module vector_fetch
   assign reduce = reduce_t'(word[VECTOR_OFFSET+:$bits(reduce_t)]);
   assign resize = resize_t'(word[VECTOR_OFFSET+:$bits(resize_t)]);
 
+  // The instructions on rows x columns: what they read through each port, in the order of their operands.
+  typedef struct packed {
+    address_t    address;
+    logic [23:0] row_stride;
+    logic        column_stride;
+  } operand_place_t;
+  compare_t compare;
+  select_t choice;
+  operand_place_t a_operand, b_operand, c_operand;
+  address_t grid_output;
+  count_t grid_rows, grid_columns;
+  assign compare = compare_t'(word[VECTOR_OFFSET+:$bits(compare_t)]);
+  assign choice = select_t'(word[VECTOR_OFFSET+:$bits(select_t)]);
+  always_comb begin
+    a_operand = '{address: binary.a, row_stride: binary.a_row_stride, column_stride: binary.a_column_stride};
+    b_operand = '{address: binary.b, row_stride: binary.b_row_stride, column_stride: binary.b_column_stride};
+    c_operand = '0;
+    grid_output = binary.output_;
+    grid_rows = 32'(binary.rows);
+    grid_columns = 32'(binary.columns);
+    if (opcode == COMPARE_OPCODE) begin
+      a_operand = '{address: compare.a, row_stride: compare.a_row_stride, column_stride: compare.a_column_stride};
+      b_operand = '{address: compare.b, row_stride: compare.b_row_stride, column_stride: compare.b_column_stride};
+      grid_output = compare.output_;
+      grid_rows = 32'(compare.rows);
+      grid_columns = 32'(compare.columns);
+    end else if (opcode == SELECT_OPCODE) begin
+      a_operand = '{
+          address: choice.condition,
+          row_stride: choice.condition_row_stride,
+          column_stride: choice.condition_column_stride
+      };
+      b_operand = '{address: choice.a, row_stride: choice.a_row_stride, column_stride: choice.a_column_stride};
+      c_operand = '{address: choice.b, row_stride: choice.b_row_stride, column_stride: choice.b_column_stride};
+      grid_output = choice.output_;
+      grid_rows = 32'(choice.rows);
+      grid_columns = 32'(choice.columns);
+    end
+  end
+
+  function automatic address_t at_place(operand_place_t operand, place_t at);
+    return operand.address + address_t'(32'(at.row) * 32'(operand.row_stride)) +
+        (operand.column_stride ? address_t'(at.column) : 0);
+  endfunction
+
   // Ends of the loops.
   count_t rows, columns, line, window_rows, window_columns;
   always_comb begin
@@ -51,7 +97,7 @@ module vector_fetch
     window_rows = 1;
     window_columns = 1;
     case (opcode)
-      BINARY_OPCODE: line = 32'(binary.rows) * 32'(binary.columns);
+      BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: line = grid_rows * grid_columns;
       POOL_OPCODE: begin
         rows = 32'(pool.ofm_height);
         columns = 32'(pool.ofm_width);
@@ -74,7 +120,8 @@ module vector_fetch
         window_rows = resize.bilinear ? 2 : 1;
         window_columns = resize.bilinear ? 2 : 1;
       end
-      default: line = table_entries ? 256 : 32'(unary.size);
+      LOOKUP_OPCODE: line = (table_entries ? 256 : 32'(unary.size)) << look_up.entry;
+      default: line = 32'(unary.size);
     endcase
   end
 
@@ -91,7 +138,7 @@ module vector_fetch
     next_place = place;
     for (int lane = 0; lane < LANES; lane++) begin
       places[lane] = at;
-      if (at.column + 1 == 32'(binary.columns)) at = '{row: at.row + 1, column: 0};
+      if (at.column + 1 == grid_columns) at = '{row: at.row + 1, column: 0};
       else at.column = at.column + 1;
       if (count_t'(lane) + 1 == lanes) next_place = at;
     end
@@ -143,7 +190,7 @@ module vector_fetch
     now.covered = opcode != POOL_OPCODE || (ifm_row >= 0 && ifm_row < 32'(pool.ifm_height) &&
         ifm_column >= 0 && ifm_column < 32'(pool.ifm_width));
     case (opcode)
-      BINARY_OPCODE: now.target = binary.output_ + address_t'(element);
+      BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: now.target = grid_output + address_t'(element);
       POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
           address_t'(column * line) + address_t'(element);
       MEAN_OPCODE: now.target = mean.output_ + address_t'(row * line) + address_t'(element);
@@ -154,17 +201,18 @@ module vector_fetch
     for (int lane = 0; lane < LANES; lane++) begin
       automatic address_t across = address_t'(element) + address_t'(lane);
       enable[lane] = busy && count_t'(lane) < now.used;
-      b_address[lane] = binary.b + address_t'(32'(places[lane].row) * 32'(binary.b_row_stride)) +
-          (binary.b_column_stride ? address_t'(places[lane].column) : 0);
+      b_address[lane] = at_place(b_operand, places[lane]);
+      c_address[lane] = at_place(c_operand, places[lane]);
       case (opcode)
-        BINARY_OPCODE: a_address[lane] = binary.a + address_t'(32'(places[lane].row) * 32'(binary.a_row_stride)) +
-            (binary.a_column_stride ? address_t'(places[lane].column) : 0);
+        BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: a_address[lane] = at_place(a_operand, places[lane]);
         POOL_OPCODE: a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
             address_t'(ifm_column * line) + across;
         MEAN_OPCODE: a_address[lane] = mean.input_ + address_t'((row * window_rows + window_row) * line) + across;
         REDUCE_OPCODE: a_address[lane] = reduced[lane];
         RESIZE_OPCODE: a_address[lane] = resized[lane];
-        default: a_address[lane] = (table_entries ? look_up.table_ : unary.input_) + across;
+        LOOKUP_OPCODE:
+        a_address[lane] = table_entries ? look_up.table_ + across : unary.input_ + (across >> look_up.entry);
+        default: a_address[lane] = unary.input_ + across;
       endcase
     end
   end

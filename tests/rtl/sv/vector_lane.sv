@@ -1,4 +1,4 @@
-// One lane of the vector unit: two codes and what it has gathered so far to a code.
+// One lane of the vector unit: up to three codes and what it has gathered so far to a code.
 `timescale 1ns / 1ps
 
 module vector_lane
@@ -11,6 +11,7 @@ module vector_lane
     input  logic           covered,
     input  code_t          a,
     input  code_t          b,
+    input  code_t          c,
     input  code_t          entry,      // of the look-up table, for a
     input  sum_t           gathered,   // sum or maximum of the elements before this one
     input  count_t         number,     // of covered elements, this one included
@@ -28,23 +29,78 @@ module vector_lane
 
   function automatic code_t binary_code();
     operand_t x, y;
-    sum_t left, right, result;
+    sum_t left, right, result, x_centred, y_centred;
     x = extended(a, binary.signed_);
     y = extended(b, binary.signed_);
+    x_centred = 32'(x) - 32'(binary.a_zero);
+    y_centred = 32'(y) - 32'(binary.b_zero);
+    left = round_twice(x_centred <<< binary.left_shift, {1'b0, binary.a_multiplier}, 8'(binary.a_shift));
+    right = round_twice(y_centred <<< binary.left_shift, {1'b0, binary.b_multiplier}, 8'(binary.b_shift));
     case (binary.function_)
       F_MAX: return clamped(x > y ? 32'(x) : 32'(y), binary.low, binary.high);
       F_MIN: return clamped(x < y ? 32'(x) : 32'(y), binary.low, binary.high);
-      F_MUL: result = (32'(x) - 32'(binary.a_zero)) * (32'(y) - 32'(binary.b_zero));
-      default: begin
-        left = round_twice((32'(x) - 32'(binary.a_zero)) <<< binary.left_shift, {1'b0, binary.a_multiplier},
-                           8'(binary.a_shift));
-        right = round_twice((32'(y) - 32'(binary.b_zero)) <<< binary.left_shift, {1'b0, binary.b_multiplier},
-                            8'(binary.b_shift));
-        result = binary.function_ == F_SUB ? left - right : left + right;
-      end
+      F_RESCALED_MAX:
+      return clamped((left > right ? left : right) + 32'(binary.output_zero), binary.low, binary.high);
+      F_RESCALED_MIN:
+      return clamped((left < right ? left : right) + 32'(binary.output_zero), binary.low, binary.high);
+      F_PRELU:
+      if (x_centred >= 0)
+        return clamped(round_twice(x_centred, {1'b0, binary.a_multiplier}, 8'(binary.a_shift)) +
+                       32'(binary.output_zero), binary.low, binary.high);
+      else result = x_centred * y_centred;
+      F_DIV:
+      return clamped(quotient(x_centred, y_centred, {1'b0, binary.output_multiplier}, 8'(binary.output_shift)) +
+                     32'(binary.output_zero), binary.low, binary.high);
+      F_SQUARED_DIFFERENCE: result = (left - right) * (left - right);
+      F_MUL: result = x_centred * y_centred;
+      F_SUB: result = left - right;
+      default: result = left + right;
     endcase
     result = round_twice(result, {1'b0, binary.output_multiplier}, 8'(binary.output_shift));
     return clamped(result + 32'(binary.output_zero), binary.low, binary.high);
+  endfunction
+
+  compare_t compare;
+  assign compare = compare_t'(word[VECTOR_OFFSET+:$bits(compare_t)]);
+
+  // What of a code is compared.
+  function automatic logic signed [63:0] compared(code_t value, logic signed [8:0] zero, logic [30:0] multiplier,
+                                                  logic signed [5:0] shift);
+    sum_t centred;
+    centred = 32'(extended(value, compare.signed_)) - 32'(zero);
+    case (compare.scale)
+      C_CODES: return 64'(extended(value, compare.signed_));
+      C_ROUNDED: return 64'(round_twice(centred <<< compare.left_shift, {1'b0, multiplier}, 8'(shift)));
+      default: return (64'(centred) * $signed({33'd0, multiplier})) <<< shift;
+    endcase
+  endfunction
+
+  function automatic code_t compare_code();
+    logic signed [63:0] x, y;
+    x = compared(a, compare.a_zero, compare.a_multiplier, compare.a_shift);
+    y = compared(b, compare.b_zero, compare.b_multiplier, compare.b_shift);
+    case (compare.relation)
+      C_EQUAL: return 8'(x == y);
+      C_NOT_EQUAL: return 8'(x != y);
+      C_GREATER: return 8'(x > y);
+      C_GREATER_EQUAL: return 8'(x >= y);
+      C_LESS: return 8'(x < y);
+      default: return 8'(x <= y);
+    endcase
+  endfunction
+
+  select_t choice;
+  assign choice = select_t'(word[VECTOR_OFFSET+:$bits(select_t)]);
+
+  function automatic code_t select_code();
+    code_t chosen;
+    sum_t centred, rescaled;
+    chosen = a != 0 ? b : c;
+    if (!choice.function_) return chosen;
+    centred = 32'(extended(chosen, choice.signed_)) - 32'(a != 0 ? choice.a_zero : choice.b_zero);
+    rescaled = round_twice(centred, {1'b0, a != 0 ? choice.a_multiplier : choice.b_multiplier},
+                           8'(a != 0 ? choice.a_shift : choice.b_shift));
+    return clamped(rescaled + 32'(choice.output_zero), choice.low, choice.high);
   endfunction
 
   sum_t element, scaled;
@@ -55,6 +111,8 @@ module vector_lane
     scaled = 0;
     case (word[7:0])
       BINARY_OPCODE: code = binary_code();
+      COMPARE_OPCODE: code = compare_code();
+      SELECT_OPCODE: code = select_code();
       POOL_OPCODE: begin
         if (first) gathers = pool.maximum ? (pool.signed_ ? -128 : 0) : 0;
         if (covered) gathers = !pool.maximum ? gathers + element : element > gathers ? element : gathers;

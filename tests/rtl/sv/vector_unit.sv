@@ -26,6 +26,9 @@ module vector_unit
     output logic           [LANES-1:0]     b_enable,
     output address_t       [LANES-1:0]     b_address,
     input  code_t          [LANES-1:0]     b_data,
+    output logic           [LANES-1:0]     c_enable,
+    output address_t       [LANES-1:0]     c_address,
+    input  code_t          [LANES-1:0]     c_data,
     output logic           [LANES-1:0]     write,
     output address_t       [LANES-1:0]     write_address,
     output code_t          [LANES-1:0]     write_data
@@ -51,14 +54,19 @@ module vector_unit
       .enable,
       .a_address,
       .b_address,
+      .c_address,
       .share(fetched_share)
   );
   assign a_enable = advance ? enable : '0;
-  assign b_enable = held[7:0] == BINARY_OPCODE ? a_enable : '0;
+  logic has_b, has_c;
+  assign has_c = held[7:0] == SELECT_OPCODE;
+  assign has_b = held[7:0] == BINARY_OPCODE || held[7:0] == COMPARE_OPCODE || has_c;
+  assign b_enable = has_b ? a_enable : '0;
+  assign c_enable = has_c ? a_enable : '0;
 
   // The registers; all of them move, or none.
   step_t [STAGES+1:1] steps;
-  code_t [STAGES:1][LANES-1:0] a_stages, b_stages;
+  code_t [STAGES:1][LANES-1:0] a_stages, b_stages, c_stages;
   sum_t [STAGES:1][LANES-1:0] share_stages;
   always_ff @(posedge clk) begin
     if (reset) steps <= '0;
@@ -67,27 +75,37 @@ module vector_unit
       steps[straps.startup_cycles+1].valid <= 0;  // it leaves through the lanes
       a_stages <= {a_stages[STAGES-1:1], a_data};
       b_stages <= {b_stages[STAGES-1:1], b_data};
+      c_stages <= {c_stages[STAGES-1:1], c_data};
       share_stages <= {share_stages[STAGES-1:1], fetched_share};
     end
   end
   step_t step;
-  code_t [LANES-1:0] a, b;
+  code_t [LANES-1:0] a, b, c;
   assign step = straps.startup_cycles == 0 ? fetched : steps[straps.startup_cycles];
   assign a = straps.startup_cycles == 0 ? a_data : a_stages[straps.startup_cycles];
   assign share = straps.startup_cycles == 0 ? fetched_share : share_stages[straps.startup_cycles];
   assign b = straps.startup_cycles == 0 ? b_data : b_stages[straps.startup_cycles];
+  assign c = straps.startup_cycles == 0 ? c_data : c_stages[straps.startup_cycles];
 
   // How long a step stays.
   function automatic count_t binary_cycles(logic [3:0] binary_function);
     case (binary_function)
-      F_ADD, F_SUB: return straps.add_cycles;
-      F_MUL: return straps.mul_cycles;
+      F_ADD, F_SUB, F_RESCALED_MAX, F_RESCALED_MIN: return straps.add_cycles;
+      F_MUL, F_PRELU: return straps.mul_cycles;
+      F_SQUARED_DIFFERENCE: return straps.add_cycles + straps.mul_cycles;
+      F_DIV: return straps.divide_cycles + straps.mul_cycles;
       default: return straps.max_cycles;
     endcase
   endfunction
   binary_t binary;
   pool_t pool;
   reduce_t reduce;
+  compare_t compare;
+  select_t choice;
+  lookup_t look_up;
+  assign compare = compare_t'(held[VECTOR_OFFSET+:$bits(compare_t)]);
+  assign choice = select_t'(held[VECTOR_OFFSET+:$bits(select_t)]);
+  assign look_up = lookup_t'(held[VECTOR_OFFSET+:$bits(lookup_t)]);
   resize_t resize;
   assign resize = resize_t'(held[VECTOR_OFFSET+:$bits(resize_t)]);
   assign reduce = reduce_t'(held[VECTOR_OFFSET+:$bits(reduce_t)]);
@@ -97,6 +115,8 @@ module vector_unit
   always_comb begin
     case (held[7:0])
       BINARY_OPCODE: stays = binary_cycles(binary.function_);
+      COMPARE_OPCODE: stays = compare.scale == C_CODES ? straps.max_cycles : straps.add_cycles;
+      SELECT_OPCODE: stays = straps.max_cycles + (choice.function_ ? straps.requantise_cycles : 0);
       POOL_OPCODE: stays = straps.pool_cycles + (step.last && !pool.maximum ? straps.divide_cycles : 0);
       MEAN_OPCODE: stays = straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0);
       REDUCE_OPCODE: stays = reduce.function_ == R_SUM ?
@@ -112,7 +132,7 @@ module vector_unit
   assign advance = !step.valid || leaves;
   assign done = leaves && step.final_step;
 
-  code_t entries[256];
+  code_t entries[1024];  // of up to 4 bytes each
   sum_t [LANES-1:0] gathered, gathers;
   count_t number, number_now;
   assign number_now = (step.first ? 0 : number) + 32'(step.covered);
@@ -127,13 +147,17 @@ module vector_unit
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
     code_t code, extreme, pixel;
     sum_t lane_gathers, reduce_gathers, resize_gathers;
+    logic [9:0] entry_byte;  // a lane gives one byte of an entry
+    assign entry_byte = (10'(a[lane]) << look_up.entry) |
+        (10'(step.target - look_up.output_) + 10'(lane)) & ((10'd1 << look_up.entry) - 1);
     vector_lane work (
         .word(held),
         .first(step.first),
         .covered(step.covered),
         .a(a[lane]),
         .b(b[lane]),
-        .entry(entries[a[lane]]),
+        .c(c[lane]),
+        .entry(entries[entry_byte]),
         .gathered(gathered[lane]),
         .number(number_now),
         .gathers(lane_gathers),
@@ -180,7 +204,7 @@ module vector_unit
       number <= number_now;
       for (int lane = 0; lane < LANES; lane++) begin
         if (step.table_entries && count_t'(lane) < step.used) begin
-          entries[8'(step.target)+8'(lane)] <= a[lane];
+          entries[10'(step.target)+10'(lane)] <= a[lane];
         end
       end
     end

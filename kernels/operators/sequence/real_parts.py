@@ -1,0 +1,188 @@
+"""Recurrent layers of reals as simpler operators: matrix products, sums, products and functions of elements.
+
+A machine with lanes for reals does them one by one. Sums are added in another order than in a layer's own reference,
+and halves are rounded between the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.parameters import NONE, Activated, Activation, Parameters
+from npusim.kernels.operators.convolution import fully_connected
+from npusim.kernels.operators.movement import concatenation, reshape, slice
+from npusim.kernels.operators.reduction import mean
+from npusim.kernels.operators.sequence.both_ways import BothWays, Linking
+from npusim.kernels.operators.sequence.recurrence import Function
+
+MOST_STEPS = 64
+"""Longer sequences stay one layer: each step is up to forty."""
+
+Shape = tuple[int, ...]
+
+_FUSED: dict[Function, Activation] = {
+    "none": "none",
+    "relu": "relu",
+    "relu6": "relu6",
+    "relu_n1_to_1": "relu_n1_to_1",
+}
+_OPERATORS: dict[Function, str] = {"tanh": "tanh", "sigmoid": "logistic", **_FUSED}
+
+
+class CellInParts(Protocol):
+    """A cell that is taken from step to step; `output` and `states` are numbers of what it has come to."""
+
+    output: int
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """In the order of the operands."""
+
+    def step(self, x: int, auxiliary: int | None = None) -> None:
+        """The next output and states."""
+
+
+class RealParts:
+    """The parts of a call, all of its element type. Numbers are those of the expansion."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.found = Expansion(len(call.inputs))
+        self.dtype = input_type(call).dtype
+        self.where = ""
+
+    def _add(self, name: str, op: str, inputs: list[int | None], shape: Shape, parameters: Parameters) -> int:
+        kind = TensorType(self.dtype, shape)
+        return self.found.call(f"{self.where}{name}", op, inputs, (kind,), parameters)[0]
+
+    def has(self, position: int) -> bool:
+        """Whether an operand of the call is there."""
+        return position < len(self.call.inputs) and self.call.inputs[position] is not None
+
+    def constant(self, value: float) -> int:
+        """One number, as broadcasting takes it."""
+        return self.found.constant(np.array([[value]], self.dtype))
+
+    def product(self, name: str, x: int, rows: int, weights: int, bias: int | None = None) -> int:
+        """x [rows, k] times weights [units, k], which are an operand of the call, plus a bias."""
+        units = input_type(self.call, weights).shape[0]
+        inputs: list[int | None] = [x, weights] if bias is None else [x, weights, bias]
+        return self._add(name, "fully_connected", inputs, (rows, units), fully_connected.Parameters())
+
+    def sum(self, name: str, a: int, b: int, shape: Shape, function: Function = "none") -> int:
+        """a + b, and a function of it."""
+        fused = _FUSED.get(function)
+        total = self._add(name, "add", [a, b], shape, Activated(activation=fused or "none"))
+        return total if fused is not None else self.function(f"{name}_{function}", total, shape, function)
+
+    def difference(self, name: str, a: int, b: int, shape: Shape) -> int:
+        """a - b."""
+        return self._add(name, "sub", [a, b], shape, Activated())
+
+    def times(self, name: str, a: int, b: int, shape: Shape) -> int:
+        """a b, element by element."""
+        return self._add(name, "mul", [a, b], shape, Activated())
+
+    def function(self, name: str, x: int, shape: Shape, function: Function) -> int:
+        """A function of every element."""
+        return x if function == "none" else self._add(name, _OPERATORS[function], [x], shape, NONE)
+
+    def limited(self, name: str, x: int, shape: Shape, limit: float) -> int:
+        """x within -limit..limit, unless the limit is 0."""
+        if not limit:
+            return x
+        below = self._add(f"{name}_most", "minimum", [x, self.constant(limit)], shape, NONE)
+        return self._add(f"{name}_least", "maximum", [below, self.constant(-limit)], shape, NONE)
+
+    def normalized(self, name: str, x: int, shape: Shape, epsilon: float) -> int:
+        """Rows of mean 0 and variance 1."""
+        column, rows = (shape[0], 1), mean.Parameters(axes=(1,), keep_dims=True)
+        centre = self._add(f"{name}_mean", "mean", [x], column, rows)
+        deviations = self.difference(f"{name}_deviations", x, centre, shape)
+        squares = self.times(f"{name}_squares", deviations, deviations, shape)
+        variance = self._add(f"{name}_variance", "mean", [squares], column, rows)
+        positive = self.sum(f"{name}_positive", variance, self.constant(epsilon), column)
+        root = self._add(f"{name}_root", "rsqrt", [positive], column, NONE)
+        return self.times(f"{name}_normalized", deviations, root, shape)
+
+    def reshaped(self, name: str, x: int, shape: Shape) -> int:
+        """The same elements under another shape."""
+        return self._add(name, "reshape", [x], shape, reshape.Parameters(shape=shape))
+
+    def summed(self, name: str, x: int, shape: Shape) -> int:
+        """x without its last axis, whose elements are added."""
+        axes = mean.Parameters(axes=(len(shape) - 1,), keep_dims=False)
+        return self._add(name, "sum", [x], shape[:-1], axes)
+
+    def part(self, name: str, x: int, axis: int, begin: int, size: int, shape: Shape) -> int:
+        """Some elements of x, of `shape`, along an axis."""
+        sizes = tuple(size if at == axis else each for at, each in enumerate(shape))
+        begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
+        return self._add(name, "slice", [x], sizes, slice.Parameters(begin=begins, size=sizes))
+
+    def step(self, sequence: int, number: int, time_major: bool) -> int:
+        """The input of one step, [batch, depth]; `sequence` is an operand of the call."""
+        shape = input_type(self.call, sequence).shape
+        axis = 0 if time_major else 1
+        x = self.part(f"input_{sequence}", sequence, axis, number, 1, shape)
+        return self.reshaped(f"step_{sequence}", x, (shape[1 - axis], shape[2]))
+
+    def joined(self, name: str, outputs: list[int], shape: Shape, time_major: bool) -> int:
+        """The outputs of all steps, each [batch, depth], as one tensor."""
+        axis = 0 if time_major else 1
+        size = tuple(1 if at == axis else each for at, each in enumerate(shape))
+        parts: list[int | None] = [
+            self.reshaped(f"{name}_{number}", output, size) for number, output in enumerate(outputs)
+        ]
+        return self._add(name, "concatenation", parts, shape, concatenation.Parameters(axis=axis))
+
+    def merged(self, name: str, parts: list[int], shape: Shape) -> int:
+        """Tensors side by side along the last axis."""
+        return self._add(
+            name, "concatenation", [*parts], shape, concatenation.Parameters(axis=len(shape) - 1)
+        )
+
+
+def one_way(parts: RealParts, cell: CellInParts, count: int, time_major: bool) -> Expansion:
+    """A layer that takes a cell through the `count` steps of its first operand."""
+    outputs = []
+    for number in range(count):
+        parts.where = f"step_{number}/"
+        cell.step(parts.step(0, number, time_major))
+        outputs.append(cell.output)
+    parts.where = ""
+    joined = parts.joined("outputs", outputs, parts.call.outputs[0].shape, time_major)
+    parts.found.results = [joined, *cell.states]
+    return parts.found
+
+
+def both_ways(
+    parts: RealParts, cells: Sequence[CellInParts], linking: Linking, depths: Sequence[int]
+) -> Expansion:
+    """A layer that takes two cells through the steps, the second from the end; `depths` are those of their outputs."""
+    call: Call[BothWays] = parts.call
+    time_major = call.parameters.time_major
+    shape = input_type(call).shape
+    count = shape[0 if time_major else 1]
+    results: list[int] = []
+    for direction, (way, cell, depth) in enumerate(zip(("forward", "backward"), cells, depths, strict=True)):
+        outputs = [0] * count
+        for number in range(count) if direction == 0 else reversed(range(count)):
+            parts.where = f"{way}/step_{number}/"
+            auxiliary = parts.step(linking.auxiliary, number, time_major) if linking.crossed(call) else None
+            cell.step(parts.step(linking.source(call, direction), number, time_major), auxiliary)
+            outputs[number] = cell.output
+        parts.where = f"{way}/"
+        results.append(parts.joined("outputs", outputs, (*shape[:2], depth), time_major))
+    parts.where = ""
+    if call.parameters.merge_outputs:
+        results = [parts.merged("merged", results, call.outputs[0].shape)]
+    parts.found.results = [*results, *(state for cell in cells for state in cell.states)]
+    return parts.found

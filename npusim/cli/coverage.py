@@ -1,0 +1,138 @@
+"""What runs where: every operator by element type, which unit computes it on which conditions, what doors call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, product
+
+from npusim.frontends.nn_hal.operations.row import Row, text
+from npusim.frontends.nn_hal.operations.table import OPERATIONS
+from npusim.frontends.tflite.operators import OPERATORS as TFLITE
+from npusim.isa.base.elements import element
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.graph import control
+from npusim.kernels.operator.element_types import ANY_ALIKE, entries, first_operand
+from npusim.kernels.operator.operator import Call, Lowering, Operator
+from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.table import OPERATORS
+from npusim.reports.run.coverage import HOST, Coverage, Operation, Way
+
+TFLITE_DOOR, HAL_DOOR = "TensorFlow Lite", "NN HAL"
+
+
+def coverage() -> list[Coverage]:
+    """Every operator, those that decide last."""
+    return [*map(_covered, OPERATORS), *(_deciding(op) for op in (control.IF, control.WHILE))]
+
+
+def chosen(rows: Sequence[Coverage], names: Sequence[str]) -> list[Coverage]:
+    """The rows with these names, of ours or of a door. Raises NpusimError for one that nobody has, with the nearest."""
+    by_name = {name.lower(): row for row in reversed(rows) for name in (*chain(*row.names.values()), row.op)}
+    for name in names:
+        if name.lower() not in by_name:
+            near = nearest(name.lower(), by_name)
+            hint = f"did you mean {near}? " if near else ""
+            raise NpusimError(f"{name}: no operator has this name; {hint}npusim ops lists them")
+    return list(dict.fromkeys(by_name[name.lower()] for name in names))
+
+
+def operations() -> list[Operation]:
+    """Every operation of the NN HAL, by code."""
+    return [
+        Operation(
+            int(row.type),
+            row.type.name,
+            row.since.name,
+            tuple(kind.name for kind in row.tensor_types()),
+            row.operators,
+            tuple(text(rule) for rule in (*row.parameters, *row.shapes, *row.quantization)),
+        )
+        for row in OPERATIONS
+    ]
+
+
+def _covered(entry: Operator) -> Coverage:
+    any_type = entry.types == ANY_ALIKE
+    types = first_operand(entry.types)
+    ways = tuple(_way(entry, row, types) for row in entry.lowerings)
+    reached = {name for way in ways for name in way.types}
+    left = tuple(name for name in types if name not in reached)
+    if not ways:
+        ways = (Way(HOST, types, (entry.on_host,)),)
+    shown = ("any",) if any_type else types
+    if any_type:
+        ways = tuple(
+            Way(way.unit, ("any",) if way.types == types else way.types, way.conditions) for way in ways
+        )
+    return Coverage(entry.name, _names(entry.name), shown, ways, left)
+
+
+def _deciding(op: str) -> Coverage:
+    words = "a decision of the host between programs: it looks at the condition and hands back"
+    return Coverage(op, _names(op), ("bool",), (Way(HOST, ("bool",), (words,)),), ("bool",))
+
+
+def _names(op: str) -> dict[str, tuple[str, ...]]:
+    hal = [row.type.name for row in OPERATIONS if op in (row.operators or (row.type.name.lower(),))]
+    main = [name for name in hal if _is_main(op, name)]
+    return {
+        TFLITE_DOOR: tuple(kind for kind, row in TFLITE.items() if row.op == op)
+        or tuple(kind for kind in (op.upper(),) if op in (control.IF, control.WHILE)),
+        HAL_DOOR: tuple(main),
+    }
+
+
+def _is_main(op: str, name: str) -> bool:
+    """Whether an operation of the HAL is this operator, and does not only need it beside another."""
+    row: Row = next(row for row in OPERATIONS if row.type.name == name)
+    return not row.operators or row.operators[0] == op or op == name.lower()
+
+
+def _way(entry: Operator, row: Lowering, types: Sequence[str]) -> Way:
+    """A lowering with the element types that it takes.
+
+    A rule that some of the types keep and others break, in calls that are alike otherwise, is one about types.
+    """
+    probes = {name: list(_probes(entry, name)) for name in types}
+    kept = set(types)
+    for rule in row.rules:
+        passing = {name for name, calls in probes.items() if any(_keeps(rule, call) for call in calls)}
+        if passing:
+            kept &= passing
+    return Way(row.unit, tuple(name for name in types if name in kept), tuple(row.conditions))
+
+
+def _keeps(rule: Callable[[Call], bool], call: Call) -> bool:
+    with suppress(
+        Exception
+    ):  # a rule may rely on others, about shapes and parameters, that a probe does not keep
+        return bool(rule(call))
+    return False
+
+
+def _probes(entry: Operator, first: str) -> Iterator[Call]:
+    """Calls of an operator whose first input has an element type, one for each row of its types that allows it."""
+    for row in entry.types:
+        inputs, outputs = entries(row)
+        if first not in inputs[0]:
+            continue
+        operands = [first, *(_like(allowed, first) for allowed in inputs[1:])]
+        operands += [operands[-1]] * (3 - len(operands))
+        for count, results in product((1, 2, 3), product(*map(sorted, outputs))):
+            yield Call(_Anything(), tuple(map(_tensor, operands[:count])), tuple(map(_tensor, results)), {})
+
+
+class _Anything(Parameters):
+    """Parameters of a probe: none, so that rules about them say nothing."""
+
+
+def _like(allowed: frozenset[str], first: str) -> str:
+    return first if first in allowed else sorted(allowed)[0]
+
+
+def _tensor(dtype: str) -> TensorType:
+    codes = element(dtype).codes and element(dtype).bits <= 16
+    return TensorType(dtype, (1, 4, 4, 4), Quantization((1.0,), (0,)) if codes else None)
