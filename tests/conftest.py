@@ -51,7 +51,7 @@ FULL: dict[str, tuple[str, ...]] = {
     ),
     "npusim/hal": (
         "examples",
-        "execution",
+        "control",
         "garbage",
         "illegal",
         "networks",
