@@ -50,8 +50,12 @@ FULL: dict[str, tuple[str, ...]] = {
         "unknown",
     ),
     "npusim/hal": (
+        "examples",
+        "control",
         "garbage",
         "illegal",
+        "networks",
+        "sizes",
     ),
     "npusim/machine": (
         "banks",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.errors import OperandFault, SimulationError
 from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.instructions.region import Space
@@ -102,7 +102,7 @@ class Memory(Spaces):
                 self.store(place, value)
 
     def call_host(self, index: int) -> list[Write]:
-        """Run one operator on the host with its operands."""
+        """Run one operator on the host with its operands. Raises OperandFault for values that it refuses."""
         call: HostCall = self.host_calls[index]
         function = self.host_functions.get(call.op)
         if function is None:
@@ -112,7 +112,10 @@ class Memory(Spaces):
             )
         values = [None if place is None else self.load(place) for place in call.inputs]
         types = [None if place is None else place.type for place in call.inputs]
-        results = function(call.parameters, types, [place.type for place in call.outputs], values)
+        try:
+            results = function(call.parameters, types, [place.type for place in call.outputs], values)
+        except SimulationError as fault:
+            raise OperandFault(str(fault)) from None
         writes: list[Write] = []
         for place, value in zip(call.outputs, results, strict=True):
             if value.shape != place.type.shape or value.dtype != place.type.numpy_dtype:

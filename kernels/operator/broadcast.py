@@ -19,10 +19,19 @@ from npusim.kernels.operator.activation import act_range, activation_in_32_bits,
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Reference, Rule, Values
 from npusim.kernels.operator.parameters import Activated, Activation
-from npusim.kernels.operator.rescale import ADD_LEFT_SHIFT, Multiplier, add_multipliers, sound_scales
+from npusim.kernels.operator.rescale import (
+    ADD_LEFT_SHIFT,
+    WIDE_LEFT_SHIFT,
+    Multiplier,
+    sound_scales,
+    sum_multipliers,
+)
 
 Combine = Callable[[Any, Any], Any]
 """A function of two arrays that broadcast."""
+
+CODES = ("int8", "uint8", "int16")
+"""Element types whose elements are codes of real numbers."""
 
 NUMBERS = ("int32", "int64", "float16", "float32")
 """Element types whose elements stand for themselves."""
@@ -30,6 +39,7 @@ NUMBERS = ("int32", "int64", "float16", "float32")
 RULES: tuple[Rule, ...] = (
     rules.operands(2),
     rules.per_tensor,
+    rules.wide_codes_scaled,
     rules.broadcast_shapes,
     sound_scales,
     activation_in_32_bits,
@@ -37,9 +47,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def references(of_codes: Reference, combine: Combine) -> dict[str, Reference]:
-    """By element type: `of_codes` for 8 bits, and `combine` for elements that stand for themselves."""
-
-    return {"int8": of_codes, "uint8": of_codes, **dict.fromkeys(NUMBERS, of_numbers(combine))}
+    """By element type: `of_codes` for 8 and 16 bits, and `combine` for elements that stand for themselves."""
+    return {**dict.fromkeys(CODES, of_codes), **dict.fromkeys(NUMBERS, of_numbers(combine))}
 
 
 def of_numbers(combine: Combine) -> Reference:
@@ -56,22 +65,25 @@ def of_numbers(combine: Combine) -> Reference:
 
 def add_or_subtract(call: Call[Activated], values: Values, combine: np.ufunc) -> list[Array]:
     """The sum or difference (`combine`: np.add or np.subtract) of codes, on a common scale."""
-    multipliers = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
+    multipliers = sum_multipliers(call)
     first = _addend(input_value(values), input_type(call), multipliers.first)
     second = _addend(input_value(values, 1), input_type(call, 1), multipliers.second)
     return [finish_codes(call, combine(first, second), multipliers.output)]
 
 
 def _addend(codes: Array, operand: TensorType, multiplier: Multiplier) -> Int32Array:
-    """Codes on the common scale. There are 256 of them, so each is rescaled once and then looked up."""
+    """Codes on the common scale. There are 256 of 8 bits, so each is rescaled once and then looked up."""
+    zero_point = np.int32(quantization(operand).zero_point)
+    if operand.element.bits > 8:
+        wide = (codes.astype(np.int32) - zero_point) << WIDE_LEFT_SHIFT
+        return multiply_by_quantized_multiplier(wide, *multiplier)
     every = np.arange(256, dtype=np.uint8).view(operand.numpy_dtype).astype(np.int32)
-    shifted = (every - quantization(operand).zero_point) << ADD_LEFT_SHIFT
-    table = multiply_by_quantized_multiplier(shifted, *multiplier)
-    return table[np.ascontiguousarray(codes).view(np.uint8)]
+    table = multiply_by_quantized_multiplier((every - zero_point) << ADD_LEFT_SHIFT, *multiplier)
+    return np.asarray(table[np.asarray(codes, order="C").view(np.uint8)])
 
 
 def finish_codes(call: Call[Activated], results: IntArray, multiplier: Multiplier) -> Array:
-    """Rescale, zero point and activation of an 8-bit output."""
+    """Rescale, zero point and activation of an output of codes."""
     ofm = call.outputs[0]
     low, high = act_range(call.parameters.activation, ofm)
     return requantise(results, *multiplier, quantization(ofm).zero_point, low, high, ofm.numpy_dtype)

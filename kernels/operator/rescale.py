@@ -24,6 +24,10 @@ ADD_LEFT_SHIFT = 20
 """Fractional bits that addends gain before they are brought to a common scale."""
 
 
+WIDE_LEFT_SHIFT = 15
+"""The same for addends of 16 bits."""
+
+
 def sound_scales(call: Call) -> bool:
     """every scale is positive and finite, and every zero point of an 8-bit tensor is one of its codes"""
     for tensor in (*call.inputs, *call.outputs):
@@ -44,9 +48,12 @@ MOST_LEFT = 31
 
 def scaled_only_down(call: Call) -> bool:
     """twice the larger input scale is less than 2**20 output scales: C leaves undefined how a sum is scaled up"""
-    if not input_type(call).quantized8:
-        return True
-    return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0]).output[1] <= 0
+    return not _coded(call) or sum_multipliers(call).output[1] <= 0
+
+
+def _coded(call: Call) -> bool:
+    """Whether a call computes on codes of 8 or 16 bits."""
+    return input_type(call).quantized and input_type(call).element.bits <= 16
 
 
 def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]) -> Rule:
@@ -56,9 +63,7 @@ def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]
     """
 
     def rule(call: Call) -> bool:
-        if not input_type(call).quantized8:
-            return True
-        return bool(np.max(multipliers(call)[1]) <= MOST_LEFT)
+        return not _coded(call) or bool(np.max(multipliers(call)[1]) <= MOST_LEFT)
 
     rule.__doc__ = (
         f"{factor} is less than 2**{MOST_LEFT}: C leaves undefined what a larger factor makes of 32 bits"
@@ -103,8 +108,16 @@ class AddMultipliers(NamedTuple):
     output: Multiplier
 
 
-def add_multipliers(first: TensorType, second: TensorType, ofm: TensorType) -> AddMultipliers:
-    """Rescales of add and sub; addends enter shifted left by ADD_LEFT_SHIFT.
+def sum_multipliers(call: Call) -> AddMultipliers:
+    """Rescales of add and sub for the codes of a call, of 8 or 16 bits."""
+    left_shift = ADD_LEFT_SHIFT if input_type(call).quantized8 else WIDE_LEFT_SHIFT
+    return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0], left_shift)
+
+
+def add_multipliers(
+    first: TensorType, second: TensorType, ofm: TensorType, left_shift: int = ADD_LEFT_SHIFT
+) -> AddMultipliers:
+    """Rescales of add and sub; addends enter shifted left by so many places.
 
     The common scale is twice the larger input scale, so that the sum of two rescaled addends cannot overflow.
     """
@@ -113,7 +126,7 @@ def add_multipliers(first: TensorType, second: TensorType, ofm: TensorType) -> A
     return AddMultipliers(
         quantize_multiplier(scales[0] / common),
         quantize_multiplier(scales[1] / common),
-        quantize_multiplier(common / ((1 << ADD_LEFT_SHIFT) * quantization(ofm).scale)),
+        quantize_multiplier(common / ((1 << left_shift) * quantization(ofm).scale)),
     )
 
 

@@ -31,6 +31,13 @@ def per_tensor(call: Call) -> bool:
     return all(tensor.quantization is not None and tensor.quantization.axis is None for tensor in eight_bit)
 
 
+def wide_codes_scaled(call: Call) -> bool:
+    """every int16 operand has one scale and zero point"""
+    tensors = [tensor for tensor in (*call.inputs, *call.outputs) if tensor is not None]
+    wide = [tensor for tensor in tensors if tensor.dtype == "int16"]
+    return all(tensor.quantization is not None and tensor.quantization.axis is None for tensor in wide)
+
+
 def same_shape(call: Call) -> bool:
     """input and output have one shape"""
     return input_type(call).shape == call.outputs[0].shape

@@ -8,6 +8,7 @@ A value that one needs and another left, or read before, is copied on the DMA; t
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ from npusim.session.host import one_blas_thread
 
 _STEPS = 1024
 """So many steps of a model are remembered."""
+
+_LAYER = re.compile(r"((?:referenced\[\d+\]\.)?operations\[\d+\])(?:_\d+)?(?=: )")
+"""The name of a layer in front of a message: an operation, with a number behind it where it is one of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +264,9 @@ def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
     except Refused as refused:
         return Result(refused.fault.status, None, refused.fault.message)
     except NpusimError as error:
-        placed = str(error).startswith(("operations[", "referenced["))
-        return Result(ErrorStatus.GENERAL_FAILURE, None, str(error) if placed else f"model: {error}")
+        place = _LAYER.match(str(error))
+        text = f"{place[1]}{str(error)[place.end() :]}" if place else f"model: {error}"
+        return Result(ErrorStatus.GENERAL_FAILURE, None, text)
     except Exception as error:  # a fault of npusim, which a caller of the HAL gets as a status too
         text = f"model: npusim itself fails: {type(error).__name__}: {error}; please report it"
         return Result(ErrorStatus.GENERAL_FAILURE, None, text)

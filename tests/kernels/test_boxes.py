@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given as for_any
 from hypothesis import strategies as st
 
-from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.errors import OperandFault
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import operator
@@ -307,7 +307,7 @@ def test_regions_are_those_of_loops(
 @pytest.mark.parametrize("name", ["roi_align", "roi_pooling"])
 def test_regions_that_are_none(name: str, box: list[float], image: int, message: str) -> None:
     maps = np.zeros((2, 4, 4, 1), np.float32)
-    with pytest.raises(SimulationError) as caught:
+    with pytest.raises(OperandFault) as caught:
         results(
             name,
             [maps, reals([box]), whole([image])],
@@ -316,17 +316,17 @@ def test_regions_that_are_none(name: str, box: list[float], image: int, message:
             height_stride=2.0,
             width_stride=2.0,
         )
-    assert str(caught.value) == f"{name}: {message}"
+    assert str(caught.value) == message
 
 
 def test_a_box_of_no_image_is_no_box() -> None:
-    with pytest.raises(SimulationError) as caught:
+    with pytest.raises(OperandFault) as caught:
         results(
             "axis_aligned_bbox_transform",
             [np.zeros((2, 4), np.float32), np.zeros((2, 4), np.float32), whole([0, 3]), reals([[1, 1]])],
             "float32",
         )
-    assert str(caught.value) == "axis_aligned_bbox_transform: box 1 lies in image 3, there are 1"
+    assert str(caught.value) == "box 1 lies in image 3, there are 1"
 
 
 def test_keypoints_lie_between_pixels() -> None:

@@ -235,6 +235,25 @@ def test_maximum_in_tflite_keeps_the_codes_whatever_their_scales() -> None:
     assert results(operator("maximum"), call, [1, 5], [3, 4]) == [[3, 5]]
 
 
+def wide(*shape: int, scale: float = 1.0) -> TensorType:
+    return TensorType("int16", shape, Quantization((scale,), (0,)))
+
+
+def test_codes_of_16_bits() -> None:
+    call = call_with([wide(2), wide(2, scale=0.5)], [wide(2, scale=2.0)], given("add"))
+    assert results(operator("add"), call, [100, -32768], [40, -32768]) == [[60, -24576]]
+    call = call_with([wide(2), wide(2, scale=0.5)], [wide(2)], given("mul"))
+    assert results(operator("mul"), call, [100, -32768], [40, -32768]) == [[2000, 32767]]
+    call = call_with([wide(3)], [wide(3, scale=0.5)])
+    assert results(operator("abs"), call, [-3, 3, -32768]) == [[6, 6, 32767]]
+    assert results(operator("relu6"), call, [-3, 3, 20]) == [[0, 6, 12]]
+    bare = TensorType("int16", (3,))
+    assert (
+        operator("relu").broken_rule(call_with([bare], [bare]))
+        == "every int16 operand has one scale and zero point"
+    )
+
+
 def test_a_quotient_by_the_zero_point_is_zero() -> None:
     kind = codes(2, scale=0.1, zero_point=7)
     assert results(operator("div"), call_with([kind] * 2, [kind], given("div")), [27, 9], [7, 9]) == [[7, 17]]

@@ -52,7 +52,7 @@ class Row:
 
 
 ROWS: dict[str, Row] = {
-    "ABS": Row("abs", elementwise.rescaled, ("int8", "float32", "int32")),
+    "ABS": Row("abs", elementwise.rescaled, ("int8", "int16", "float32", "int32")),
     "ADD_N": Row("add_n", elementwise.sum_of_many, ("float32", "int32")),
     "CAST": Row("cast", elementwise.cast, (*MOVED, "float16")),
     "CEIL": Row("ceil", elementwise.alike, ("float32",), optimized=True),
@@ -92,7 +92,7 @@ ROWS: dict[str, Row] = {
     "SQUARED_DIFFERENCE": Row(
         "squared_difference", elementwise.squared_difference, ("int8", "int32", "float32")
     ),
-    "ADD": Row("add", elementwise.arithmetic("AddOptions"), (*COMPUTED, "int32", "int64")),
+    "ADD": Row("add", elementwise.arithmetic("AddOptions"), (*COMPUTED, "int16", "int32", "int64")),
     "ARG_MAX": Row("arg_max", reductions.position, (*COMPUTED, "int32", "bool")),
     "ARG_MIN": Row("arg_min", reductions.position, (*COMPUTED, "int32", "bool")),
     "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, (*COMPUTED, "int16"), exact=False),
@@ -110,14 +110,14 @@ ROWS: dict[str, Row] = {
     "HARD_SWISH": Row("hard_swish", elementwise.hard_swish, exact=False),
     "L2_NORMALIZATION": Row("l2_normalization", reductions.l2_normalization, exact=False),
     "L2_POOL_2D": Row("l2_pool_2d", reductions.l2_pool, ("float32",), exact=False),
-    "LEAKY_RELU": Row("leaky_relu", elementwise.leaky_relu),
+    "LEAKY_RELU": Row("leaky_relu", elementwise.leaky_relu, (*COMPUTED, "int16")),
     "LOCAL_RESPONSE_NORMALIZATION": Row(
         "local_response_normalization", reductions.local_response, ("float32",), exact=False
     ),
     "LOGISTIC": Row("logistic", elementwise.fixed_output(1 / 256, False), exact=False),
     "MAXIMUM": Row("maximum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
     "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
-    "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int32", "int64")),
+    "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int16", "int32", "int64")),
     "PAD": Row("pad", moves.pad, MOVED),
     "PADV2": Row("pad", moves.pad_with_value, MOVED),
     "QUANTIZE": Row("quantize", elementwise.quantize, (*COMPUTED, "int16")),
@@ -129,8 +129,8 @@ ROWS: dict[str, Row] = {
     "REDUCE_MAX": Row("reduce_max", reductions.reduction, REDUCED),
     "REDUCE_MIN": Row("reduce_min", reductions.reduction, REDUCED),
     "REDUCE_PROD": Row("reduce_prod", reductions.product, ("int8", "int32", "int64", "float32"), exact=False),
-    "RELU": Row("relu", elementwise.rescaled),
-    "RELU6": Row("relu6", elementwise.rescaled),
+    "RELU": Row("relu", elementwise.rescaled, (*COMPUTED, "int16")),
+    "RELU6": Row("relu6", elementwise.rescaled, (*COMPUTED, "int16")),
     "RESHAPE": Row("reshape", moves.reshape, MOVED),
     "RESIZE_BILINEAR": Row(
         "resize_bilinear", elementwise.resize("ResizeBilinearOptions"), (*COMPUTED, "int16"), exact=False
@@ -144,7 +144,7 @@ ROWS: dict[str, Row] = {
     "SPLIT_V": Row("split", moves.split_by_sizes, MOVED[:-1]),
     "SQUEEZE": Row("squeeze", moves.squeeze, MOVED),
     "STRIDED_SLICE": Row("strided_slice", moves.strided_slice, MOVED),
-    "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int32", "int64")),
+    "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int16", "int32", "int64")),
     "SUM": Row("sum", reductions.rescaled_reduction(8), ("uint8", "int32", "int64", "float32")),
     "TOPK_V2": Row("topk_v2", reductions.top, (*COMPUTED, "int16", "int32", "int64")),
     "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), exact=False),

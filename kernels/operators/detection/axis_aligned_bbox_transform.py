@@ -29,7 +29,7 @@ def _infer(call: Call) -> Shapes:
 
 def _compute(call: Call, values: Values) -> list[Array]:
     boxes, deltas, images, sizes = arrays(values, 4)
-    check_images("axis_aligned_bbox_transform", images, len(sizes))
+    check_images(images, len(sizes))
     count, columns = deltas.shape
     per_class = deltas.reshape(count, columns // COORDINATES, COORDINATES)
     height, width = (sizes[images, axis][:, None] for axis in range(2))

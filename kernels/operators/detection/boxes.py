@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.errors import OperandFault
 from npusim.isa.base.tensor import Array, TensorType
 
 Float32Array = NDArray[np.float32]
@@ -93,12 +93,12 @@ def hard(threshold: float) -> Callable[[Float32Array], Float32Array]:
     return lambda shares: (shares < np.float32(threshold)).astype(np.float32)
 
 
-def check_images(operator: str, images: Any, count: int) -> None:
-    """Raises SimulationError for a box whose image is none of `count`."""
+def check_images(images: Any, count: int) -> None:
+    """Raises OperandFault for a box whose image is none of `count`."""
     strangers = [index for index, image in enumerate(images) if not 0 <= image < count]
     if strangers:
         first = strangers[0]
-        raise SimulationError(f"{operator}: box {first} lies in image {images[first]}, there are {count}")
+        raise OperandFault(f"box {first} lies in image {images[first]}, there are {count}")
 
 
 def filled(tensor: TensorType, rows: Sequence[Any]) -> Array:

@@ -24,10 +24,9 @@ def in_reals(compute: Reference) -> Reference:
             outputs=tuple(_as_real(tensor) for tensor in call.outputs),
             constants={},
         )
-        return [
-            stored(tensor, result)
-            for tensor, result in zip(call.outputs, compute(of_reals, reals), strict=True)
-        ]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            results = compute(of_reals, reals)
+            return [stored(tensor, result) for tensor, result in zip(call.outputs, results, strict=True)]
 
     return reference
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.errors import OperandFault
 from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Shapes, Values
@@ -45,10 +45,10 @@ def infer(call: Call[Parameters]) -> Shapes:
     return ((input_type(call, REGIONS).shape[0], *call.parameters.size, input_type(call).shape[3]),)
 
 
-def regions(call: Call[Parameters], values: Values, operator: str) -> Regions:
-    """The operands of a call. Raises SimulationError for a region of no image, without size, or outside its image."""
+def regions(call: Call[Parameters], values: Values) -> Regions:
+    """The operands of a call. Raises OperandFault for a region of no image, without size, or outside its image."""
     maps, boxes, images = arrays(values, 3)
-    check_images(operator, images, len(maps))
+    check_images(images, len(maps))
     asked = call.parameters
     scale = np.array([asked.width_stride, asked.height_stride] * 2, np.float32)
     corners = boxes / scale
@@ -57,7 +57,7 @@ def regions(call: Call[Parameters], values: Values, operator: str) -> Regions:
     outside = ((corners < 0) | (corners > most)).any(axis=1)
     for wrong, what in ((turned, "ends before it begins"), (outside, "lies outside its image")):
         if wrong.any():
-            raise SimulationError(f"{operator}: region {int(np.argmax(wrong))} {what}")
+            raise OperandFault(f"region {int(np.argmax(wrong))} {what}")
     return Regions(maps, corners, images)
 
 

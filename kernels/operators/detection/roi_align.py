@@ -22,6 +22,7 @@ from npusim.kernels.operator.parameters import Size
 from npusim.kernels.operators.detection import regions
 from npusim.kernels.operators.detection.reals import in_reals
 
+_MOST_SAMPLES = 4096
 _OPERATIONS_PER_POINT = 8  # four products and sums per channel
 
 Floats = NDArray[np.float32]
@@ -34,7 +35,7 @@ class Parameters(regions.Parameters):
 
 
 def _compute(call: Call[Parameters], values: Values) -> list[Array]:
-    given = regions.regions(call, values, "roi_align")
+    given = regions.regions(call, values)
     result = np.zeros(call.outputs[0].shape, np.float32)
     _, height, width, _ = given.maps.shape
     for index, ((x1, y1, x2, y2), image) in enumerate(zip(given.corners, given.images, strict=True)):
@@ -78,11 +79,16 @@ def _workload(call: Call[Parameters]) -> Workload:
     return elementwise(call, call.outputs[0].elements * points * _OPERATIONS_PER_POINT)
 
 
+def _few_samples(call: Call[Parameters]) -> bool:
+    """a bin has at most 4096 points down and right"""
+    return max(call.parameters.samples) <= _MOST_SAMPLES
+
+
 OPERATOR = Operator(
     name="roi_align",
     parameters=Parameters,
     types=regions.TYPES,
-    rules=(rules.operands(3), regions.shapes, regions.strides),
+    rules=(rules.operands(3), regions.shapes, regions.strides, _few_samples),
     infer=regions.infer,
     reference=in_reals(_compute),
     workload=_workload,

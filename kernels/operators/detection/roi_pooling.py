@@ -20,7 +20,7 @@ from npusim.kernels.operators.detection.reals import in_reals
 
 
 def _compute(call: Call[regions.Parameters], values: Values) -> list[Array]:
-    given = regions.regions(call, values, "roi_pooling")
+    given = regions.regions(call, values)
     result = np.zeros(call.outputs[0].shape, np.float32)
     _, height, width, _ = given.maps.shape
     corners = np.floor(given.corners + np.float32(0.5))  # none is below 0

@@ -151,9 +151,7 @@ def _real_axis(call: Call[Resizing], axis: int) -> RealAxis:
 
 
 def _exact(call: Call[Resizing]) -> bool:
-    """on the NPU uint8, which LiteRT interpolates in float32, has positions that are short binary fractions, or
-    fractions with odd denominators of which no result lies near a tie
-    """
+    """on the NPU uint8, which LiteRT interpolates in float32, has no results near ties, or all in few binary digits"""
     return _on_lines(call) is not None
 
 

@@ -54,6 +54,12 @@ class Cell:
         self, x: Numbers, output_state: Numbers, cell_state: Numbers, auxiliary: Numbers | None = None
     ) -> tuple[Numbers, Numbers]:
         """The next output state and cell state; `auxiliary` [batch, its size] goes through its own weights."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._step(x, output_state, cell_state, auxiliary)
+
+    def _step(
+        self, x: Numbers, output_state: Numbers, cell_state: Numbers, auxiliary: Numbers | None
+    ) -> tuple[Numbers, Numbers]:
         g = self.parameters.activation
         products = {
             gate: self._products(gate, x, output_state, auxiliary)

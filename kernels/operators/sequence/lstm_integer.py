@@ -204,7 +204,7 @@ def _layer_norm(call: Call, values: Values, gate: str) -> LayerNorm | None:
     return LayerNorm(
         input_value(values, position).astype(np.int64),
         input_value(values, weights_of(gate, Operand.BIAS)).astype(np.int64),
-        max(1, int(10000 * scale)),
+        min(max(1, int(10000 * scale)), (1 << 31) - 1),
         (factor, shift + _SUM_FRACTION_BITS),
     )
 
@@ -246,6 +246,10 @@ def largest_shift(call: Call) -> int:
         pairs.append(_rescale_of(call, weights_of(gate, Operand.RECURRENT_WEIGHTS), state, target))
         if gate in PEEPHOLES and present(call, PEEPHOLES[gate]):
             pairs.append(_peephole_rescale(call, gate))
+        norm = weights_of(gate, Operand.LAYER_NORM)
+        if present(call, norm):
+            factor, shift = _pair(quantization(input_type(call, norm)).scale)
+            pairs.append((factor, shift + _SUM_FRACTION_BITS))
     if present(call, Operand.PROJECTION_WEIGHTS):
         hidden = np.float32(_hidden(call)[0])
         pairs.append(_rescale_of(call, Operand.PROJECTION_WEIGHTS, hidden, state))

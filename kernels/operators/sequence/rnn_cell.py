@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operands import input_type, input_value
 from npusim.kernels.operator.operator import Call, Values
@@ -55,11 +57,12 @@ def step(
     weights: Numbers = input_value(values, cell.weights)
     recurrent: Numbers = input_value(values, cell.recurrent_weights)
     bias: Numbers = input_value(values, cell.bias)
-    total: Numbers = x @ weights.T + state @ recurrent.T + bias
-    if auxiliary is not None and cell.auxiliary_weights is not None:
-        linked: Numbers = input_value(values, cell.auxiliary_weights)
-        total = total + auxiliary @ linked.T
-    return activated(call.parameters.activation, total)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total: Numbers = x @ weights.T + state @ recurrent.T + bias
+        if auxiliary is not None and cell.auxiliary_weights is not None:
+            linked: Numbers = input_value(values, cell.auxiliary_weights)
+            total = total + auxiliary @ linked.T
+        return activated(call.parameters.activation, total)
 
 
 def sizes_fit(call: Call, cell: Positions, batch: int, inputs: int) -> bool:

@@ -64,6 +64,11 @@ def _infer(call: Call[Parameters]) -> Shapes:
 
 
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _real_reference(call, values)
+
+
+def _real_reference(call: Call[Parameters], values: Values) -> list[Array]:
     filters, columns, units = _sizes(call)
     x, state = input_value(values, _INPUT), input_value(values, _STATE)
     weights: Numbers = input_value(values, _FEATURE_WEIGHTS)

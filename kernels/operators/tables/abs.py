@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.arithmetic.integer import quantize_multiplier
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import moved_in_32_bits
 from npusim.kernels.operators.tables.lookup import (
     Float32Array,
     Int64Array,
+    beyond_tables,
     of_whole_numbers,
     tabulate,
     unary_operator,
@@ -36,6 +38,7 @@ OPERATOR = unary_operator(
     "abs",
     table,
     _abs,
+    rules.wide_codes_scaled,
     moved_in_32_bits("input scale / output scale", lambda call: quantize_multiplier(factor(call))),
-    whole=dict.fromkeys(("int32", "int64"), of_whole_numbers(np.abs)),
+    whole={"int16": beyond_tables(_codes), **dict.fromkeys(("int32", "int64"), of_whole_numbers(np.abs))},
 )

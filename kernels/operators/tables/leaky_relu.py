@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.arithmetic.integer import quantize_multipliers
-from npusim.kernels.operator import parameters
+from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import moved_in_32_bits
-from npusim.kernels.operators.tables.lookup import Float32Array, Int64Array, tabulate, unary_operator
+from npusim.kernels.operators.tables.lookup import (
+    Float32Array,
+    Int64Array,
+    beyond_tables,
+    tabulate,
+    unary_operator,
+)
 from npusim.kernels.operators.tables.rectifier import rescale
 
 
@@ -55,7 +61,9 @@ OPERATOR = unary_operator(
     "leaky_relu",
     table,
     _real,
+    rules.wide_codes_scaled,
     moved_in_32_bits("input scale / output scale, also times alpha,", _shifts),
     parameters=Parameters,
+    whole={"int16": beyond_tables(_codes)},
     on_lanes=lambda call: ("leaky_relu", call.parameters.alpha),
 )

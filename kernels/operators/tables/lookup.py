@@ -62,6 +62,17 @@ def tabulate(codes_of: CodeFunction) -> Table:
     return table
 
 
+def beyond_tables(codes_of: CodeFunction) -> Reference:
+    """The reference of codes of 16 bits, which are too many for a table."""
+
+    def reference(call: Call, values: Values) -> list[Array]:
+        output = call.outputs[0]
+        results = codes_of(call, input_value(values).astype(np.int64))
+        return [np.clip(results, *code_range(output.dtype)).astype(output.numpy_dtype)]
+
+    return reference
+
+
 def look_up(entries: Array, codes: Array) -> Array:
     """The entries of a table at 8-bit `codes` of any shape."""
     return np.asarray(entries[np.asarray(codes, order="C").view(np.uint8)])

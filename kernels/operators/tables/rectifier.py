@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Rule
 from npusim.kernels.operator.rescale import moved_in_32_bits
-from npusim.kernels.operators.tables.lookup import Int64Array, Table, round_half_away, tabulate
+from npusim.kernels.operators.tables.lookup import CodeFunction, Int64Array, round_half_away
 
 
 def rescale(values: Int64Array, real: float) -> Int64Array:
@@ -41,11 +42,11 @@ def rectifier_rules(*limits: float) -> tuple[Rule, ...]:
     largest = max((abs(limit) for limit in limits), default=0)
     bounded.__doc__ = f"{largest:g} / output scale is less than 2**31" if largest else "has no upper limit"
     moved = moved_in_32_bits("input scale / output scale", lambda call: quantize_multiplier(factor(call)))
-    return moved, bounded
+    return rules.wide_codes_scaled, moved, bounded
 
 
-def tabulate_rectifier(floor: float, ceiling: float | None) -> Table:
-    """The table of x limited to what is above `floor`, and below `ceiling` if there is one.
+def rectified(floor: float, ceiling: float | None) -> CodeFunction:
+    """The codes of x limited to what is above `floor`, and below `ceiling` if there is one.
 
     The limits are codes of the output: zero point + round(limit / scale) in float32.
     """
@@ -56,7 +57,7 @@ def tabulate_rectifier(floor: float, ceiling: float | None) -> Table:
         limited: Int64Array = np.maximum(rescaled, _code(floor, call))
         return limited if ceiling is None else np.minimum(limited, _code(ceiling, call))
 
-    return tabulate(codes_of)
+    return codes_of
 
 
 def _code(real: float, call: Call) -> Int64Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.tables.lookup import Float32Array, unary_operator
-from npusim.kernels.operators.tables.rectifier import rectifier_rules, tabulate_rectifier
+from npusim.kernels.operators.tables.lookup import Float32Array, beyond_tables, tabulate, unary_operator
+from npusim.kernels.operators.tables.rectifier import rectified, rectifier_rules
 
 
 def _relu(call: Call, x: Float32Array) -> Float32Array:
@@ -15,7 +15,9 @@ def _relu(call: Call, x: Float32Array) -> Float32Array:
     return result
 
 
-table = tabulate_rectifier(0.0, None)
+_codes = rectified(0.0, None)
+
+table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("relu", table, _relu, *rectifier_rules())
+OPERATOR = unary_operator("relu", table, _relu, *rectifier_rules(), whole={"int16": beyond_tables(_codes)})
