@@ -69,6 +69,8 @@ def _check_host_call(program: Program, call: HostCall) -> None:
 
 
 def _host_function(entry: Any) -> HostFunction:
+    from numpy import errstate
+
     from npusim.kernels.operator.operator import Call
 
     def call(
@@ -79,7 +81,8 @@ def _host_function(entry: Any) -> HostFunction:
     ) -> Sequence[Array]:
         known = {i: value for i, value in enumerate(values) if value is not None}
         use = Call(entry.parameters.of(parameters), tuple(inputs), tuple(outputs), known)
-        results: Sequence[Array] = entry.reference(use, values)
+        with errstate(all="ignore"):  # reals become infinite, or no numbers, as IEEE 754 has it
+            results: Sequence[Array] = entry.reference(use, values)
         return results
 
     return call

@@ -193,7 +193,7 @@ def test_rules_of_fields(legal: Instruction, illegal: Instruction | None, fault:
         ),
         (
             replace(DEPTHWISE, column_halvings=1),
-            {"mac_array.columns": 1},
+            {f"mac_array.{name}": 1 for name in ("columns", "float16_columns", "float32_columns")},
             "column_halvings 1; the array has 1 columns",
         ),
     ],
