@@ -142,6 +142,12 @@ def placed(graph: Graph, forced: Sequence[Forced]) -> Graph:
     return marked
 
 
+def meant(graph: Graph, forced: Sequence[Forced]) -> tuple[Forced, ...]:
+    """The entries that take an operator of the graph."""
+    nodes = [(node.op, *_names(part, node)) for part, node in _every(graph)]
+    return tuple(entry for entry in forced if any(entry.takes(*node) for node in nodes))
+
+
 def _marked(graph: Graph, forced: Sequence[Forced], used: set[Forced]) -> Graph:
     nodes = []
     for node in graph.nodes:

@@ -11,6 +11,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.interpreter import Interpreter
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.placing import meant
 from npusim.machine.system import execute
 from npusim.numbers.staged import Launch
 from npusim.session.api import compile_program
@@ -32,18 +33,7 @@ class Target:
 
     def placing_of(self, graph: Graph) -> Partition:
         """What of `placing` means something in a graph: a device has many, and few have all operators."""
-        named = [
-            (node.op, [graph.tensors[one].name for one in node.inputs if one is not None], node.outputs)
-            for node in graph.nodes
-        ]
-        forced = [
-            entry
-            for entry in self.placing.forced
-            if any(
-                entry.takes(op, read, [graph.tensors[one].name for one in write]) for op, read, write in named
-            )
-        ]
-        return Partition(tuple(forced), self.placing.by_cost)
+        return Partition(meant(graph, self.placing.forced), self.placing.by_cost)
 
 
 class Stage:

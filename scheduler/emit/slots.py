@@ -54,7 +54,7 @@ class _Target(NamedTuple):
 
 
 class SlotBuilder:
-    """Builds the slots and loads of a whole network for one pick of residents and cuts."""
+    """Builds the slots and loads of a whole network for one choice of residents and cuts."""
 
     def __init__(
         self,
