@@ -2,7 +2,8 @@
 rounded behind.
 
 Functions are those of IEEE 754 where it has them, and composed of float32 steps as LiteRT's kernels are. Exponentials,
-logarithms, sines and their like are computed in float64 and rounded once.
+logarithms, sines and their like are computed in float64 and rounded once; a C library whose functions are not correctly
+rounded moves one result in a million by its last bit. The operators' references take the same functions.
 """
 
 from __future__ import annotations
@@ -148,6 +149,8 @@ UNARY: tuple[RealFunction, ...] = (
 )
 """Of one operand, in the order of the field `function` of `vec.real_unary`."""
 
+UNARY_BY_NAME = {row.name: row for row in UNARY}
+
 BINARY: tuple[RealFunction, ...] = (
     RealFunction("add", "a + b", "simple", np.add),
     RealFunction("sub", "a - b", "simple", np.subtract),
@@ -169,6 +172,8 @@ BINARY: tuple[RealFunction, ...] = (
     RealFunction("less_equal", "a <= b", "simple", np.less_equal, truth=True),
 )
 """Of two operands, in the order of the field `function` of `vec.real_binary`."""
+
+BINARY_BY_NAME = {row.name: row for row in BINARY}
 # fmt: on
 
 ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
@@ -178,8 +183,7 @@ def activated(values: Reals, activation: int) -> Reals:
     """Values behind a fused activation, by its position in `ACTIVATIONS`."""
     if not activation:
         return values
-    by_name = {row.name: row for row in UNARY}
-    result: Reals = by_name[ACTIVATIONS[activation]].compute(values, np.float32(0))
+    result: Reals = UNARY_BY_NAME[ACTIVATIONS[activation]].compute(values, np.float32(0))
     return result
 
 

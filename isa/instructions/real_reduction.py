@@ -14,6 +14,7 @@ from npusim.isa.instructions.mac import ADDRESS_BITS, map_region
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.real import STORED_TYPES, RealInstruction, effort_cycles, float32_of, stored
 from npusim.isa.instructions.region import Regions, Space, dense
+from npusim.isa.instructions.windows import window_faults, window_taps
 from npusim.isa.instructions.word import FieldSpec, bits
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod")
@@ -130,17 +131,7 @@ class RealPool(RealInstruction):
 
     def faults(self) -> list[str]:
         """Sizes and strides are at least 1, and every window touches the feature map."""
-        sizes = (
-            "ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width",
-            "kernel_height", "kernel_width", "stride_height", "stride_width",
-        )  # fmt: skip
-        found = [f"{name} is 0; it may be 1 or more" for name in sizes if getattr(self, name) == 0]
-        for axis in ("height", "width"):
-            pad = self.pad_top if axis == "height" else self.pad_left
-            last = (getattr(self, f"ofm_{axis}") - 1) * getattr(self, f"stride_{axis}") - pad
-            if pad >= getattr(self, f"kernel_{axis}") or last >= getattr(self, f"ifm_{axis}"):
-                found.append(f"a window lies outside the feature map in {axis}")
-        return found
+        return window_faults(self)
 
     @np.errstate(all="ignore")
     def execute(self, memory: Memory) -> list[Write]:
@@ -152,17 +143,13 @@ class RealPool(RealInstruction):
         name = POOLS[self.function]
         values = np.full((self.ofm_height, self.ofm_width, self.depth), -np.inf if name == "maximum" else 0.0)
         counts = np.zeros((self.ofm_height, self.ofm_width, 1))
-        for ky in range(self.kernel_height):
-            rows = _inside(ky - self.pad_top, self.stride_height, self.ofm_height, self.ifm_height)
-            for kx in range(self.kernel_width):
-                columns = _inside(kx - self.pad_left, self.stride_width, self.ofm_width, self.ifm_width)
-                seen = ifm[rows[1], columns[1]]
-                part = values[rows[0], columns[0]]
-                counts[rows[0], columns[0]] += 1
-                if name == "maximum":
-                    np.maximum(part, seen, out=part)
-                else:
-                    part += seen * seen if name == "l2" else seen
+        for outputs, elements in window_taps(self):
+            seen, part = ifm[elements], values[outputs]
+            counts[outputs] += 1
+            if name == "maximum":
+                np.maximum(part, seen, out=part)
+            else:
+                part += seen * seen if name == "l2" else seen
         if name != "maximum":
             values /= counts
         if name == "l2":
@@ -206,14 +193,6 @@ class RealPool(RealInstruction):
         """A step for every window element of every output, and what follows the last."""
         outputs = self.ofm_height * self.ofm_width * self.depth
         return self._needed(context, outputs * self._per_output(context))
-
-
-def _inside(offset: int, stride: int, outputs: int, inputs: int) -> tuple[slice, slice]:
-    """Outputs o with 0 <= o * stride + offset < inputs, and those inputs."""
-    first = max(0, -(offset // stride))
-    last = max(min(outputs, (inputs - 1 - offset) // stride + 1), first)
-    begin = first * stride + offset
-    return slice(first, last), slice(begin, begin + (last - first) * stride, stride)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

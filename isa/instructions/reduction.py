@@ -17,6 +17,7 @@ from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS, map_region
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
 from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, clamp_fault, code_type, passes
+from npusim.isa.instructions.windows import window_faults, window_taps
 from npusim.isa.instructions.word import FieldSpec, bits
 
 LARGEST_SUM = 1 << 22
@@ -76,16 +77,7 @@ class Pool(Instruction):
         """Sizes and strides are at least 1, every window touches the feature map and can be summed, the clamp is
         not empty.
         """
-        sizes = (
-            "ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width",
-            "kernel_height", "kernel_width", "stride_height", "stride_width",
-        )  # fmt: skip
-        found = [f"{name} is 0; it may be 1 or more" for name in sizes if getattr(self, name) == 0]
-        for axis in ("height", "width"):
-            pad = self.pad_top if axis == "height" else self.pad_left
-            last = (getattr(self, f"ofm_{axis}") - 1) * getattr(self, f"stride_{axis}") - pad
-            if pad >= getattr(self, f"kernel_{axis}") or last >= getattr(self, f"ifm_{axis}"):
-                found.append(f"a window lies outside the feature map in {axis}")
+        found = window_faults(self)
         window = self.kernel_height * self.kernel_width
         if window >= LARGEST_SUM:
             found.append(
@@ -103,28 +95,11 @@ class Pool(Instruction):
         ofm = memory.view(Space.SCRATCHPAD, self.ofm, shape, (self.ofm_row_stride, self.depth, 1), dtype)
         return [(ofm, np.clip(values, self.low, self.high))]
 
-    def _taps(self, ifm: Codes) -> list[tuple[slice, slice, Codes]]:
-        """For each window element: the outputs whose element lies inside, and the values there."""
-        found = []
-        taps_of_a_row = _reaching(
-            self.kernel_width, self.pad_left, self.stride_width, self.ofm_width, self.ifm_width
-        )
-        for ky in _reaching(
-            self.kernel_height, self.pad_top, self.stride_height, self.ofm_height, self.ifm_height
-        ):
-            rows = _inside(ky - self.pad_top, self.stride_height, self.ofm_height, self.ifm_height)
-            for kx in taps_of_a_row:
-                columns = _inside(kx - self.pad_left, self.stride_width, self.ofm_width, self.ifm_width)
-                if rows is None or columns is None:
-                    continue
-                found.append((rows[0], columns[0], ifm[rows[1], columns[1]]))
-        return found
-
     def _maximum(self, ifm: Codes) -> Codes:
         lowest = -128 if self.signed else 0
         result = np.full((self.ofm_height, self.ofm_width, self.depth), lowest, ifm.dtype)
-        for rows, columns, values in self._taps(ifm):
-            np.maximum(result[rows, columns], values, out=result[rows, columns])
+        for outputs, elements in window_taps(self):
+            np.maximum(result[outputs], ifm[elements], out=result[outputs])
         return result
 
     def _average(self, ifm: Codes) -> NDArray[np.int32]:
@@ -136,9 +111,9 @@ class Pool(Instruction):
             sums[0, 0] = window.sum((0, 1), dtype=np.int32)
             counts[...] = window.shape[0] * window.shape[1]
         else:
-            for rows, columns, values in self._taps(ifm):
-                sums[rows, columns] += values
-                counts[rows, columns] += 1
+            for outputs, elements in window_taps(self):
+                sums[outputs] += ifm[elements]
+                counts[outputs] += 1
         half = counts // 2
         quotient = (np.abs(sums) + half) // counts
         return np.where(sums > 0, quotient, -quotient)
@@ -168,21 +143,6 @@ class Pool(Instruction):
         taps = self.kernel_height * self.kernel_width
         outputs = self.ofm_height * self.ofm_width * self.depth
         return outputs * (taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles))
-
-
-def _reaching(kernel: int, pad: int, stride: int, outputs: int, inputs: int) -> range:
-    """The taps of a window along one axis that can reach the feature map from any output."""
-    return range(max(0, pad - (outputs - 1) * stride), min(kernel, inputs + pad))
-
-
-def _inside(offset: int, stride: int, outputs: int, inputs: int) -> tuple[slice, slice] | None:
-    """Outputs o with 0 <= o * stride + offset < inputs, and those inputs; None if there are none."""
-    first = max(0, -(offset // stride)) if offset < 0 else 0
-    last = min(outputs, (inputs - 1 - offset) // stride + 1)
-    if last <= first:
-        return None
-    start = first * stride + offset
-    return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from npusim.kernels.lowering.work import (
     Work,
     no_constant_bytes,
     no_constants,
+    one_row,
     same_rows,
 )
 from npusim.kernels.operator.operands import input_type
@@ -86,7 +87,7 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
         )
 
     codes = Rows(("in", 0), rows, inner), same_rows
-    whole = [(Rows(("in", at), 1, input_type(call, at).size_bytes), _whole) for at in (2, 1)]
+    whole = [(Rows(("in", at), 1, input_type(call, at).size_bytes), one_row) for at in (2, 1)]
     return (
         Work(
             rows=rows,
@@ -101,11 +102,6 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
             alike=alike(call, hardware, "gate sums", rows, inner, units, size),
         ),
     )
-
-
-def _whole(first: int, last: int) -> tuple[int, int]:
-    """All of an operand, whatever the rows."""
-    return 0, 1
 
 
 def _stage(call: Call) -> OutputStage:

@@ -23,6 +23,7 @@ from npusim.kernels.lowering.work import (
     Work,
     no_constant_bytes,
     no_constants,
+    one_row,
     same_rows,
 )
 from npusim.kernels.operator.activation import act_range
@@ -220,12 +221,8 @@ def _operand_rows(position: int, grid: Grid, size: int) -> tuple[Rows, RowsNeede
     """The rows of an operand: its own for each output row, or one that all share."""
     walk, start = grid.walks[position], grid.starts[position]
     width = grid.columns if walk.column else 1
-    count, needed = (grid.rows, same_rows) if walk.row else (1, _only_row)
+    count, needed = (grid.rows, same_rows) if walk.row else (1, one_row)
     return _widened(Rows(("in", position), count, width, start, walk.entry), size), needed
-
-
-def _only_row(first: int, last: int) -> tuple[int, int]:
-    return 0, 1
 
 
 def strides(grid: Grid, *names: str) -> dict[str, Any]:

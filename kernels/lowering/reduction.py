@@ -23,6 +23,7 @@ from npusim.kernels.lowering.work import (
     no_constants,
     same_rows,
 )
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, Reduction, axis_of
 from npusim.kernels.operator.operands import code_range, input_type
 from npusim.kernels.operator.operator import Call, Lowering, Need
@@ -130,12 +131,7 @@ def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
         ifm, ofm = input_type(call), call.outputs[0]
         return _lower(call, "sum", _axes(call), rescaled(ifm, ofm, multiplier(call)))
 
-    return Lowering("vector", (_eight_bit, something, few_places), lower, (_codes_at_once,))
-
-
-def _eight_bit(call: Call) -> bool:
-    """the NPU computes on int8 and uint8 tensors with one scale and zero point"""
-    return input_type(call).quantized8
+    return Lowering("vector", (rules.eight_bit, something, few_places), lower, (_codes_at_once,))
 
 
 def position_lowering(function: str) -> Lowering:

@@ -256,6 +256,11 @@ def same_rows(first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
+def one_row(first: int, last: int) -> tuple[int, int]:
+    """Every output row needs the only row of an input."""
+    return 0, 1
+
+
 def no_constants(first: int, last: int) -> Constants:
     """For work without constants."""
     return Constants(b"")

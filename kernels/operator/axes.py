@@ -14,6 +14,9 @@ from npusim.kernels.operator.operands import elementwise, input_type
 from npusim.kernels.operator.operator import Call, Shapes
 from npusim.kernels.operator.parameters import Sizes, Step
 
+MOST_CODES = 1 << 23
+"""So many 8-bit codes always add up within the 32 bits of an accumulator."""
+
 
 class Along(parameters.Parameters):
     """axis: along which an operator works; negative ones count from the back."""

@@ -20,6 +20,16 @@ def operands(inputs: int, outputs: int = 1) -> Rule:
     return rule
 
 
+def several_inputs(call: Call) -> bool:
+    """takes 1 input or more, none absent, and gives 1 output"""
+    return len(call.inputs) > 0 and None not in call.inputs and len(call.outputs) == 1
+
+
+def several_outputs(call: Call) -> bool:
+    """takes 1 input and gives 1 output or more"""
+    return len(call.inputs) == 1 and call.inputs[0] is not None and len(call.outputs) > 0
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

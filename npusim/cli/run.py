@@ -179,7 +179,7 @@ class _Asked:
 
     def with_provenance(self, result: RunResult) -> RunResult:
         """The result with the command that gives it again."""
-        from npusim.session import api
+        from npusim.session.opening import is_program
         from npusim.session.provenance import of_run
 
         made = of_run(
@@ -191,7 +191,7 @@ class _Asked:
             seed=self.seed,
             inputs=result.provenance.inputs,
             settings=self.settings,
-            compiled=api.is_program(self.model),
+            compiled=is_program(self.model),
         )
         return replace(result, provenance=made)
 

@@ -176,12 +176,8 @@ class ModelWriter:
         """
         _, *filter_size, depth = self.type(weights).shape
         _, *size, ifm_depth = self.type(ifm).shape
-        self._require(
-            ifm_depth % depth == 0,
-            "conv_2d",
-            f"weights for {depth} input channels",
-            f"a divisor of {ifm_depth}",
-        )
+        fits = ifm_depth % depth == 0
+        self._require(fits, "conv_2d", f"weights for {depth} input channels", f"a divisor of {ifm_depth}")
         return self._node(
             "conv_2d",
             (ifm, weights, bias),

@@ -14,11 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
-from npusim.isa.base.nearest import nearest
 from npusim.isa.hardware.hardware import Hardware
 from npusim.session.host import host_functions, kind_of_inputs, no_outputs, one_blas_thread
+from npusim.session.opening import is_program, open_model
 from npusim.session.same_hardware import require_same_hardware
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from npusim.session.placing import Asked, Partition
 
 DEFAULT_HARDWARE = "edge-128"
-PROGRAM_SUFFIX = ".npu"
 EFFORTS = {"fast": 0, "high": 200}
 """Efforts of the compiler by name: schedules that it tries beside that of the estimates."""
 
@@ -354,11 +352,6 @@ def run(
     return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
 
 
-def is_program(path: str | Path) -> bool:
-    """Whether a path is that of a compiled program."""
-    return Path(path).is_file() and _is_program(Path(path))
-
-
 def _source(path: str | Path) -> str:
     """What finds the model again, from any folder."""
     return str(Path(path).resolve() if Path(path).is_file() else path)
@@ -430,43 +423,6 @@ def prepare_any(
             progress=progress,
         )
     return program, wall
-
-
-def open_model(path: str | Path) -> Graph | Program:
-    """What a path or built-in name stands for: a file first, then a built-in model."""
-    from npusim.frontends import frontend as formats
-
-    file, name = Path(path), str(path)
-    if file.is_file() and _is_program(file):
-        return load_program(file)
-    if file.exists():
-        return formats.read(file)
-    from npusim import models  # a file does without its imports
-
-    if name in models.names():
-        from npusim.frontends.tflite import reader as tflite
-
-        return tflite.parse(models.path_or_bytes(name), name)
-    if file.suffix or len(file.parts) != 1:
-        raise NpusimError(f"{path}: no such file")
-    near = nearest(name, models.names())
-    hint = f", did you mean {near}?" if near else ";"
-    raise NpusimError(
-        f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(models.names())}"
-    )
-
-
-def _is_program(file: Path) -> bool:
-    """True for a file that calls itself a program, by its name or by its first bytes."""
-    from npusim.isa.program.container import MAGIC
-
-    if file.suffix.lower() == PROGRAM_SUFFIX:
-        return True
-    try:
-        with user_file.opened(file, user_file.PROGRAM) as stream:
-            return stream.read(len(MAGIC)) == MAGIC
-    except NpusimError:
-        return False  # the reader of models says what is wrong with it
 
 
 @contextmanager

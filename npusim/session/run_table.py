@@ -13,6 +13,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.numbers.runs import Run, RunTable
 from npusim.session import api
+from npusim.session.opening import open_model
 from npusim.session.provenance import of_run
 
 _NO_RUN = (CompileError, GraphError, ProgramError, SimulationError)
@@ -33,7 +34,7 @@ def run_table(
     """
     _require_different("model", [str(Path(each)) for each in models])
     hardware = _named([each.name for each in machines], "hardware")
-    loaded = [api.open_model(path) for path in models]
+    loaded = [open_model(path) for path in models]
     names = _names([each.name for each in loaded], [str(path) for path in models])
     runs = []
     for path, name, model in zip(models, names, loaded, strict=True):

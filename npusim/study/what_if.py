@@ -24,6 +24,7 @@ from npusim.kernels.graph.unknown import unknown_on_host
 from npusim.numbers.run import RunResult
 from npusim.numbers.variants import Variant, WhatIf
 from npusim.session import api
+from npusim.session.opening import open_model
 from npusim.session.placing import Asked
 from npusim.study.evaluate import Job, Record, Workload
 from npusim.study.executors import Executor, InProcess, LocalProcesses, available_cores
@@ -61,7 +62,7 @@ def what_if(
 
     Raises NpusimError for a model or hardware that cannot be read or run.
     """
-    opened = api.open_model(model) if isinstance(model, str | Path) else model
+    opened = open_model(model) if isinstance(model, str | Path) else model
     if api.check_unknown(unknown) and isinstance(opened, Graph):
         opened = unknown_on_host(opened)
     base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
@@ -105,7 +106,7 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
     """`what_if` of the model of a result on its hardware; of its program, if that is all there is."""
     if result.source is None:
         return what_if(result.program, jobs=jobs)
-    model = api.open_model(result.source)
+    model = open_model(result.source)
     names = [layer.name for layer in result.program.layers]
     unknown = "host" if result.program.unknown_operators else None
     if isinstance(model, Graph) and names != [

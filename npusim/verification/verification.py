@@ -34,7 +34,8 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.reference import beginning, results
 from npusim.kernels.table import operator
 from npusim.session import inputs as values
-from npusim.session.api import DEFAULT_HARDWARE, PROGRAM_SUFFIX, compile_program, hardware, simulate
+from npusim.session.api import DEFAULT_HARDWARE, compile_program, hardware, simulate
+from npusim.session.opening import PROGRAM_SUFFIX
 from npusim.verification import litert as litert_reference
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ def table(result: RunResult) -> Table:
             Text(SIDE_WORDS[piece.side], style="bold"),
             Text(show.whole(piece.cycles)),
             Text(show.percent(share)),
-            Text(_entered(result, piece)),
+            Text(_entered(piece)),
         )
     left = len(result.pieces) - len(shown)
     if left:
@@ -47,12 +47,12 @@ def table(result: RunResult) -> Table:
     return grid
 
 
-def _entered(result: RunResult, piece: Piece) -> str:
+def _entered(piece: Piece) -> str:
     boundary = piece.entered
-    return "" if boundary is None else _crossed(result, boundary)
+    return "" if boundary is None else _crossed(boundary)
 
 
-def _crossed(result: RunResult, boundary: Boundary) -> str:
+def _crossed(boundary: Boundary) -> str:
     words = [show.size(boundary.bytes) + " cross"] if boundary.copies else ["nothing crosses"]
     if boundary.copies:
         words.append(f"{show.whole(boundary.copy_cycles)} cycles of copies")

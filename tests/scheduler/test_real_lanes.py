@@ -17,8 +17,8 @@ LANES = ["vector.float16_lanes=4", "vector.float32_lanes=2", "scratchpad.size_ki
 WITH = npusim.hardware("edge-128", LANES)
 WITHOUT = npusim.hardware("edge-128", LANES[2:])
 TYPES = ("float32", "float16")
-ALLOWED = {"float32": 2e-6, "float16": 2e-3}
-"""Relative: the order of sums, and functions of float64 against those that a kernel writes in float32."""
+ALLOWED = 2e-6
+"""Relative, of float32 sums and softmax: lanes sum in float64, the host as LiteRT does in float32."""
 
 
 def one(op: str, dtype: str, *shapes: tuple[int, ...], result: str = "", **parameters: Any) -> Graph:
@@ -30,8 +30,8 @@ def one(op: str, dtype: str, *shapes: tuple[int, ...], result: str = "", **param
     return builder.graph(builder.node(op, inputs, [unshaped(result or dtype)], kind))
 
 
-def check(graph: Graph, dtype: str, *, positive: bool = False) -> None:
-    """The NPU with lanes gives what the host gives, all of it on the vector unit."""
+def check(graph: Graph, dtype: str, *, positive: bool = False, sums: bool = False) -> None:
+    """The NPU with lanes gives the bytes that the host gives, float32 `sums` nearly, all of it on the vector unit."""
     rng = np.random.default_rng(0)
     values = [
         rng.uniform(0.1 if positive else -4, 4, graph.tensors[number].type.shape).astype(dtype)
@@ -44,7 +44,10 @@ def check(graph: Graph, dtype: str, *, positive: bool = False) -> None:
     assert "vector.float16_lanes" in slow.layers[0].reason
     for one_, other in zip(fast.outputs, slow.outputs, strict=True):
         assert one_.dtype == other.dtype
-        np.testing.assert_allclose(one_, other, rtol=ALLOWED[dtype], atol=ALLOWED[dtype])
+        if sums and dtype == "float32":
+            np.testing.assert_allclose(one_, other, rtol=ALLOWED, atol=ALLOWED)
+        else:
+            assert one_.tobytes() == other.tobytes()
 
 
 UNARY = (
@@ -78,21 +81,21 @@ def test_functions_of_positive_numbers(op: str, dtype: str) -> None:
     ],
 )
 def test_functions_with_parameters(op: str, parameters: dict[str, Any], dtype: str) -> None:
-    check(one(op, dtype, (5, 40), **parameters), dtype)
+    check(one(op, dtype, (5, 40), **parameters), dtype, sums="softmax" in op)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
 @pytest.mark.parametrize("op", ["mean", "sum", "reduce_max", "reduce_min"])
 def test_reductions(op: str, axes: tuple[int, ...], dtype: str) -> None:
-    check(one(op, dtype, (4, 9, 6), axes=axes), dtype)
+    check(one(op, dtype, (4, 9, 6), axes=axes), dtype, sums=True)
 
 
 @pytest.mark.parametrize("op", ["average_pool_2d", "max_pool_2d", "l2_pool_2d"])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_pools(op: str, dtype: str) -> None:
     window = {"filter": (3, 2), "strides": (2, 1), "padding": ((1, 1), (0, 1))}
-    check(one(op, dtype, (2, 9, 8, 5), activation="relu6", **window), dtype)
+    check(one(op, dtype, (2, 9, 8, 5), activation="relu6", **window), dtype, sums=True)
 
 
 BINARY = (

@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from npusim.isa.arithmetic.real import BINARY_BY_NAME
 from npusim.kernels.operators.elementwise.numbers import numeric_operator
 
 _SMALLEST = -(1 << 31)
-
-
-def _reals(a: Any, b: Any) -> Any:
-    return np.power(a.astype(np.float64), b)
 
 
 def _whole(a: Any, b: Any) -> Any:
@@ -39,4 +36,4 @@ def _product(a: Any, times: int) -> Any:
     return result
 
 
-OPERATOR = numeric_operator("pow", {"int32": _whole, "float32": _reals})
+OPERATOR = numeric_operator("pow", {"int32": _whole, "float32": BINARY_BY_NAME["pow"].compute})

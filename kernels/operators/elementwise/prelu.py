@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp, multiply_by_quantized_multiplier
+from npusim.isa.arithmetic.real import BINARY_BY_NAME
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_prelu
 from npusim.kernels.lowering.real import real_binary_lowering
@@ -43,16 +44,14 @@ def _codes(call: Call, values: Values) -> list[Array]:
     return [clamp(results + np.int64(quantization(ofm).zero_point), *code_range(ofm.dtype), ofm.numpy_dtype)]
 
 
-def _reals(x: Any, alpha: Any) -> Any:
-    return np.where(x >= 0, x, x * alpha)
-
-
 def _shifts(call: Call) -> tuple[Any, Any]:
     above, below = prelu_multipliers(call)
     return (above[0], below[0]), (above[1], below[1])
 
 
-REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": of_numbers(_reals)})
+REFERENCES = with_halves(
+    {"int8": _codes, "uint8": _codes, "float32": of_numbers(BINARY_BY_NAME["prelu"].compute)}
+)
 
 OPERATOR = Operator(
     name="prelu",

@@ -85,11 +85,6 @@ def _workload(call: Call) -> Workload:
     return elementwise(call) if any(rescaled) else move(call)
 
 
-def _present(call: Call) -> bool:
-    """takes 1 input or more, none absent, and gives 1 output"""
-    return len(call.inputs) > 0 and None not in call.inputs and len(call.outputs) == 1
-
-
 def _axis(call: Call[Parameters]) -> bool:
     """axis is an axis of the output"""
     return call.parameters.axis < len(call.outputs[0].shape)
@@ -139,7 +134,7 @@ OPERATOR = Operator(
     parameters=Parameters,
     types=ANY_ALIKE,
     rules=(
-        _present,
+        rules.several_inputs,
         rules.per_tensor,
         sound_scales,
         _axis,

@@ -10,17 +10,16 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import mirror_moves
 from npusim.kernels.lowering.work import Parts
-from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
-from npusim.kernels.operator.parameters import Border
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operators.movement.pad import Padded, infer, padded_shape
 
 
-class Parameters(parameters.Parameters):
-    """paddings: elements before and behind each axis; mode: whether the edge itself is repeated."""
+class Parameters(Padded):
+    """mode: whether the edge itself is repeated."""
 
-    paddings: tuple[Border, ...]
     mode: Literal["reflect", "symmetric"] = "reflect"
 
 
@@ -43,16 +42,6 @@ def _a_pair_per_axis(call: Call[Parameters]) -> bool:
     )
 
 
-def _infer(call: Call[Parameters]) -> Shapes:
-    sizes = zip(input_type(call).shape, call.parameters.paddings, strict=True)
-    return (tuple(size + before + after for size, (before, after) in sizes),)
-
-
-def _padded_shape(call: Call) -> bool:
-    """the output is the input's shape plus its paddings"""
-    return _infer(call) == (call.outputs[0].shape,)
-
-
 def _lower(call: Call[Parameters], hardware: Hardware) -> Parts:
     return mirror_moves(call, _edge(call))
 
@@ -61,8 +50,8 @@ OPERATOR = Operator(
     name="mirror_pad",
     parameters=Parameters,
     types=ANY_ALIKE,
-    rules=(rules.operands(1), _a_pair_per_axis, _padded_shape),
-    infer=_infer,
+    rules=(rules.operands(1), _a_pair_per_axis, padded_shape),
+    infer=infer,
     reference=_reference,
     workload=move,
     lowerings=(Lowering("dma", (), _lower),),

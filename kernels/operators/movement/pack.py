@@ -6,7 +6,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.move import lower_pack, pack_alias
-from npusim.kernels.operator import parameters
+from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
@@ -22,11 +22,6 @@ class Parameters(parameters.Parameters):
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     parts = [input_value(values, position) for position in range(len(call.inputs))]
     return [np.stack(parts, axis=call.parameters.axis)]
-
-
-def _present(call: Call) -> bool:
-    """takes 1 input or more, none absent, and gives 1 output"""
-    return len(call.inputs) > 0 and None not in call.inputs and len(call.outputs) == 1
 
 
 def _one_shape(call: Call[Parameters]) -> bool:
@@ -51,7 +46,7 @@ OPERATOR = Operator(
     name="pack",
     parameters=Parameters,
     types=ANY_ALIKE,
-    rules=(_present, _one_shape, _packed_shape),
+    rules=(rules.several_inputs, _one_shape, _packed_shape),
     infer=_infer,
     reference=_reference,
     workload=move,

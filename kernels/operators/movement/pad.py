@@ -15,10 +15,15 @@ from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, V
 from npusim.kernels.operator.parameters import Border
 
 
-class Parameters(parameters.Parameters):
-    """paddings: elements before and behind each axis; pad_value: what they hold, a code in integer tensors."""
+class Padded(parameters.Parameters):
+    """paddings: elements before and behind each axis."""
 
     paddings: tuple[Border, ...]
+
+
+class Parameters(Padded):
+    """pad_value: what the borders hold, a code in integer tensors."""
+
     pad_value: int | float | None = None
 
 
@@ -39,14 +44,15 @@ def _a_pair_per_axis(call: Call[Parameters]) -> bool:
     return len(call.parameters.paddings) == len(input_type(call).shape)
 
 
-def _infer(call: Call[Parameters]) -> Shapes:
+def infer(call: Call[Padded]) -> Shapes:
+    """The input's shape plus its paddings."""
     sizes = zip(input_type(call).shape, call.parameters.paddings, strict=True)
     return (tuple(size + before + after for size, (before, after) in sizes),)
 
 
-def _padded_shape(call: Call) -> bool:
+def padded_shape(call: Call) -> bool:
     """the output is the input's shape plus its paddings"""
-    return _infer(call) == (call.outputs[0].shape,)
+    return infer(call) == (call.outputs[0].shape,)
 
 
 def _storable_value(call: Call) -> bool:
@@ -67,8 +73,8 @@ OPERATOR = Operator(
     name="pad",
     parameters=Parameters,
     types=ANY_ALIKE,
-    rules=(rules.operands(1), _a_pair_per_axis, _padded_shape, _storable_value),
-    infer=_infer,
+    rules=(rules.operands(1), _a_pair_per_axis, padded_shape, _storable_value),
+    infer=infer,
     reference=_reference,
     workload=move,
     lowerings=(Lowering("dma", (), _lower),),

@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.move import lower_split
-from npusim.kernels.operator import parameters
+from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Shapes, Values
@@ -37,11 +37,6 @@ def _alias(call: Call[Parameters]) -> tuple[Alias, ...] | None:
     return tuple(Alias(("out", number), ("in", 0), offset) for number, offset in numbered)
 
 
-def _present(call: Call) -> bool:
-    """takes 1 input and gives 1 output or more"""
-    return len(call.inputs) == 1 and call.inputs[0] is not None and len(call.outputs) > 0
-
-
 def _axis(call: Call[Parameters]) -> bool:
     """axis is an axis of the input"""
     return call.parameters.axis < len(input_type(call).shape)
@@ -66,7 +61,7 @@ OPERATOR = Operator(
     name="split",
     parameters=Parameters,
     types=ANY_ALIKE,
-    rules=(_present, _axis, _pieces, _shapes),
+    rules=(rules.several_outputs, _axis, _pieces, _shapes),
     infer=_infer,
     reference=_reference,
     workload=move,

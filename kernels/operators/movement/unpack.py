@@ -6,7 +6,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.move import lower_unpack, unpack_alias
-from npusim.kernels.operator import parameters
+from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
@@ -25,11 +25,6 @@ def _reference(call: Call[Parameters], values: Values) -> list[Array]:
         np.ascontiguousarray(each).reshape(output.shape)
         for each, output in zip(slices, call.outputs, strict=True)
     ]
-
-
-def _present(call: Call) -> bool:
-    """takes 1 input and gives 1 output or more"""
-    return len(call.inputs) == 1 and call.inputs[0] is not None and len(call.outputs) > 0
 
 
 def _axis(call: Call[Parameters]) -> bool:
@@ -52,7 +47,7 @@ OPERATOR = Operator(
     name="unpack",
     parameters=Parameters,
     types=ANY_ALIKE,
-    rules=(_present, _axis, _shapes),
+    rules=(rules.several_outputs, _axis, _shapes),
     infer=_infer,
     reference=_reference,
     workload=move,

@@ -18,7 +18,7 @@ from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.lowering.rows import row_work, rows_at_once
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.axes import Along, an_axis, axis_of
+from npusim.kernels.operator.axes import an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.operator.operands import (
@@ -32,19 +32,24 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operators.reduction.exponentials import (
+    DIFFERENCE_INTEGER_BITS,
+    SUM_INTEGER_BITS,
+    WithBeta,
+    positive_beta,
+    real_multiplier,
+    representable_scale,
+    short_axis,
+)
 from npusim.kernels.operators.tables.lookup import Float32Array
 
-DIFFERENCE_INTEGER_BITS = 5  # of x - max(x), scaled by the input scale and beta: 0 down to -32
-SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
 OUTPUT_FRACTION_BITS = 4  # an 8-bit result counts sixteenths
 
 _WORD = FixedPoint(32)
 
 
-class Parameters(Along):
+class Parameters(WithBeta):
     """beta: what elements are multiplied by; axis: along which the exponentials of the results add up to 1."""
-
-    beta: float = 1.0
 
 
 class FixedPointNumbers(NamedTuple):
@@ -63,15 +68,10 @@ class FixedPointNumbers(NamedTuple):
 def fixed_point_numbers(call: Call[Parameters]) -> FixedPointNumbers:
     """The numbers of an int8 call."""
     fraction_bits = 31 - DIFFERENCE_INTEGER_BITS
-    multiplier, left_shift = quantize_multiplier(min(_real_multiplier(call), 2.0**31 - 1))
+    multiplier, left_shift = quantize_multiplier(min(real_multiplier(call), 2.0**31 - 1))
     largest = ((1 << DIFFERENCE_INTEGER_BITS) - 1) << fraction_bits
     back, back_shift = quantize_multiplier(2.0 ** (31 - left_shift) / multiplier)
     return FixedPointNumbers(multiplier, left_shift, -floor(largest / 2.0**left_shift), back, back_shift)
-
-
-def _real_multiplier(call: Call[Parameters]) -> float:
-    scale = quantization(input_type(call)).scale
-    return float(np.float32(call.parameters.beta)) * scale * 2.0 ** (31 - DIFFERENCE_INTEGER_BITS)
 
 
 def _integers(call: Call[Parameters], values: Values) -> list[Array]:
@@ -129,11 +129,6 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     return [differences - np.log(total)]
 
 
-def _positive_beta(call: Call[Parameters]) -> bool:
-    """beta is a positive number"""
-    return call.parameters.beta > 0
-
-
 def _sixteenths(call: Call) -> bool:
     """an 8-bit output has the scale 1/16 and the largest code as zero point"""
     output = call.outputs[0]
@@ -141,17 +136,6 @@ def _sixteenths(call: Call) -> bool:
         return output.real
     largest = 127 if output.dtype == "int8" else 255
     return (output.quantization.scale, output.quantization.zero_point) == (1 / 16, largest)
-
-
-def _representable_scale(call: Call) -> bool:
-    """beta times the scale of an 8-bit input is more than 2**-26"""
-    return input_type(call).real or _real_multiplier(call) > 1
-
-
-def _short_axis(call: Call) -> bool:
-    """an 8-bit input has at most 4096 elements along the axis, which is what the accumulator holds"""
-    tensor = input_type(call)
-    return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
 
 
 def _fixed_point(call: Call) -> bool:
@@ -177,10 +161,10 @@ OPERATOR = Operator(
         rules.per_tensor,
         sound_scales,
         an_axis,
-        _positive_beta,
+        positive_beta,
         _sixteenths,
-        _representable_scale,
-        _short_axis,
+        representable_scale,
+        short_axis,
     ),
     infer=like_input,
     reference=by_type(REFERENCES),

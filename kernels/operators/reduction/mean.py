@@ -13,6 +13,7 @@ from npusim.kernels.lowering.reduction import real_reduction_lowering, sum_lower
 from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
+    MOST_CODES,
     Reduction,
     accumulated,
     all_read,
@@ -32,9 +33,6 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import Multiplier, mean_multiplier, moved_in_32_bits, sound_scales
-
-MOST_CODES = 1 << 23
-"""So many 8-bit codes always add up within the 32 bits of an accumulator."""
 
 Parameters = Reduction
 

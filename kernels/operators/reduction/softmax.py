@@ -16,13 +16,12 @@ from npusim.kernels.lowering.rows import row_work, rows_at_once
 from npusim.kernels.lowering.vector import signed
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.axes import Along, an_axis, axis_of
+from npusim.kernels.operator.axes import an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.operator.operands import (
     by_type,
     elementwise,
-    input_type,
     input_value,
     like_input,
     quantization,
@@ -30,18 +29,22 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operators.reduction.exponentials import (
+    DIFFERENCE_INTEGER_BITS,
+    SUM_INTEGER_BITS,
+    WithBeta,
+    positive_beta,
+    real_multiplier,
+    representable_scale,
+    short_axis,
+)
 from npusim.kernels.operators.tables.lookup import Float32Array
-
-DIFFERENCE_INTEGER_BITS = 5  # of x - max(x), scaled by beta and the input scale: 0 down to -32
-SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
 
 _WORD = FixedPoint(32)
 
 
-class Parameters(Along):
+class Parameters(WithBeta):
     """beta: what differences are multiplied by; axis: along which the results add up to 1."""
-
-    beta: float = 1.0
 
 
 class FixedPointSoftmax(NamedTuple):
@@ -59,14 +62,9 @@ class FixedPointSoftmax(NamedTuple):
 def fixed_point_numbers(call: Call) -> FixedPointSoftmax:
     """The numbers of an 8-bit call, as LiteRT's PreprocessSoftmaxScaling computes them."""
     fraction_bits = 31 - DIFFERENCE_INTEGER_BITS
-    multiplier, left_shift = quantize_multiplier(min(_real_multiplier(call), 2.0**31 - 1))
+    multiplier, left_shift = quantize_multiplier(min(real_multiplier(call), 2.0**31 - 1))
     largest = ((1 << DIFFERENCE_INTEGER_BITS) - 1) << fraction_bits
     return FixedPointSoftmax(multiplier, left_shift, -floor(largest / 2.0**left_shift))
-
-
-def _real_multiplier(call: Call[Parameters]) -> float:
-    scale = quantization(input_type(call)).scale
-    return float(np.float32(call.parameters.beta)) * scale * 2.0 ** (31 - DIFFERENCE_INTEGER_BITS)
 
 
 def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
@@ -104,11 +102,6 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     return [(shares + quantization(output).zero_point).astype(output.numpy_dtype)]
 
 
-def _positive_beta(call: Call[Parameters]) -> bool:
-    """beta is a positive number"""
-    return call.parameters.beta > 0
-
-
 def _probabilities(call: Call) -> bool:
     """an 8-bit output has the scale 1/256 and the smallest code as zero point"""
     output = call.outputs[0]
@@ -118,17 +111,6 @@ def _probabilities(call: Call) -> bool:
         1 / 256,
         -128 if output.dtype == "int8" else 0,
     )
-
-
-def _representable_scale(call: Call) -> bool:
-    """beta times the scale of an 8-bit input is more than 2**-26"""
-    return input_type(call).real or _real_multiplier(call) > 1
-
-
-def _short_axis(call: Call[Parameters]) -> bool:
-    """an 8-bit input has at most 4096 elements along the axis, which is what the accumulator holds"""
-    tensor = input_type(call)
-    return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
@@ -149,10 +131,10 @@ OPERATOR = Operator(
         rules.per_tensor,
         sound_scales,
         an_axis,
-        _positive_beta,
+        positive_beta,
         _probabilities,
-        _representable_scale,
-        _short_axis,
+        representable_scale,
+        short_axis,
     ),
     infer=like_input,
     reference=by_type(REFERENCES),

@@ -9,6 +9,7 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.reduction import real_reduction_lowering, sum_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
+    MOST_CODES,
     Reduction,
     accumulated,
     all_read,
@@ -33,9 +34,6 @@ from npusim.kernels.operator.rescale import (
     quantize_multiplier_of,
     sound_scales,
 )
-
-MOST_CODES = 1 << 23
-"""So many 8-bit codes always add up within the 32 bits of an accumulator."""
 
 Parameters = Reduction
 

@@ -8,25 +8,22 @@ that have weights], which holds nothing that anybody reads: zeros. A call may as
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
+from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operators.sequence import lstm_real_parts
 from npusim.kernels.operators.sequence.lstm_cell import CELL, CellParameters, Operand
 from npusim.kernels.operators.sequence.lstm_float import Cell
 from npusim.kernels.operators.sequence.lstm_rules import (
-    OPERATIONS_PER_CELL,
     gates_at,
-    macs_per_step,
     operands_of_cell,
     sizes_at,
     sizes_fit,
+    two_axes,
+    work_of_step,
 )
 
 _MOST_INPUTS = Operand.LAYER_NORM + 4
@@ -56,25 +53,12 @@ def _reference(call: Call[CellParameters], values: Values) -> list[Array]:
     return [result.reshape(tensor.shape) for result, tensor in zip(results, call.outputs, strict=False)]
 
 
-def _workload(call: Call) -> Workload:
-    batch, inputs = input_type(call).shape
-    cells, outputs = sizes_at(call, CELL)
-    work = elementwise(call, batch * cells * OPERATIONS_PER_CELL)
-    macs = batch * macs_per_step(call, CELL, inputs)
-    return replace(work, kind="gemm", macs=macs, inner_k=inputs + outputs)
-
-
 # Rules
 
 
 def _operand_count(call: Call) -> bool:
     """takes 20 or 24 operands and gives 1, 3 or 4 outputs"""
     return len(call.inputs) in (Operand.LAYER_NORM, _MOST_INPUTS) and len(call.outputs) in (1, 3, 4)
-
-
-def _rank(call: Call) -> bool:
-    """the input has two axes"""
-    return len(input_type(call).shape) == 2
 
 
 def _shapes(call: Call) -> bool:
@@ -89,10 +73,10 @@ OPERATOR = Operator(
     name="lstm",
     parameters=CellParameters,
     types=alike("float32", "float16"),
-    rules=(_operand_count, *operands_of_cell(CELL), _rank, _shapes),
+    rules=(_operand_count, *operands_of_cell(CELL), two_axes, _shapes),
     infer=_infer,
     reference=by_type(with_halves({"float32": _reference})),
-    workload=_workload,
+    workload=work_of_step,
     states=(Operand.OUTPUT_STATE, Operand.CELL_STATE),
     expand=lstm_real_parts.one_step,
     on_host="on the NPU its parts need float lanes, float columns and constant weights",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from npusim.isa.base.tensor import TensorType
-from npusim.kernels.operator.operands import input_type
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator.operands import elementwise, input_type
 from npusim.kernels.operator.operator import Call, Rule
-from npusim.kernels.operators.sequence.lstm_cell import GATES, PEEPHOLE_GATES, Layout, operand, present
+from npusim.kernels.operators.sequence.lstm_cell import CELL, GATES, PEEPHOLE_GATES, Layout, operand, present
 
 OPERATIONS_PER_CELL = 9  # three logistic functions, two functions of the cell, three products, one sum
 
@@ -39,6 +41,20 @@ def macs_per_step(call: Call, layout: Layout, inputs: int, auxiliary: int = 0) -
     cells, outputs = sizes_at(call, layout)
     macs = len(gates_at(call, layout)) * cells * (inputs + auxiliary + outputs)
     return macs + (cells * outputs if present(call, layout.projection_weights) else 0)
+
+
+def work_of_step(call: Call) -> Workload:
+    """The work of one step of a batch, of an operator that is one cell and one step."""
+    batch, inputs = input_type(call).shape
+    cells, outputs = sizes_at(call, CELL)
+    work = elementwise(call, batch * cells * OPERATIONS_PER_CELL)
+    macs = batch * macs_per_step(call, CELL, inputs)
+    return replace(work, kind="gemm", macs=macs, inner_k=inputs + outputs)
+
+
+def two_axes(call: Call) -> bool:
+    """the input has two axes"""
+    return len(input_type(call).shape) == 2
 
 
 def normalized(call: Call, layout: Layout) -> bool:

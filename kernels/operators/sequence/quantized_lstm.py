@@ -7,23 +7,20 @@ state, and the output, which equals the output state. `lstm_integer` has the ari
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.operands import elementwise, input_type, input_value
+from npusim.kernels.operator.operands import input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operators.sequence import lstm_integer, lstm_parts, lstm_scales
 from npusim.kernels.operators.sequence.lstm_cell import CELL, IntegerParameters, Operand
 from npusim.kernels.operators.sequence.lstm_rules import (
-    OPERATIONS_PER_CELL,
-    macs_per_step,
     operands_of_cell,
     sizes_at,
     sizes_fit,
+    two_axes,
+    work_of_step,
 )
 
 _INPUTS = Operand.LAYER_NORM + 4
@@ -45,25 +42,12 @@ def _reference(call: Call[IntegerParameters], values: Values) -> list[Array]:
     return [codes, after.astype(np.int16), codes.copy()]
 
 
-def _workload(call: Call) -> Workload:
-    batch, inputs = input_type(call).shape
-    cells, outputs = sizes_at(call, CELL)
-    work = elementwise(call, batch * cells * OPERATIONS_PER_CELL)
-    macs = batch * macs_per_step(call, CELL, inputs)
-    return replace(work, kind="gemm", macs=macs, inner_k=inputs + outputs)
-
-
 # Rules
 
 
 def _operand_count(call: Call) -> bool:
     """takes 20 operands, or 24 with layer normalization, and gives 3 outputs"""
     return len(call.inputs) in (Operand.LAYER_NORM, _INPUTS) and len(call.outputs) == 3
-
-
-def _rank(call: Call) -> bool:
-    """the input has two axes"""
-    return len(input_type(call).shape) == 2
 
 
 def _shapes(call: Call) -> bool:
@@ -91,7 +75,7 @@ OPERATOR = Operator(
         _operand_count,
         *operands_of_cell(CELL),
         lstm_scales.tanh,
-        _rank,
+        two_axes,
         _shapes,
         lstm_scales.one_scale,
         lstm_scales.cell_scale,
@@ -101,7 +85,7 @@ OPERATOR = Operator(
     ),
     infer=_infer,
     reference=_reference,
-    workload=_workload,
+    workload=work_of_step,
     on_host="the NPU has cells without peepholes and normalized sums",
     expand=_expand,
 )

@@ -10,7 +10,6 @@ from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import moved_in_32_bits
 from npusim.kernels.operators.tables.lookup import (
-    Float32Array,
     Int64Array,
     beyond_tables,
     of_whole_numbers,
@@ -18,11 +17,6 @@ from npusim.kernels.operators.tables.lookup import (
     unary_operator,
 )
 from npusim.kernels.operators.tables.rectifier import factor, rescale
-
-
-def _abs(call: Call, x: Float32Array) -> Float32Array:
-    result: Float32Array = np.abs(x)
-    return result
 
 
 def _codes(call: Call, codes: Int64Array) -> Int64Array:
@@ -37,7 +31,6 @@ table = tabulate(_codes)
 OPERATOR = unary_operator(
     "abs",
     table,
-    _abs,
     rules.wide_codes_scaled,
     moved_in_32_bits("input scale / output scale", lambda call: quantize_multiplier(factor(call))),
     whole={"int16": beyond_tables(_codes), **dict.fromkeys(("int32", "int64"), of_whole_numbers(np.abs))},

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
+from npusim.kernels.operators.tables.lookup import real_function, tabulate_real, unary_operator
 
-from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.tables.lookup import Float32Array, tabulate_real, unary_operator
-
-
-def _ceil(call: Call, x: Float32Array) -> Float32Array:
-    result: Float32Array = np.ceil(x)
-    return result
-
-
-OPERATOR = unary_operator("ceil", tabulate_real(_ceil, ("int8", "uint8")), _ceil)
+OPERATOR = unary_operator("ceil", tabulate_real(real_function("ceil"), ("int8", "uint8")))

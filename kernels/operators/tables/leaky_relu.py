@@ -10,7 +10,6 @@ from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import moved_in_32_bits
 from npusim.kernels.operators.tables.lookup import (
-    Float32Array,
     Int64Array,
     beyond_tables,
     tabulate,
@@ -27,11 +26,6 @@ class Parameters(parameters.Parameters):
 
 def _alpha(call: Call[Parameters]) -> np.float32:
     return np.float32(call.parameters.alpha)
-
-
-def _real(call: Call, x: Float32Array) -> Float32Array:
-    result: Float32Array = np.where(x > 0, x, x * _alpha(call))
-    return result
 
 
 def _codes(call: Call, codes: Int64Array) -> Int64Array:
@@ -57,13 +51,17 @@ def _shifts(call: Call) -> tuple[Int64Array, Int64Array]:
 table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
+
+def _lanes(call: Call[Parameters]) -> tuple[str, float]:
+    return "leaky_relu", call.parameters.alpha
+
+
 OPERATOR = unary_operator(
     "leaky_relu",
     table,
-    _real,
     rules.wide_codes_scaled,
     moved_in_32_bits("input scale / output scale, also times alpha,", _shifts),
     parameters=Parameters,
     whole={"int16": beyond_tables(_codes)},
-    on_lanes=lambda call: ("leaky_relu", call.parameters.alpha),
+    lanes=_lanes,
 )

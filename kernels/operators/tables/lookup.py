@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
+from npusim.isa.arithmetic.real import UNARY_BY_NAME
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.real import lower_real_unary, on_real_lanes
 from npusim.kernels.lowering.vector import lower_table
@@ -43,6 +44,9 @@ CodeFunction = Callable[[Call, Int64Array], IntArray]
 
 RealFunction = Callable[[Call, Float32Array], Float32Array]
 """The same operator on float32 tensors."""
+
+Lanes = Callable[[Call], tuple[str, float]]
+"""The function of the real lanes that a call is, and its alpha."""
 
 Table = Callable[[Call], Array]
 
@@ -76,6 +80,17 @@ def beyond_tables(codes_of: CodeFunction) -> Reference:
 def look_up(entries: Array, codes: Array) -> Array:
     """The entries of a table at 8-bit `codes` of any shape."""
     return np.asarray(entries[np.asarray(codes, order="C").view(np.uint8)])
+
+
+def real_function(lanes: Lanes | str) -> RealFunction:
+    """What the real lanes compute: a function without alpha by its name, or the one that a call says."""
+
+    def function(call: Call, x: Float32Array) -> Float32Array:
+        name, alpha = (lanes, 0.0) if isinstance(lanes, str) else lanes(call)
+        result: Float32Array = UNARY_BY_NAME[name].compute(x, np.float32(alpha))
+        return result
+
+    return function
 
 
 def tabulate_real(function: RealFunction, clamped: tuple[str, ...] = ("int8",)) -> Table:
@@ -113,17 +128,18 @@ def round_half_away(values: Float32Array) -> Int64Array:
 def unary_operator(
     name: str,
     table: Table,
-    real: RealFunction,
     *own_rules: Rule,
     parameters: type[Parameters] = Parameters,
     whole: Mapping[str, Reference] | None = None,
-    on_lanes: Callable[[Call], tuple[str, float]] | None = None,
+    lanes: Lanes | None = None,
 ) -> Operator:
-    """The operator that looks 8-bit tensors up in `table` and applies `real` to real numbers.
+    """The operator that looks 8-bit tensors up in `table` and applies a function of the real lanes to real numbers.
 
-    whole:    the references of further element types, whose elements stand for themselves.
-    on_lanes: the function of the real lanes and its alpha; that of the operator's name if None.
+    whole: the references of further element types, whose elements stand for themselves.
+    lanes: the function of the real lanes and its alpha; that of the operator's name if None.
     """
+    chosen = lanes or (lambda call: (name, 0.0))
+    real = real_function(chosen)
 
     def codes(call: Call, values: Values) -> list[Array]:
         return [look_up(table(call), input_value(values))]
@@ -136,7 +152,6 @@ def unary_operator(
     on_vector_unit = Lowering(
         "vector", (rules.eight_bit,), lambda call, hardware: lower_table(call, table(call))
     )
-    function = on_lanes or (lambda call: (name, 0.0))
     return Operator(
         name=name,
         parameters=parameters,
@@ -147,7 +162,7 @@ def unary_operator(
         workload=elementwise,
         lowerings=(
             on_vector_unit,
-            on_real_lanes(lambda call: lower_real_unary(call, *function(call))),
+            on_real_lanes(lambda call: lower_real_unary(call, *chosen(call))),
         ),
     )
 

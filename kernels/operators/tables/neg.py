@@ -6,17 +6,11 @@ import numpy as np
 
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.tables.lookup import (
-    Float32Array,
     Int64Array,
     of_whole_numbers,
     tabulate,
     unary_operator,
 )
-
-
-def _neg(call: Call, x: Float32Array) -> Float32Array:
-    result: Float32Array = -x
-    return result
 
 
 def _codes(call: Call, codes: Int64Array) -> Int64Array:
@@ -29,5 +23,5 @@ table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
 OPERATOR = unary_operator(
-    "neg", table, _neg, whole=dict.fromkeys(("int16", "int32", "int64"), of_whole_numbers(np.negative))
+    "neg", table, whole=dict.fromkeys(("int16", "int32", "int64"), of_whole_numbers(np.negative))
 )

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.tables.lookup import Float32Array, beyond_tables, tabulate, unary_operator
+from npusim.kernels.operators.tables.lookup import beyond_tables, tabulate, unary_operator
 from npusim.kernels.operators.tables.rectifier import rectified, rectifier_rules
-
-
-def _relu6(call: Call, x: Float32Array) -> Float32Array:
-    return np.clip(x, np.float32(0), np.float32(6))
-
 
 _codes = rectified(0.0, 6.0)
 
 table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator(
-    "relu6", table, _relu6, *rectifier_rules(6.0), whole={"int16": beyond_tables(_codes)}
-)
+OPERATOR = unary_operator("relu6", table, *rectifier_rules(6.0), whole={"int16": beyond_tables(_codes)})

@@ -11,14 +11,9 @@ from npusim.kernels.operator.fixed_point import inverse_square_root
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits
-from npusim.kernels.operators.tables.lookup import Float32Array, Int64Array, tabulate, unary_operator
+from npusim.kernels.operators.tables.lookup import Int64Array, tabulate, unary_operator
 
 _FRACTION_BITS = 20
-
-
-def _rsqrt(call: Call, x: Float32Array) -> Float32Array:
-    result: Float32Array = np.reciprocal(np.sqrt(x))
-    return result
 
 
 def _multiplier(call: Call) -> Multiplier:
@@ -51,6 +46,5 @@ table = tabulate(_codes)
 OPERATOR = unary_operator(
     "rsqrt",
     table,
-    _rsqrt,
     moved_in_32_bits("2**-20 / (root of input scale * output scale)", _multiplier),
 )

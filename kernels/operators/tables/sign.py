@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.tables.lookup import (
-    Float32Array,
     of_whole_numbers,
+    real_function,
     tabulate_real,
     unary_operator,
 )
 
-
-def _sign(call: Call, x: Float32Array) -> Float32Array:
-    result: Float32Array = np.sign(x)
-    return result
-
-
 OPERATOR = unary_operator(
     "sign",
-    tabulate_real(_sign, ("int8", "uint8")),
-    _sign,
+    tabulate_real(real_function("sign"), ("int8", "uint8")),
     whole=dict.fromkeys(("int32", "int64"), of_whole_numbers(np.sign)),
 )

@@ -8,17 +8,11 @@ from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
 from npusim.kernels.operator.operands import quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.tables.lookup import (
-    Float32Array,
     Int64Array,
     reals_of,
     tabulate,
     unary_operator,
 )
-
-
-def _sqrt(call: Call, x: Float32Array) -> Float32Array:
-    result: Float32Array = np.sqrt(x)
-    return result
 
 
 def _codes(call: Call, codes: Int64Array) -> IntArray:
@@ -32,4 +26,4 @@ def _codes(call: Call, codes: Int64Array) -> IntArray:
 table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("sqrt", table, _sqrt)
+OPERATOR = unary_operator("sqrt", table)

@@ -2,153 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
-from typing import NamedTuple
 
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
+from npusim.frontends.nn_hal.operations.cell_arguments import (
+    BACKWARD,
+    FORWARD,
+    GATES,
+    ONE,
+    PEEPHOLES,
+    first_omitted,
+    listed,
+    there,
+    together,
+)
 from npusim.frontends.nn_hal.operations.conversion import Conversion
 from npusim.frontends.nn_hal.operations.dimensions import dimensions
-from npusim.frontends.nn_hal.operations.row import Row, Rule
+from npusim.frontends.nn_hal.operations.row import Row
 
-_GATES = ("input", "forget", "cell", "output")
-_PEEPHOLES = ("input", "forget", "output")
 _FUNCTIONS = {0: "none", 1: "relu", 3: "relu6", 4: "tanh", 6: "sigmoid"}
 _STATE_SCALE = 2.0**-11
 _CODES = {OperandType.TENSOR_QUANT8_ASYMM: (1 / 128, 128)}
 _STATES = {OperandType.TENSOR_QUANT16_SYMM: (_STATE_SCALE, 0)}
-
-
-class _Names(NamedTuple):
-    """The names of the arguments of a cell; `prefix` tells the two of a bidirectional layer apart."""
-
-    prefix: str = ""
-
-    def input_weights(self, gate: str) -> str:
-        return f"{self.prefix}input_to_{gate}"
-
-    def recurrent_weights(self, gate: str) -> str:
-        return f"{self.prefix}recurrent_to_{gate}"
-
-    def peephole(self, gate: str) -> str:
-        return f"{self.prefix}cell_to_{gate}"
-
-    def bias(self, gate: str) -> str:
-        return f"{self.prefix}{gate}_bias"
-
-    def norm(self, gate: str) -> str:
-        return f"{self.prefix}{gate}_norm"
-
-    def auxiliary(self, gate: str) -> str:
-        return f"{self.prefix}auxiliary_to_{gate}"
-
-    @property
-    def projection(self) -> tuple[str, str]:
-        return f"{self.prefix}projection", f"{self.prefix}projection_bias"
-
-    @property
-    def states(self) -> tuple[str, str]:
-        return f"{self.prefix}output_state", f"{self.prefix}cell_state"
-
-    @property
-    def weights(self) -> tuple[str, ...]:
-        """All but input, states and layer normalization, in the order of every operation."""
-        return (
-            *map(self.input_weights, _GATES),
-            *map(self.recurrent_weights, _GATES),
-            *map(self.peephole, _PEEPHOLES),
-            *map(self.bias, _GATES),
-            *self.projection,
-        )
-
-    @property
-    def norms(self) -> tuple[str, ...]:
-        return tuple(map(self.norm, _GATES))
-
-    @property
-    def auxiliaries(self) -> tuple[str, ...]:
-        return tuple(map(self.auxiliary, _GATES))
-
-    @property
-    def optional(self) -> tuple[str, ...]:
-        """Those of `weights` that may be omitted."""
-        first = (self.input_weights("input"), self.recurrent_weights("input"), self.bias("input"))
-        return (*first, *map(self.peephole, _PEEPHOLES), *self.projection)
-
-    def sizes(self) -> dict[str, str]:
-        """Of all arguments but input, auxiliary input and its weights."""
-        batch, p = "batch", self.prefix
-        units, outputs, inputs = f"{p}units", f"{p}outputs", f"{p}inputs"
-        said = {self.states[0]: f"{batch} {outputs}", self.states[1]: f"{batch} {units}"}
-        said |= {
-            self.input_weights(gate): f"{units} {inputs}" for gate in ("forget", "cell", "output", "input")
-        }
-        said |= {self.recurrent_weights(gate): f"{units} {outputs}" for gate in _GATES}
-        said |= dict.fromkeys((*map(self.peephole, _PEEPHOLES), *map(self.bias, _GATES), *self.norms), units)
-        return said | {self.projection[0]: f"{outputs} {units}", self.projection[1]: outputs}
-
-
-_ONE, _FORWARD, _BACKWARD = _Names(), _Names("fw_"), _Names("bw_")
-
-
-def _listed(names: Iterable[str], kinds: Mapping[str, str], optional: Sequence[str] = ()) -> str:
-    """Arguments as forms write them; T is the kind of those that `kinds` does not have."""
-    return " ".join(f"{name}:{kinds.get(name, 'T')}{'?' if name in optional else ''}" for name in names)
-
-
-# Which arguments are there together
-
-
-def _there(call: Call, names: Iterable[str]) -> set[bool]:
-    """Whether arguments are there: one answer, or both; those that only the request decides give none."""
-    found = [argument for name in names for argument in call.all(name)]
-    return {not argument.omitted for argument in found if argument.omitted or not argument.undecided}
-
-
-def _first_omitted(call: Call, names: Iterable[str]) -> str | None:
-    return next((name for name in names for one in call.all(name) if one.omitted), None)
-
-
-def _together(names: _Names) -> tuple[Rule, ...]:
-    """The rules of a cell's optional arguments."""
-
-    def gate(call: Call) -> str | None:
-        group = (names.input_weights("input"), names.recurrent_weights("input"), names.bias("input"))
-        return _first_omitted(call, group) if len(_there(call, group)) > 1 else None
-
-    def peepholes(call: Call) -> str | None:
-        group = (names.peephole("forget"), names.peephole("output"))
-        if len(_there(call, group)) > 1:
-            return _first_omitted(call, group)
-        given, coupled = _there(call, group), _there(call, [names.input_weights("input")]) == {False}
-        first = _there(call, [names.peephole("input")])
-        wanted = given if not coupled else {False}
-        return names.peephole("input") if first and wanted and first != wanted else None
-
-    def projection(call: Call) -> str | None:
-        weights, bias = names.projection
-        return bias if _there(call, [bias]) == {True} and _there(call, [weights]) == {False} else None
-
-    def norms(call: Call) -> str | None:
-        group = names.norms[1:]
-        if len(_there(call, group)) > 1:
-            return _first_omitted(call, group)
-        first, given = _there(call, names.norms[:1]), _there(call, group)
-        coupled = _there(call, [names.input_weights("input")]) == {False}
-        wanted = {False} if coupled else given
-        return names.norms[0] if first and wanted and first != wanted else None
-
-    gate.__doc__ = (
-        "input weights, recurrent weights and bias of the input gate all have values or none of them has"
-    )
-    peepholes.__doc__ = (
-        "all cell_to weights have values or none has; cell_to_input only beside input gate weights"
-    )
-    projection.__doc__ = "a projection bias has a value only beside projection weights"
-    norms.__doc__ = "all norm weights have values or none has; input_norm only beside input gate weights"
-    return gate, peepholes, projection, norms
 
 
 # Parameters
@@ -177,14 +55,14 @@ def _tensors(c: Conversion, *names: Iterable[str]) -> list[int | None]:
 
 
 def _lstm(c: Conversion) -> Sequence[int]:
-    inputs = _tensors(c, ("input",), _ONE.weights, _ONE.states, _ONE.norms)
+    inputs = _tensors(c, ("input",), ONE.weights, ONE.states, ONE.norms)
     results = [c.result(name) for name in ("output", "output_state_out", "cell_state_out", "scratch")]
     output, output_state, cell_state, scratch = c.node("lstm", inputs, *results, **_of_cell(c))
     return [scratch, output_state, cell_state, output]
 
 
 def _sequence_lstm(c: Conversion) -> Sequence[int]:
-    inputs = _tensors(c, ("input",), _ONE.weights, _ONE.states, _ONE.norms)
+    inputs = _tensors(c, ("input",), ONE.weights, ONE.states, ONE.norms)
     results = [c.result_of(output) for output in c.call.outputs]
     parameters = _of_cell(c) | {"time_major": c.flag("time_major")}
     return c.node("unidirectional_sequence_lstm", inputs, *results, **parameters)
@@ -194,15 +72,15 @@ def _bidirectional_lstm(c: Conversion) -> Sequence[int]:
     inputs = _tensors(
         c,
         ("input",),
-        _FORWARD.weights,
-        _BACKWARD.weights,
-        _FORWARD.states,
-        _BACKWARD.states,
+        FORWARD.weights,
+        BACKWARD.weights,
+        FORWARD.states,
+        BACKWARD.states,
         ("auxiliary",),
-        _FORWARD.auxiliaries,
-        _BACKWARD.auxiliaries,
-        _FORWARD.norms,
-        _BACKWARD.norms,
+        FORWARD.auxiliaries,
+        BACKWARD.auxiliaries,
+        FORWARD.norms,
+        BACKWARD.norms,
     )
     results = [c.result_of(output) for output in c.call.outputs]
     flags = {name: c.flag(name) for name in ("time_major", "merge_outputs")}
@@ -210,8 +88,8 @@ def _bidirectional_lstm(c: Conversion) -> Sequence[int]:
 
 
 def _quantized_lstm(c: Conversion) -> Sequence[int]:
-    inputs = _tensors(c, ("input",), _ONE.weights, _ONE.states, _ONE.norms)
-    sums = [(c.real(f"{gate}_scale"), 0) for gate in _GATES]
+    inputs = _tensors(c, ("input",), ONE.weights, ONE.states, ONE.norms)
+    sums = [(c.real(f"{gate}_scale"), 0) for gate in GATES]
     results = [c.result(name) for name in ("output_state_out", "cell_state_out", "output")]
     return c.node(
         "quantized_lstm",
@@ -242,16 +120,16 @@ def merged(call: Call) -> str | None:
 
 def _linked(call: Call) -> str | None:
     """weights of the auxiliary input have values all together, beside an auxiliary input, or none of them has"""
-    first = [names.auxiliary("input") for names in (_FORWARD, _BACKWARD)]
-    others = [name for names in (_FORWARD, _BACKWARD) for name in names.auxiliaries[1:]]
-    given = _there(call, others)
+    first = [names.auxiliary("input") for names in (FORWARD, BACKWARD)]
+    others = [name for names in (FORWARD, BACKWARD) for name in names.auxiliaries[1:]]
+    given = there(call, others)
     if len(given) > 1:
-        return _first_omitted(call, others)
-    if given == {True} and _there(call, ["auxiliary"]) == {False}:
+        return first_omitted(call, others)
+    if given == {True} and there(call, ["auxiliary"]) == {False}:
         return "auxiliary"
-    for names, name in zip((_FORWARD, _BACKWARD), first, strict=True):
-        coupled = _there(call, [names.input_weights("input")]) == {False}
-        found = _there(call, [name])
+    for names, name in zip((FORWARD, BACKWARD), first, strict=True):
+        coupled = there(call, [names.input_weights("input")]) == {False}
+        found = there(call, [name])
         if found and given and not coupled and found != given:
             return name
     return None
@@ -259,19 +137,19 @@ def _linked(call: Call) -> str | None:
 
 def _backward_inputs(call: Call) -> str | None:
     """the backward cell reads input, or the auxiliary input where that has no weights"""
-    auxiliary, weights = _there(call, ["auxiliary"]), _there(call, [_FORWARD.auxiliary("forget")])
-    depth = call.size(_BACKWARD.input_weights("forget"), 1)
+    auxiliary, weights = there(call, ["auxiliary"]), there(call, [FORWARD.auxiliary("forget")])
+    depth = call.size(BACKWARD.input_weights("forget"), 1)
     source = "input" if weights == {True} or auxiliary == {False} else None
     if auxiliary == {True} and weights == {False}:
         source = "auxiliary"
     if source is None:
         return None
-    return None if constraints.may_be_same(depth, call.size(source, 2)) else _BACKWARD.input_weights("forget")
+    return None if constraints.may_be_same(depth, call.size(source, 2)) else BACKWARD.input_weights("forget")
 
 
 def _merged_depth(call: Call) -> str | None:
     """merged outputs are as deep as both together"""
-    depths = [call.size(names.states[0], 1) for names in (_FORWARD, _BACKWARD)]
+    depths = [call.size(names.states[0], 1) for names in (FORWARD, BACKWARD)]
     if not call.whole("merge_outputs") or None in depths:
         return None
     return None if call.size("output", 2) in (None, sum(depth or 0 for depth in depths)) else "output"
@@ -282,17 +160,17 @@ def _forward_depth(call: Call) -> str | None:
     merge = call.whole("merge_outputs")
     if merge is None or merge:
         return None
-    depth = call.size(_FORWARD.states[0], 1)
+    depth = call.size(FORWARD.states[0], 1)
     return None if constraints.may_be_same(depth, call.size("output", 2)) else "output"
 
 
 _BIDIRECTIONAL_SIZES = {
-    **_FORWARD.sizes(),
-    **_BACKWARD.sizes(),
+    **FORWARD.sizes(),
+    **BACKWARD.sizes(),
     "input": "steps batch fw_inputs",
     "auxiliary": "steps batch auxiliary_inputs",
-    **dict.fromkeys(_FORWARD.auxiliaries, "fw_units auxiliary_inputs"),
-    **dict.fromkeys(_BACKWARD.auxiliaries, "bw_units auxiliary_inputs"),
+    **dict.fromkeys(FORWARD.auxiliaries, "fw_units auxiliary_inputs"),
+    **dict.fromkeys(BACKWARD.auxiliaries, "bw_units auxiliary_inputs"),
     "output": "steps batch depth",
     "backward": "steps batch bw_outputs",
     "fw_output_state_out": "batch fw_outputs",
@@ -304,34 +182,34 @@ _STATES_OUT = "fw_output_state_out:T fw_cell_state_out:T bw_output_state_out:T b
 
 
 def _bidirectional_inputs() -> str:
-    optional = (*_FORWARD.optional, *_BACKWARD.optional)
-    auxiliaries = ("auxiliary", *_FORWARD.auxiliaries, *_BACKWARD.auxiliaries)
-    norms = (*_FORWARD.norms, *_BACKWARD.norms)
-    weights = (*_FORWARD.weights, *_BACKWARD.weights)
+    optional = (*FORWARD.optional, *BACKWARD.optional)
+    auxiliaries = ("auxiliary", *FORWARD.auxiliaries, *BACKWARD.auxiliaries)
+    norms = (*FORWARD.norms, *BACKWARD.norms)
+    weights = (*FORWARD.weights, *BACKWARD.weights)
     return " ".join(
         (
             "input:T",
-            _listed(weights, {}, optional),
-            _listed((*_FORWARD.states, *_BACKWARD.states), {}),
-            _listed(auxiliaries, {}, auxiliaries),
+            listed(weights, {}, optional),
+            listed((*FORWARD.states, *BACKWARD.states), {}),
+            listed(auxiliaries, {}, auxiliaries),
             "activation:i cell_clip:s proj_clip:s merge_outputs:b time_major:b",
-            _listed(norms, {}, norms),
+            listed(norms, {}, norms),
         )
     )
 
 
 # Rows
 
-_LSTM_INPUTS = f"input:T {_listed(_ONE.weights, {}, _ONE.optional)} {_listed(_ONE.states, {})}"
+_LSTM_INPUTS = f"input:T {listed(ONE.weights, {}, ONE.optional)} {listed(ONE.states, {})}"
 _CELL = "activation:i cell_clip:s proj_clip:s"
-_NORMS = _listed(_ONE.norms, {}, _ONE.norms)
+_NORMS = listed(ONE.norms, {}, ONE.norms)
 
 
 def _scratch(call: Call) -> str | None:
     """scratch has dimensions [batch, 4 * units], or 3 * units without an input gate"""
     sizes, batch = call.shape("scratch"), call.size("cell_state", 0)
     units = call.size("cell_state", 1)
-    gates = _there(call, [_ONE.input_weights("input")])
+    gates = there(call, [ONE.input_weights("input")])
     if sizes is None or len(gates) != 1:
         return None
     wanted = (batch, None if units is None else units * (4 if gates == {True} else 3))
@@ -346,7 +224,7 @@ def _one_state_scale(call: Call) -> str | None:
 
 def _one_weight_scale(call: Call) -> str | None:
     """all weights have one scale and zero point"""
-    names = (*map(_ONE.input_weights, _GATES), *map(_ONE.recurrent_weights, _GATES))
+    names = ONE.matrices
     first = call[names[0]].operand
     for name in names:
         operand = call[name].operand
@@ -355,19 +233,18 @@ def _one_weight_scale(call: Call) -> str | None:
     return None
 
 
-_16BIT_WEIGHTS = (*map(_ONE.input_weights, _GATES), *map(_ONE.recurrent_weights, _GATES))
-_16BIT_BIASES = tuple(map(_ONE.bias, _GATES))
+_16BIT_BIASES = tuple(map(ONE.bias, GATES))
 _QUANTIZED_KINDS = {
-    **dict.fromkeys(map(_ONE.peephole, _PEEPHOLES), "Q16S"),
-    **dict.fromkeys(map(_ONE.bias, _GATES), "I32"),
-    **dict.fromkeys((*map(_ONE.input_weights, _GATES), *map(_ONE.recurrent_weights, _GATES)), "Q8SY"),
-    **dict.fromkeys(_ONE.norms, "Q16S"),
+    **dict.fromkeys(map(ONE.peephole, PEEPHOLES), "Q16S"),
+    **dict.fromkeys(map(ONE.bias, GATES), "I32"),
+    **dict.fromkeys(ONE.matrices, "Q8SY"),
+    **dict.fromkeys(ONE.norms, "Q16S"),
     "projection": "Q8SY",
     "projection_bias": "I32",
     "cell_state": "Q16S",
 }
 _STEP_SIZES = {
-    **_ONE.sizes(),
+    **ONE.sizes(),
     "input": "batch inputs",
     "output_state_out": "batch outputs",
     "cell_state_out": "batch units",
@@ -380,7 +257,7 @@ ROWS: tuple[Row, ...] = (
         (f"{_LSTM_INPUTS} {_CELL} | {_NORMS} @1.2 > scratch:T output_state_out:T cell_state_out:T output:T",),
         "T: F32@1.0 F16@1.2",
         (_function,),
-        (*dimensions(_STEP_SIZES), *_together(_ONE), _scratch),
+        (*dimensions(_STEP_SIZES), *together(ONE), _scratch),
         (),
         _lstm,
         ("lstm",),
@@ -398,7 +275,7 @@ ROWS: tuple[Row, ...] = (
                 _STEP_SIZES | {"input": "steps batch inputs", "output": "steps batch outputs"},
                 ("input", "output"),
             ),
-            *_together(_ONE),
+            *together(ONE),
         ),
         (),
         _sequence_lstm,
@@ -414,8 +291,8 @@ ROWS: tuple[Row, ...] = (
         (_function, merged),
         (
             *dimensions(_BIDIRECTIONAL_SIZES, ("input", "auxiliary", "output", "backward")),
-            *_together(_FORWARD),
-            *_together(_BACKWARD),
+            *together(FORWARD),
+            *together(BACKWARD),
             _linked,
             _backward_inputs,
             _merged_depth,
@@ -428,7 +305,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         OperationType.QUANTIZED_16BIT_LSTM,
         (
-            f"input:T {_listed(_16BIT_WEIGHTS, {})} {_listed(_16BIT_BIASES, dict.fromkeys(_16BIT_BIASES, 'I32'))} "
+            f"input:T {listed(ONE.matrices, {})} {listed(_16BIT_BIASES, dict.fromkeys(_16BIT_BIASES, 'I32'))} "
             "cell_state:Q16S output_state:T > cell_state_out:Q16S output:T",
         ),
         "T: Q8@1.2",
@@ -445,18 +322,18 @@ ROWS: tuple[Row, ...] = (
     Row(
         OperationType.QUANTIZED_LSTM,
         (
-            f"input:T {_listed(_ONE.weights, _QUANTIZED_KINDS, _ONE.optional)} "
-            f"{_listed(_ONE.states, _QUANTIZED_KINDS)} {_listed(_ONE.norms, _QUANTIZED_KINDS, _ONE.norms)} "
+            f"input:T {listed(ONE.weights, _QUANTIZED_KINDS, ONE.optional)} "
+            f"{listed(ONE.states, _QUANTIZED_KINDS)} {listed(ONE.norms, _QUANTIZED_KINDS, ONE.norms)} "
             "cell_clip:f? proj_clip:f? "
-            f"{' '.join(f'{gate}_scale:f' for gate in _GATES)} hidden_zero_point:i hidden_scale:f > "
+            f"{' '.join(f'{gate}_scale:f' for gate in GATES)} hidden_zero_point:i hidden_scale:f > "
             "output_state_out:T cell_state_out:Q16S output:T",
         ),
         "T: Q8S@1.3",
         (
-            constraints.positive(*(f"{gate}_scale" for gate in _GATES), "hidden_scale"),
-            constraints.finite(*(f"{gate}_scale" for gate in _GATES), "hidden_scale"),
+            constraints.positive(*(f"{gate}_scale" for gate in GATES), "hidden_scale"),
+            constraints.finite(*(f"{gate}_scale" for gate in GATES), "hidden_scale"),
         ),
-        (*dimensions(_STEP_SIZES), *_together(_ONE)),
+        (*dimensions(_STEP_SIZES), *together(ONE)),
         (_one_state_scale,),
         _quantized_lstm,
         ("quantized_lstm",),

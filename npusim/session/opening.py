@@ -1,0 +1,59 @@
+"""What a path, or the name of a built-in model, stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.nearest import nearest
+
+if TYPE_CHECKING:
+    from npusim.isa.program.program import Program
+    from npusim.kernels.graph.graph import Graph
+
+PROGRAM_SUFFIX = ".npu"
+
+
+def open_model(path: str | Path) -> Graph | Program:
+    """What a path or built-in name stands for: a file first, then a built-in model."""
+    from npusim.frontends import frontend as formats
+    from npusim.isa.program import container
+
+    file, name = Path(path), str(path)
+    if file.is_file() and _is_program(file):
+        return container.load(file)
+    if file.exists():
+        return formats.read(file)
+    from npusim import models  # a file does without its imports
+
+    if name in models.names():
+        from npusim.frontends.tflite import reader as tflite
+
+        return tflite.parse(models.path_or_bytes(name), name)
+    if file.suffix or len(file.parts) != 1:
+        raise NpusimError(f"{path}: no such file")
+    near = nearest(name, models.names())
+    hint = f", did you mean {near}?" if near else ";"
+    raise NpusimError(
+        f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(models.names())}"
+    )
+
+
+def _is_program(file: Path) -> bool:
+    """True for a file that calls itself a program, by its name or by its first bytes."""
+    from npusim.isa.program.container import MAGIC
+
+    if file.suffix.lower() == PROGRAM_SUFFIX:
+        return True
+    try:
+        with user_file.opened(file, user_file.PROGRAM) as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except NpusimError:
+        return False  # the reader of models says what is wrong with it
+
+
+def is_program(path: str | Path) -> bool:
+    """Whether a path is that of a compiled program."""
+    return Path(path).is_file() and _is_program(Path(path))
