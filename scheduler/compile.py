@@ -11,6 +11,7 @@ import numpy as np
 
 from npusim.isa.base.errors import CompileError
 from npusim.isa.base.placement import HostCall
+from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
@@ -18,6 +19,7 @@ from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Buffer as BufferRecord
 from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.operator.operands import move
 from npusim.kernels.operator.operator import Call, Operator
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Timeline, arrange
 from npusim.scheduler.emit.slots import SlotBuilder
@@ -178,10 +180,16 @@ def _host_calls(
                 node.parameters.plain(),
                 host_placements(layout, node.inputs),
                 tuple(outputs),
-                each.workload(call),
+                _host_work(each, call),
                 item.body.reason,
             )
     return found
+
+
+def _host_work(each: Operator, call: Call) -> Workload:
+    """What a call asks of the host: to copy, where its operands could not share memory."""
+    work = each.workload(call)
+    return move(call) if work.kind == "free" else work
 
 
 def _layers(graph: Graph, uses: Sequence[tuple[Operator, Call]], timeline: Timeline) -> tuple[Layer, ...]:

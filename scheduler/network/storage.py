@@ -111,7 +111,8 @@ def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
 def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tuple[Aliases, set[int]]:
     """Let operators that move nothing share memory; returns the forest and the nodes that became free.
 
-    The next value of a state lies where the state does.
+    The next value of a state lies where the state does. Outputs of the model are copied out of its inputs and
+    constants: they are memory of the caller's own.
     """
     forest = Aliases()
     befores = {state.before for state in graph.states}
@@ -120,6 +121,7 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
     fixed = frozenset(graph.inputs) | frozenset(
         index for index, tensor in enumerate(graph.tensors) if tensor.constant
     )
+    results = frozenset(graph.outputs)
     for node, parts in aliases.items():
         triples = [
             (
@@ -129,6 +131,8 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
             )
             for part in parts
         ]
+        if any(part in results and forest.root(whole)[0] in fixed for part, whole, _ in triples):
+            continue
         if forest.join(triples, fixed | befores):
             free.add(node)
     return forest, free
