@@ -15,7 +15,7 @@ from npusim.isa.engines.engine import Problem
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
-from npusim.kernels.lowering.blocks import Box, blocks
+from npusim.kernels.lowering.blocks import Blocks, Box, blocks
 from npusim.kernels.lowering.mac import alike, channel_step, convolution_stage, fastest_layout
 from npusim.kernels.lowering.stage import common_fields
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work
@@ -111,70 +111,6 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
     stage = convolution_stage(call)
     boxes = _Boxes(y_axis, x_axis, depth)
     needs = blocks(call, stage, boxes.of)
-    common = common_fields(call, stage)
-
-    def convolve(tile: Tile, at: TileAddresses, **window: Any) -> Instruction:
-        kernel = window["kernel_height"], window["kernel_width"]
-        sizes = window["ofm_height"], window["ofm_width"], tile.channels, window["ifm_depth"]
-        return Convolve(
-            parameters=at.constants,
-            ofm_depth=tile.channels,
-            **fastest_layout(hardware, Problem(*sizes, *kernel)),
-            **common,
-            **window,
-        )
-
-    def bias(tile: Tile, at: TileAddresses) -> Instruction:
-        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
-        return convolve(
-            tile,
-            at,
-            ifm=at.inputs[0],
-            weights=at.constants,
-            ofm=ofm_address,
-            ofm_row_stride=ofm_row_stride,
-            ofm_pixel_stride=ofm_pixel_stride,
-            ofm_height=tile.rows,
-            ofm_width=ofm_width,
-            **_SEES_NOTHING,
-        )
-
-    def phase(tile: Tile, at: TileAddresses, weights: int, y: _Phase, x: _Phase) -> Instruction:
-        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
-        return convolve(
-            tile,
-            at,
-            ifm=at.inputs[0] + (y.skipped * ifm_width + x.skipped) * depth,
-            ifm_row_stride=ifm_width * depth,
-            ifm_pixel_stride=depth,
-            ifm_height=y.size,
-            ifm_width=x.size,
-            ifm_depth=depth,
-            kernel_height=y.taps,
-            kernel_width=x.taps,
-            pad_top=y.pad,
-            pad_left=x.pad,
-            weights=at.constants + weights,
-            ofm=ofm_address + (y.output - tile.first_row) * ofm_row_stride + x.output * ofm_pixel_stride,
-            ofm_row_stride=ofm_row_stride * down,
-            ofm_pixel_stride=ofm_pixel_stride * right,
-            ofm_height=y.outputs,
-            ofm_width=x.outputs,
-            **dict.fromkeys(("stride_height", "stride_width", "dilation_height", "dilation_width"), 1),
-        )
-
-    def emit(tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
-        span = y_axis.needed(tile.first_row, tile.last_row)
-        _, begin = needs.addresses(tile.first_channel, tile.last_channel)
-        places = boxes.places(tile.channels)
-        ys, xs = (
-            _phases(y_axis, tile.first_row, tile.last_row, *span),
-            _phases(x_axis, 0, ofm_width, 0, ifm_width),
-        )
-        found = [phase(tile, at, begin + places[y.first_tap, x.first_tap], y, x) for y in ys for x in xs]
-        whole = sum([y.outputs for y in ys]) == tile.rows and sum([x.outputs for x in xs]) == ofm_width
-        return tuple(found if whole else [bias(tile, at), *found])
-
     ifm_bytes, ofm_bytes = ifm_width * depth, ofm_width * channels
     work = Work(
         rows=ofm_height,
@@ -182,7 +118,7 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
         channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), ifm_height, ifm_bytes, 0, ifm_height * ifm_bytes), y_axis.needed),),
         outputs=(Rows(("out", 0), ofm_height, ofm_bytes, 0, ofm_height * ofm_bytes),),
-        emit=emit,
+        emit=_Emitter(hardware, boxes, needs, common_fields(call, stage)).tile,
         last_resort=1,
         entries=batch,
         alike=alike(call, hardware, "transposed", y_axis, x_axis, depth, channels, stage.per_channel),
@@ -225,3 +161,76 @@ class _Boxes(NamedTuple):
 
     def _first_taps(self) -> list[tuple[int, int]]:
         return [(y, x) for y in self.down.first_taps for x in self.right.first_taps]
+
+
+class _Emitter(NamedTuple):
+    """Makes the instructions of tiles; common: fields that all of them have."""
+
+    hardware: Hardware
+    boxes: _Boxes
+    needs: Blocks
+    common: dict[str, Any]
+
+    def tile(self, tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
+        """The bias first where some pixels see no tap, then each phase."""
+        down, right = self.boxes.down, self.boxes.right
+        _, begin = self.needs.addresses(tile.first_channel, tile.last_channel)
+        places = self.boxes.places(tile.channels)
+        ys = _phases(down, tile.first_row, tile.last_row, *down.needed(tile.first_row, tile.last_row))
+        xs = _phases(right, 0, right.outputs, 0, right.size)
+        found = [
+            self._phase(tile, at, begin + places[y.first_tap, x.first_tap], y, x) for y in ys for x in xs
+        ]
+        whole = sum([y.outputs for y in ys]) == tile.rows and sum([x.outputs for x in xs]) == right.outputs
+        return tuple(found if whole else [self._bias(tile, at), *found])
+
+    def _convolve(self, tile: Tile, at: TileAddresses, **window: Any) -> Instruction:
+        kernel = window["kernel_height"], window["kernel_width"]
+        sizes = window["ofm_height"], window["ofm_width"], tile.channels, window["ifm_depth"]
+        return Convolve(
+            parameters=at.constants,
+            ofm_depth=tile.channels,
+            **fastest_layout(self.hardware, Problem(*sizes, *kernel)),
+            **self.common,
+            **window,
+        )
+
+    def _bias(self, tile: Tile, at: TileAddresses) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
+        return self._convolve(
+            tile,
+            at,
+            ifm=at.inputs[0],
+            weights=at.constants,
+            ofm=ofm_address,
+            ofm_row_stride=ofm_row_stride,
+            ofm_pixel_stride=ofm_pixel_stride,
+            ofm_height=tile.rows,
+            ofm_width=self.boxes.right.outputs,
+            **_SEES_NOTHING,
+        )
+
+    def _phase(self, tile: Tile, at: TileAddresses, weights: int, y: _Phase, x: _Phase) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
+        ifm_width, depth = self.boxes.right.size, self.boxes.depth
+        return self._convolve(
+            tile,
+            at,
+            ifm=at.inputs[0] + (y.skipped * ifm_width + x.skipped) * depth,
+            ifm_row_stride=ifm_width * depth,
+            ifm_pixel_stride=depth,
+            ifm_height=y.size,
+            ifm_width=x.size,
+            ifm_depth=depth,
+            kernel_height=y.taps,
+            kernel_width=x.taps,
+            pad_top=y.pad,
+            pad_left=x.pad,
+            weights=at.constants + weights,
+            ofm=ofm_address + (y.output - tile.first_row) * ofm_row_stride + x.output * ofm_pixel_stride,
+            ofm_row_stride=ofm_row_stride * self.boxes.down.stride,
+            ofm_pixel_stride=ofm_pixel_stride * self.boxes.right.stride,
+            ofm_height=y.outputs,
+            ofm_width=x.outputs,
+            **dict.fromkeys(("stride_height", "stride_width", "dilation_height", "dilation_width"), 1),
+        )
