@@ -47,20 +47,7 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
     keeps = (
         input_type(call, 1).size_bytes + input_type(call, 2).size_bytes <= hardware.scratchpad_bytes * _KEPT
     )
-    common: dict[str, Any] = {
-        "low": stage.low,
-        "high": stage.high,
-        "weight_zero": call.parameters.weight_zero,
-        "ofm_zero": call.parameters.zero,
-        "wide": size.bit_length() - 1,
-        "signed": int(input_type(call).dtype == "int8"),
-        "weights_signed": int(input_type(call, 1).dtype == "int8"),
-        "per_channel": int(stage.per_channel),
-        "ifm_row_stride": inner,
-        "ifm_pixel_stride": inner,
-        "ifm_depth": inner,
-        **ONE_COLUMN,
-    }
+    common = _product_fields(call, stage)
 
     def constants(first: int, last: int) -> Constants:
         return needs.constants(first // size, last // size)
@@ -102,6 +89,25 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
             alike=alike(call, hardware, "gate sums", rows, inner, units, size),
         ),
     )
+
+
+def _product_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
+    """The fields that the instructions of all tiles have."""
+    inner, size = input_type(call, 1).shape[1], call.outputs[0].numpy_dtype.itemsize
+    return {
+        "low": stage.low,
+        "high": stage.high,
+        "weight_zero": call.parameters.weight_zero,
+        "ofm_zero": call.parameters.zero,
+        "wide": size.bit_length() - 1,
+        "signed": int(input_type(call).dtype == "int8"),
+        "weights_signed": int(input_type(call, 1).dtype == "int8"),
+        "per_channel": int(stage.per_channel),
+        "ifm_row_stride": inner,
+        "ifm_pixel_stride": inner,
+        "ifm_depth": inner,
+        **ONE_COLUMN,
+    }
 
 
 def _stage(call: Call) -> OutputStage:
