@@ -1,4 +1,4 @@
-"""npusim: compile quantized neural networks for a parametric NPU and simulate them.
+"""npusim: compile neural networks for a parametric NPU and simulate them.
 
     import npusim
     result = npusim.run("mobilenet_v2", hw="edge-128")
