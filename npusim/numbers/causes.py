@@ -108,6 +108,7 @@ STAGES = Cause(
     "between stages",
     "#7d7468",
     "programs follow one another, as the host decides between them: what they could have done beside each other",
+    ("host.core", "host.handover_us"),
 )
 
 GAINS = (

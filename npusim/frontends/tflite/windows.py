@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from npusim.frontends.tflite.layer import Layer, Parameters
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.graph import UNRANKED
+from npusim.kernels.graph.inference import fits
 from npusim.kernels.operator.geometry import same_padding
 
 _PADDINGS = {0: "SAME", 1: "VALID"}
@@ -98,9 +100,12 @@ def depthwise_convolution(layer: Layer) -> Parameters:
 
 def transposed_convolution(layer: Layer) -> Parameters:
     """Padding is that of the convolution that leads from the output back to the input."""
-    output = layer.output(rank=4)
-    if layer.is_constant(0) and layer.integers(0, "output shape") != list(output.shape):
-        layer.fail(f"output shape {list(output.shape)}, its operand says {layer.integers(0, 'output shape')}")
+    output = layer.outputs[0] if layer.is_constant(0) else layer.output(rank=4)
+    if layer.is_constant(0):
+        said = layer.integers(0, "output shape", 4)
+        if not fits(output.shape or UNRANKED, tuple(said)):
+            layer.fail(f"output shape {list(output.shape)}, its operand says {said}")
+        output = replace(output, shape=tuple(said))
     strides = _strides(layer)
     padding = _padding(layer, output, _kernel(layer, 1), strides, [1, 1])
     return {"strides": strides, "padding": padding, "size": output.shape[1:3], **layer.activation()}
