@@ -160,6 +160,11 @@ class Operator:
         return next((row for row in self.lowerings if row.refusal(call, hardware) is None), None)
 
     def host_reason(self, call: Call, hardware: Hardware) -> str:
-        """Why the host computes a call that no lowering takes: what each of them lacks."""
-        reasons = [reason for row in self.lowerings if (reason := row.refusal(call, hardware))]
+        """Why the host computes a call that no lowering takes: what each of them lacks.
+
+        The first rule of a lowering says which element types it is for; where some are for those of the call, the
+        others have nothing to say.
+        """
+        apt = [row for row in self.lowerings if row.rules and row.rules[0](call)]
+        reasons = [reason for row in apt or self.lowerings if (reason := row.refusal(call, hardware))]
         return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"

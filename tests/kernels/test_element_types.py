@@ -78,7 +78,7 @@ def test_rows_in_words() -> None:
 # Rows of lowerings
 
 FIRST = Lowering("vector", (rules.eight_bit, rules.same_shape), lambda call, hardware: ())
-SECOND = Lowering("dma", (rules.same_quantization,), lambda call, hardware: ())
+SECOND = Lowering("dma", (rules.per_tensor, rules.same_quantization), lambda call, hardware: ())
 TWO_WAYS = replace(add.OPERATOR, lowerings=(FIRST, SECOND))
 
 
@@ -93,6 +93,11 @@ TWO_WAYS = replace(add.OPERATOR, lowerings=(FIRST, SECOND))
 )
 def test_the_first_lowering_whose_rules_hold_is_taken(call: Call, row: Lowering | None) -> None:
     assert TWO_WAYS.lowering(call, EDGE) is row
+
+
+def test_a_way_for_other_element_types_says_nothing() -> None:
+    call = call_with([reals(1), reals(2)], [codes(2, scale=2.0)], Activated())
+    assert TWO_WAYS.host_reason(call, EDGE) == "inputs and outputs have one scale and zero point"
 
 
 def test_where_no_lowering_holds_what_each_lacks_is_said() -> None:
@@ -156,9 +161,12 @@ def test_elementwise_operators_run_on_the_host(op: str, dtype: str, tmp_path: Pa
         assert (found.dtype, found.tobytes()) == (np.dtype(dtype), wanted.tobytes())
     [call] = program.host_calls
     assert call.parameters == ({"activation": "relu6"} if op == "add" else {})
-    assert call.reason.startswith(
-        "the NPU computes on int8 and uint8 tensors with one scale and zero point; "
-    )
+    if dtype == "float16":  # the way over real lanes speaks, which is for these types
+        assert call.reason == "the hardware has lanes for it (vector.float16_lanes, vector.float32_lanes)"
+    else:
+        assert call.reason.startswith(
+            "the NPU computes on int8 and uint8 tensors with one scale and zero point; "
+        )
 
 
 @pytest.mark.parametrize(("dtype", "rates"), [("float16", "float32"), ("int32", "int8")])

@@ -181,12 +181,14 @@ def test_a_run_of_the_table_can_be_compared(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text('extends = "edge-128"\nscratchpad.size_kib = 4\n')
     status, out, err = command(
-        "run", "ds_cnn", "digits_cnn", "--hw", tmp_path / "tiny.toml", "--hw", "edge-128", "--csv", tmp_path / "t.csv",
+        "run", "mobilenet_v1", "digits_cnn", "--hw", tmp_path / "tiny.toml", "--hw", "edge-128", "--csv", tmp_path / "t.csv",
     )  # fmt: skip
     rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
     missing = [row for row in rows if row["fault"]]
-    assert [(row["model"], row["hardware"], row["cycles"]) for row in missing] == [("ds_cnn", "tiny", "")]
-    assert "ds_cnn on tiny: " in out
+    assert [(row["model"], row["hardware"], row["cycles"]) for row in missing] == [
+        ("mobilenet_v1", "tiny", "")
+    ]
+    assert "mobilenet_v1 on tiny: " in out
     assert (status, err) == (2, "npusim: 1 of 4 runs have no result\n")
 
 
