@@ -181,7 +181,8 @@ def test_a_run_of_the_table_can_be_compared(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text('extends = "edge-128"\nscratchpad.size_kib = 4\n')
     status, out, err = command(
-        "run", "mobilenet_v1", "digits_cnn", "--hw", tmp_path / "tiny.toml", "--hw", "edge-128", "--csv", tmp_path / "t.csv",
+        "run", "mobilenet_v1", "digits_cnn", "--hw", tmp_path / "tiny.toml", "--hw", "edge-128",
+        "--csv", tmp_path / "t.csv",
     )  # fmt: skip
     rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
     missing = [row for row in rows if row["fault"]]

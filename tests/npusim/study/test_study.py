@@ -315,8 +315,8 @@ def test_infeasible_points_are_kept_with_their_reason(tmp_path: Path) -> None:
     study = explore(models, space, sampling("grid"), tmp_path / "study", make_executor=InProcess)
     reasons = {record.point: study.reason(record) for record in study.records}
     assert reasons[0] == (
-        'mobilenet_v1: conv_2d "conv_3/pointwise" needs 7376 bytes of scratchpad for its smallest tile, edge-128 has 4096; '
-        "enlarge scratchpad.size_kib"
+        'mobilenet_v1: conv_2d "conv_3/pointwise" needs 7376 bytes of scratchpad for its smallest tile, '
+        "edge-128 has 4096; enlarge scratchpad.size_kib"
     )
     assert "dram.burst_bytes: 48 is not a power of two" in reasons[1]
     assert reasons[2] == "breaks area_mm2.total <= 0.5"
