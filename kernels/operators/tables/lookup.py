@@ -132,14 +132,16 @@ def unary_operator(
     parameters: type[Parameters] = Parameters,
     whole: Mapping[str, Reference] | None = None,
     lanes: Lanes | None = None,
+    on_host: RealFunction | None = None,
 ) -> Operator:
     """The operator that looks 8-bit tensors up in `table` and applies a function of the real lanes to real numbers.
 
-    whole: the references of further element types, whose elements stand for themselves.
-    lanes: the function of the real lanes and its alpha; that of the operator's name if None.
+    whole:   the references of further element types, whose elements stand for themselves.
+    lanes:   the function of the real lanes and its alpha; that of the operator's name if None.
+    on_host: a function of real numbers that the lanes do not have, in place of that.
     """
     chosen = lanes or (lambda call: (name, 0.0))
-    real = real_function(chosen)
+    real = on_host or real_function(chosen)
 
     def codes(call: Call, values: Values) -> list[Array]:
         return [look_up(table(call), input_value(values))]
@@ -152,6 +154,7 @@ def unary_operator(
     on_vector_unit = Lowering(
         "vector", (rules.eight_bit,), lambda call, hardware: lower_table(call, table(call))
     )
+    on_lanes = on_real_lanes(lambda call: lower_real_unary(call, *chosen(call)))
     return Operator(
         name=name,
         parameters=parameters,
@@ -160,10 +163,7 @@ def unary_operator(
         infer=like_input,
         reference=by_type(references),
         workload=elementwise,
-        lowerings=(
-            on_vector_unit,
-            on_real_lanes(lambda call: lower_real_unary(call, *chosen(call))),
-        ),
+        lowerings=(on_vector_unit,) if on_host else (on_vector_unit, on_lanes),
     )
 
 
