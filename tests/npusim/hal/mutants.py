@@ -72,7 +72,8 @@ def value(model: hal.Model, rng: random.Random) -> None:
         operand = rng.choice(fitting)
         element = row_of(T(operand.type)).element or ""
         data = _elements(element, rng, 1, 1.0)
-        begin = operand.location.offset + len(data) * rng.randrange(operand.location.length // len(data))
+        whole = max(operand.location.length // len(data), 1)  # a length that was changed before may hold none
+        begin = operand.location.offset + len(data) * rng.randrange(whole)
         memory = bytearray(model.operandValues)
         memory[begin : begin + len(data)] = data
         model.operandValues = bytes(memory)
