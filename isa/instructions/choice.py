@@ -65,24 +65,6 @@ class Compare(Grid):
     signed: int = bits(1, "type of the operands", choices=SIGNS)
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.rows, self.columns
-
-    @property
-    def target(self) -> int:
-        """Address of the output."""
-        return self.output
-
-    @property
-    def operands(self) -> tuple[tuple[int, int, int], ...]:
-        """Address, row stride and column stride of each."""
-        return (
-            (self.a, self.a_row_stride, self.a_column_stride),
-            (self.b, self.b_row_stride, self.b_column_stride),
-        )
-
-    @property
     def actions(self) -> Sequence[str]:
         """A comparison, of codes or of what two rescales make of them."""
         return MAX if SCALES[self.scale] == "codes" else ADD
@@ -130,6 +112,7 @@ class Select(Grid):
     mnemonic: ClassVar[str] = "vec.select"
     opcode: ClassVar[int] = 0x37
     specs: ClassVar[tuple[FieldSpec, ...]]
+    names: ClassVar[tuple[str, ...]] = ("condition", "a", "b")
 
     function: int = bits(1, "what is given", choices=CHOICES)
     condition: int = bits(ADDRESS_BITS, "scratchpad address of the condition")
@@ -156,25 +139,6 @@ class Select(Grid):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.rows, self.columns
-
-    @property
-    def target(self) -> int:
-        """Address of the output."""
-        return self.output
-
-    @property
-    def operands(self) -> tuple[tuple[int, int, int], ...]:
-        """Address, row stride and column stride of each."""
-        return (
-            (self.condition, self.condition_row_stride, self.condition_column_stride),
-            (self.a, self.a_row_stride, self.a_column_stride),
-            (self.b, self.b_row_stride, self.b_column_stride),
-        )
 
     @property
     def actions(self) -> Sequence[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,15 +39,23 @@ _CYCLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid(Instruction):
-    """What instructions on rows x columns share. A subclass has the fields and says where its operands lie."""
+    """What instructions on rows x columns share. A subclass has the fields."""
 
     home: ClassVar[Unit] = Unit.VECTOR
     causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
 
+    names: ClassVar[tuple[str, ...]] = ("a", "b")
+    """What the fields of its operands begin with: an address, `_row_stride` and `_column_stride`."""
+
+    if TYPE_CHECKING:  # fields of every subclass, at their places in its word
+        rows: int
+        columns: int
+        output: int
+
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns."""
-        raise NotImplementedError
+        return self.rows, self.columns
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -55,14 +63,18 @@ class Grid(Instruction):
         return self.grid
 
     @property
-    def target(self) -> int:
-        """Address of the output."""
-        raise NotImplementedError
-
-    @property
     def operands(self) -> tuple[tuple[int, int, int], ...]:
         """Address, row stride and column stride of each."""
-        raise NotImplementedError
+        return tuple(
+            [
+                (
+                    getattr(self, name),
+                    getattr(self, f"{name}_row_stride"),
+                    getattr(self, f"{name}_column_stride"),
+                )
+                for name in self.names
+            ]
+        )
 
     @property
     def actions(self) -> Sequence[str]:
@@ -72,7 +84,7 @@ class Grid(Instruction):
     def regions(self, context: Context) -> Regions:
         """All operands are read, the output is written."""
         reads = tuple([self._region(*operand) for operand in self.operands])
-        return reads, (dense(Space.SCRATCHPAD, self.target, self._elements),)
+        return reads, (dense(Space.SCRATCHPAD, self.output, self._elements),)
 
     def _region(self, address: int, row_stride: int, column_stride: int) -> Region:
         rows, columns = self.grid
@@ -95,7 +107,7 @@ class Grid(Instruction):
 
     def written(self, memory: Memory, values: NDArray[Any]) -> list[Write]:
         """Values of the output."""
-        target = memory.view(Space.SCRATCHPAD, self.target, self.grid, (self.grid[1], 1), values.dtype)
+        target = memory.view(Space.SCRATCHPAD, self.output, self.grid, (self.grid[1], 1), values.dtype)
         return [(target, values)]
 
     @property
@@ -162,24 +174,6 @@ class Binary(Grid):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.rows, self.columns
-
-    @property
-    def target(self) -> int:
-        """Address of the output."""
-        return self.output
-
-    @property
-    def operands(self) -> tuple[tuple[int, int, int], ...]:
-        """Address, row stride and column stride of each."""
-        return (
-            (self.a, self.a_row_stride, self.a_column_stride),
-            (self.b, self.b_row_stride, self.b_column_stride),
-        )
 
     @property
     def actions(self) -> Sequence[str]:
