@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator import parameters
+from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type
-from npusim.kernels.operator.operator import Call, Shapes
+from npusim.kernels.operator.operator import Call, Rule, Shapes
 from npusim.kernels.operator.parameters import Sizes, Step
 
 MOST_CODES = 1 << 23
@@ -70,6 +70,10 @@ def reduced(call: Call[Reduction]) -> Shapes:
 def reduced_shape(call: Call[Reduction]) -> bool:
     """the output has the input's shape without the reduced dimensions (with keep_dims: as ones)"""
     return reduced(call) == (call.outputs[0].shape,)
+
+
+REDUCTION_RULES: tuple[Rule, ...] = (rules.operands(1), rules.per_tensor, ascending_axes, reduced_shape)
+"""What every reduction over axes must keep, in front of its own rules."""
 
 
 def in_order(call: Call[Reduction], x: NDArray[Any]) -> NDArray[Any]:

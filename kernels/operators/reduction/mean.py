@@ -14,13 +14,12 @@ from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
     MOST_CODES,
+    REDUCTION_RULES,
     Reduction,
     accumulated,
     all_read,
-    ascending_axes,
     combined,
     reduced,
-    reduced_shape,
 )
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import (
@@ -104,10 +103,7 @@ OPERATOR = Operator(
     parameters=Parameters,
     types=alike(*REFERENCES),
     rules=(
-        rules.operands(1),
-        rules.per_tensor,
-        ascending_axes,
-        reduced_shape,
+        *REDUCTION_RULES,
         _count,
         sound_scales,
         moved_in_32_bits("input scale / output scale", _multiplier),

@@ -7,16 +7,14 @@ import numpy as np
 from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.reduction import real_reduction_lowering
-from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
+    REDUCTION_RULES,
     Reduction,
     accumulated,
     all_read,
-    ascending_axes,
     combined,
     in_order,
     reduced,
-    reduced_shape,
 )
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import (
@@ -79,10 +77,7 @@ OPERATOR = Operator(
     parameters=Parameters,
     types=alike(*REFERENCES),
     rules=(
-        rules.operands(1),
-        rules.per_tensor,
-        ascending_axes,
-        reduced_shape,
+        *REDUCTION_RULES,
         sound_scales,
         _few_bits_left,
     ),

@@ -9,7 +9,7 @@ import numpy as np
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.lowering.reduction import real_reduction_lowering, selection_lowering
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.axes import Reduction, all_read, ascending_axes, reduced, reduced_shape
+from npusim.kernels.operator.axes import REDUCTION_RULES, Reduction, all_read, reduced
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import code_range, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Values
@@ -35,10 +35,7 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
         parameters=Reduction,
         types=alike(*dtypes),
         rules=(
-            rules.operands(1),
-            rules.per_tensor,
-            ascending_axes,
-            reduced_shape,
+            *REDUCTION_RULES,
             rules.same_quantization,
         ),
         infer=reduced,

@@ -7,16 +7,14 @@ import numpy as np
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.reduction import real_reduction_lowering, sum_lowering
-from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
     MOST_CODES,
+    REDUCTION_RULES,
     Reduction,
     accumulated,
     all_read,
-    ascending_axes,
     combined,
     reduced,
-    reduced_shape,
 )
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import (
@@ -70,10 +68,7 @@ OPERATOR = Operator(
     parameters=Parameters,
     types=alike(*REFERENCES),
     rules=(
-        rules.operands(1),
-        rules.per_tensor,
-        ascending_axes,
-        reduced_shape,
+        *REDUCTION_RULES,
         _count,
         sound_scales,
         moved_in_32_bits("input scale / output scale", _multiplier),
