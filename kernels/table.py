@@ -39,6 +39,7 @@ from npusim.kernels.operators.elementwise import (
     less_equal,
     logical_and,
     logical_or,
+    logical_xor,
     maximum,
     minimum,
     mul,
@@ -80,9 +81,13 @@ from npusim.kernels.operators.movement import (
     unpack,
 )
 from npusim.kernels.operators.normalization import (
+    batch_normalization,
+    group_normalization,
     instance_normalization,
     l2_normalization,
+    layer_normalization,
     local_response_normalization,
+    lp_normalization,
 )
 from npusim.kernels.operators.pooling import average_pool_2d, l2_pool_2d, max_pool_2d
 from npusim.kernels.operators.reduction import (
@@ -117,11 +122,13 @@ from npusim.kernels.operators.sequence import (
 from npusim.kernels.operators.tables import (
     abs,
     ceil,
+    clip,
     cos,
     elu,
     exp,
     floor,
     gelu,
+    hard_sigmoid,
     hard_swish,
     leaky_relu,
     log,
@@ -136,8 +143,10 @@ from npusim.kernels.operators.tables import (
     rsqrt,
     sign,
     sin,
+    softplus,
     sqrt,
     square,
+    swish,
     tanh,
 )
 
@@ -169,6 +178,7 @@ OPERATORS: tuple[Operator, ...] = (
     less_equal.OPERATOR,
     logical_and.OPERATOR,
     logical_or.OPERATOR,
+    logical_xor.OPERATOR,
     select.OPERATOR,
     select_v2.OPERATOR,
     cast.OPERATOR,
@@ -193,6 +203,10 @@ OPERATORS: tuple[Operator, ...] = (
     l2_normalization.OPERATOR,
     local_response_normalization.OPERATOR,
     instance_normalization.OPERATOR,
+    batch_normalization.OPERATOR,
+    group_normalization.OPERATOR,
+    layer_normalization.OPERATOR,
+    lp_normalization.OPERATOR,
     # look-up tables
     logistic.OPERATOR,
     tanh.OPERATOR,
@@ -217,6 +231,10 @@ OPERATORS: tuple[Operator, ...] = (
     round.OPERATOR,
     elu.OPERATOR,
     gelu.OPERATOR,
+    swish.OPERATOR,
+    softplus.OPERATOR,
+    hard_sigmoid.OPERATOR,
+    clip.OPERATOR,
     logical_not.OPERATOR,
     # moves and type conversions
     quantize.OPERATOR,
