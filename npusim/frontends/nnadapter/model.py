@@ -362,7 +362,7 @@ class Model:
                 for operand in missing:
                     if operand not in written:
                         raise InvalidParameter(
-                            f"{operation.place}: reads {operand.name}, which is no input, no constant, and nothing writes"
+                            f"{operation.place}: reads {operand.name}, no input and no constant, which nothing writes"
                         )
                 if missing:
                     after.append(operation)

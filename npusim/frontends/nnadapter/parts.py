@@ -63,7 +63,7 @@ class Parts:
         return shape
 
     def tensor(self, operand: Operand) -> int:
-        """The tensor of an operand, a new input or constant if it has none. Raises NotKnown if its sizes are not known."""
+        """The tensor of an operand, a new input or constant if it has none. Raises NotKnown for unknown sizes."""
         if operand not in self._tensors:
             known = self.known(operand)
             if known is not None:
@@ -75,7 +75,7 @@ class Parts:
         return self._tensors[operand]
 
     def add(self, operation: Operation) -> None:
-        """Adds the nodes of an operation. Raises InvalidParameter where it breaks a rule, NotKnown where a value lacks."""
+        """Adds the nodes of an operation. Raises InvalidParameter for a broken rule, NotKnown where a value lacks."""
         row = table.row(operation.type)
         bound = Bound(operation, row.signature)
         first = len(self.builder.nodes)

@@ -3,10 +3,10 @@
     input filter bias auto_pad:i=0 pads:I? strides:I=(1,1) fuse_code:i=0 > output=input
 
 An argument `name` is a tensor; `name:kind` a parameter, whose value must be known when the model is built: i a whole
-number, f a real one, b a truth, and I, F lists of them, or v a number of any kind. `?` says that it may be omitted, `=` what the methods of `Model`
-take where it is not given, `+` that there are one or more. A result `name=input` has the precision of that argument,
-`name:PRECISION` always that one, `name@argument` the one that a parameter says by its number, and `name` alone the one
-that its operand has.
+number, f a real one, b a truth, I and F lists of them, or v a number of any kind. `?` says that it may be omitted, `=`
+what the methods of `Model` take where it is not given, `+` that there are one or more. A result `name=input` has the
+precision of that argument, `name:PRECISION` always that one, `name@argument` the one that a parameter says by its
+number, and `name` alone the one that its operand has.
 """
 
 from __future__ import annotations
