@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from npusim.frontends.nnadapter.codes import OperationType
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array
-
-if TYPE_CHECKING:
-    from npusim.frontends.nnadapter.model import Model
 
 
 @dataclass(slots=True, eq=False)
 class Operand:
     """A value of a model.
 
-    model, index: where it belongs, and its place there.
+    model, index: the `Model` that it belongs to, and its place there.
     type:         what it is, with what inference has found; to be read, not to be changed.
     name:         what partition files, reports and DOT graphs call it.
     buffer:       the value of a constant; None for others.
     value:        the value of what is no constant but known while the model is built, such as a SHAPE's result.
     """
 
-    model: Model
+    model: object
     index: int
     type: OperandType
     name: str
