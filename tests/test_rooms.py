@@ -52,6 +52,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("npusim.frontends", "npusim.models"),
     ),
     "npusim.hal": ("npusim.session",),
+    "npusim.nnadapter.cache": ("npusim.numbers", "npusim.frontends"),
+    "npusim.nnadapter": ("npusim.session", "npusim.nnadapter.cache"),
     "npusim.verification": ("npusim.session",),
     "npusim.study": ("npusim.session",),
     "npusim.comparison": ("npusim.numbers",),

@@ -58,7 +58,9 @@ def loads(data: bytes) -> dict[str, bytes]:
     body = memoryview(data)[_HEADER.size :]
     actual = crc32c(body)
     if actual != checksum:
-        raise BadChecksum(f"checksum 0x{checksum:08x}, that of the {len(body)} bytes behind it is 0x{actual:08x}")
+        raise BadChecksum(
+            f"checksum 0x{checksum:08x}, that of the {len(body)} bytes behind it is 0x{actual:08x}"
+        )
     return _entries(body, count)
 
 

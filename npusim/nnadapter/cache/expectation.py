@@ -30,7 +30,11 @@ class DeviceFacts(NamedTuple):
 def machine_digest(devices: Iterable[DeviceFacts]) -> str:
     """SHA-256 of the devices of a context, in their order."""
     plain = [
-        (device.name, device.version, None if device.hardware is None else digest_of_hardware(device.hardware))
+        (
+            device.name,
+            device.version,
+            None if device.hardware is None else digest_of_hardware(device.hardware),
+        )
         for device in devices
     ]
     return sha256(to_json(plain).encode("ascii")).hexdigest()
@@ -55,7 +59,9 @@ class Expectation:
     def require(self, record: Record) -> None:
         """Raises WrongToken, WrongDevice or WrongMachine for a compiled model of something else."""
         if record.token != self.token:
-            raise WrongToken(f'kept under token "{printable(record.token)}", must be "{printable(self.token)}"')
+            raise WrongToken(
+                f'kept under token "{printable(record.token)}", must be "{printable(self.token)}"'
+            )
         names = [device.name for device in self.devices]
         for name in record.devices:
             if name not in names:
@@ -69,4 +75,3 @@ class Expectation:
         ):
             if kept != here:
                 raise WrongMachine(f'compiled with {what} "{printable(kept)}", must be "{printable(here)}"')
-

@@ -27,7 +27,9 @@ def checked_token(token: object) -> str:
     if not isinstance(token, str):
         raise InvalidParameter(f"token: is {token!r}, must be text that can name a file")
     if not token:
-        raise InvalidParameter("token: is empty, must be text that can name a file, such as 32 hexadecimal digits")
+        raise InvalidParameter(
+            "token: is empty, must be text that can name a file, such as 32 hexadecimal digits"
+        )
     fault = _fault(token)
     if fault:
         raise InvalidParameter(f"token: {token[:40]!r} {fault}; it names a file")

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 
-from npusim.frontends.nnadapter.codes import Layout, Lifetime, Precision
-from npusim.frontends.nnadapter.errors import NNAdapterError
-from npusim.frontends.nnadapter.operand_type import OperandType, checked
+from npusim.frontends.nnadapter.codes import Layout, Precision
+from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_json import from_json, to_json
 from npusim.isa.base.plain_values import Between, Misfit, shown
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.program.record import codec
+from npusim.kernels.graph.graph import UNKNOWN
 from npusim.nnadapter.cache import container
 from npusim.nnadapter.cache.refusals import BadContent
 
 LARGEST_TEXT_BYTES = 1 << 26
 """Parsed JSON takes several times its size; types and names of no model come near this."""
 
-Value = TypeVar("Value")
+_LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,11 +285,20 @@ def _written(type_: OperandType) -> _Type:
 
 
 def _read(kept: _Type, where: str) -> OperandType:
-    """An operand type of the model's input or output. Raises BadContent."""
+    """An operand type of the model's inputs or outputs. Raises BadContent.
+
+    It may be one that only other doors have, such as 8 bits with a sign and a zero point.
+    """
     for kind, name in ((Precision, kept.precision), (Layout, kept.layout)):
         if name not in kind.__members__:
             raise BadContent(f"{where}: {shown(name)} is no {kind.__name__.lower()}")
-    given = OperandType(
+    for scale in (*(kept.scales or ()), *(() if kept.scale is None else (kept.scale,))):
+        if not 0 < scale <= _LARGEST_SCALE:
+            raise BadContent(f"{where}: scale is {scale}, must be above 0 and finite as float32")
+    for gear in kept.dynamic:
+        if not _fits(gear, kept.dimensions):
+            raise BadContent(f"{where}: shape {list(gear)} does not fit {list(kept.dimensions)}")
+    return OperandType(
         Precision[kept.precision],
         kept.dimensions,
         kept.scale,
@@ -299,10 +308,13 @@ def _read(kept: _Type, where: str) -> OperandType:
         Layout[kept.layout],
         kept.dynamic,
     )
-    try:
-        return checked(given, where)
-    except NNAdapterError as fault:
-        raise BadContent(str(fault)) from None
+
+
+def _fits(shape: Sequence[int], dimensions: Sequence[int]) -> bool:
+    """Whether a shape is one that dimensions allow, of which those below 0 are open."""
+    return len(shape) == len(dimensions) and all(
+        said in (UNKNOWN, size) for said, size in zip(dimensions, shape, strict=True)
+    )
 
 
 def _faults(record: Record) -> Iterator[str]:
@@ -311,6 +323,9 @@ def _faults(record: Record) -> Iterator[str]:
         where = f"gear {number}: " if len(record.gears) > 1 else ""
         if len(gear.shapes) != len(record.inputs):
             yield f"{where}shapes of {len(gear.shapes)} inputs, the model has {len(record.inputs)}"
+        for shape, type_ in zip(gear.shapes, record.inputs, strict=True):
+            if not _fits(shape, type_.dimensions):
+                yield f"{where}shape {list(shape)} of an input that is {type_.words()}"
         values: dict[int, TensorType] = {}
         for place, piece in enumerate(gear.pieces):
             yield from _piece_faults(record, gear, piece, f"{where}piece {place}", values)

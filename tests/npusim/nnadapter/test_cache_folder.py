@@ -46,12 +46,15 @@ def test_killed_20_times_while_it_writes(tmp_path: Path) -> None:
     moments = random.Random(11)
     remnants = 0
     for turn in range(20):
-        place = tmp_path / str(turn % 2)  # the second has no file in the beginning: every other kill may leave none
+        place = tmp_path / str(
+            turn % 2
+        )  # the second has no file in the beginning: every other kill may leave none
         if turn < 2:
             place.mkdir()
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(place)], stdout=subprocess.PIPE)
         try:
-            assert writer.stdout is not None and writer.stdout.readline() == b"ready\n"
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == b"ready\n"
             time.sleep(moments.uniform(0, 0.05))
         finally:
             writer.send_signal(signal.SIGKILL)
@@ -77,7 +80,10 @@ def test_killed_20_times_while_it_writes(tmp_path: Path) -> None:
         ("a\nb", "token: 'a\\nb' has a '\\n', which may not be in it; it names a file"),
         ("\udc80", "token: '\\udc80' has a '\\udc80', which may not be in it; it names a file"),
         ("..", "token: '..' begins or ends with a point or space, which it may not; it names a file"),
-        (".hidden", "token: '.hidden' begins or ends with a point or space, which it may not; it names a file"),
+        (
+            ".hidden",
+            "token: '.hidden' begins or ends with a point or space, which it may not; it names a file",
+        ),
         ("ü" * 101, f"token: {'ü' * 40!r} has 202 bytes, may have 200; it names a file"),
     ],
 )
