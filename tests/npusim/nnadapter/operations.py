@@ -1,7 +1,7 @@
 """The operation cases of ../shared/nnadapter/ops as models of NNAdapter, and their tolerance.
 
-`python -m tests.npusim.nnadapter.operations` tries each of them in all ways, and prints a table by operation. Words name
-operations or cases.
+`python -m tests.npusim.nnadapter.operations` tries each of them in all ways, and prints a table by operation. Words
+name operations or cases.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def close(got: Array, wanted: Array, tolerance: float) -> bool:
 def _difference(got: Array, wanted: Array) -> str:
     error = np.abs(got.astype(np.float64) - wanted.astype(np.float64))
     place = np.unravel_index(np.argmax(error), error.shape)
-    return f"{(error > 0).sum()} of {error.size}, most at {[int(at) for at in place]}: {got[place]}, not {wanted[place]}"
+    wrong = f"{(error > 0).sum()} of {error.size}, most at {[int(at) for at in place]}"
+    return f"{wrong}: {got[place]}, not {wanted[place]}"
 
 
 def missing(case: Case) -> bool:
