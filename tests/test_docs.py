@@ -111,8 +111,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif "/" in block.name:
             (folder / block.name).write_text(block.body, "utf-8")
     table = folder / "kernels" / "table.py"
-    _insert(table, "    tanh,\n", "    softsign,\n")
-    _insert(table, "    tanh.OPERATOR,\n", "    softsign.OPERATOR,\n")
+    _insert(table, '    "tables.tanh",\n', '    "tables.softsign",\n')
     _insert(folder / "isa" / "instructions" / "table.py", "    vector.Softmax,\n", "    vector.Reverse,\n")
     return folder
 
@@ -127,8 +126,8 @@ from npusim.kernels.table import operator
 
 def run(kind, values):
     builder = GraphBuilder("one")
-    parameters = operator("softsign").parameters()
-    graph = builder.graph(builder.node("softsign", [builder.input("x", kind)], [kind], parameters))
+    x, parameters = builder.input("x", kind), operator("softsign").parameters()
+    graph = builder.graph(builder.node("softsign", [x], [kind], parameters))
     result = npusim.simulate(npusim.compile(graph), [values])
     return result.layers[0].unit, result.outputs[0].tolist()
 
