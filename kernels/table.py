@@ -11,6 +11,7 @@ from npusim.kernels.operator.unknown import unknown_operator
 from npusim.kernels.operators.convolution import (
     batch_matmul,
     conv_2d,
+    deformable_conv_2d,
     depthwise_conv_2d,
     fully_connected,
     transpose_conv,
@@ -22,8 +23,11 @@ from npusim.kernels.operators.detection import (
     detection_postprocessing,
     generate_proposals,
     heatmap_max_keypoint,
+    multiclass_nms,
+    prior_box,
     roi_align,
     roi_pooling,
+    yolo_box,
 )
 from npusim.kernels.operators.elementwise import (
     add,
@@ -84,7 +88,15 @@ from npusim.kernels.operators.normalization import (
     l2_normalization,
     local_response_normalization,
 )
-from npusim.kernels.operators.pooling import average_pool_2d, l2_pool_2d, max_pool_2d
+from npusim.kernels.operators.pooling import (
+    adaptive_average_pool_2d,
+    adaptive_max_pool_2d,
+    adaptive_max_pool_2d_with_positions,
+    average_pool_2d,
+    l2_pool_2d,
+    max_pool_2d,
+    max_pool_2d_with_positions,
+)
 from npusim.kernels.operators.reduction import (
     arg_max,
     arg_min,
@@ -100,7 +112,7 @@ from npusim.kernels.operators.reduction import (
     sum,
     topk_v2,
 )
-from npusim.kernels.operators.resize import resize_bilinear, resize_nearest_neighbor
+from npusim.kernels.operators.resize import grid_sample, resize_bilinear, resize_nearest_neighbor
 from npusim.kernels.operators.sequence import (
     bidirectional_sequence_lstm,
     bidirectional_sequence_rnn,
@@ -145,6 +157,7 @@ OPERATORS: tuple[Operator, ...] = (
     # convolutions and matrix products
     conv_2d.OPERATOR,
     depthwise_conv_2d.OPERATOR,
+    deformable_conv_2d.OPERATOR,
     transpose_conv.OPERATOR,
     fully_connected.OPERATOR,
     batch_matmul.OPERATOR,
@@ -176,6 +189,10 @@ OPERATORS: tuple[Operator, ...] = (
     average_pool_2d.OPERATOR,
     max_pool_2d.OPERATOR,
     l2_pool_2d.OPERATOR,
+    max_pool_2d_with_positions.OPERATOR,
+    adaptive_average_pool_2d.OPERATOR,
+    adaptive_max_pool_2d.OPERATOR,
+    adaptive_max_pool_2d_with_positions.OPERATOR,
     mean.OPERATOR,
     sum.OPERATOR,
     reduce_max.OPERATOR,
@@ -245,9 +262,10 @@ OPERATORS: tuple[Operator, ...] = (
     gather_nd.OPERATOR,
     embedding_lookup.OPERATOR,
     hashtable_lookup.OPERATOR,
-    # whole layers that run on the host
+    # images of other sizes
     resize_bilinear.OPERATOR,
     resize_nearest_neighbor.OPERATOR,
+    grid_sample.OPERATOR,
     # sequences
     lstm.OPERATOR,
     unidirectional_sequence_lstm.OPERATOR,
@@ -269,6 +287,9 @@ OPERATORS: tuple[Operator, ...] = (
     roi_align.OPERATOR,
     roi_pooling.OPERATOR,
     heatmap_max_keypoint.OPERATOR,
+    multiclass_nms.OPERATOR,
+    yolo_box.OPERATOR,
+    prior_box.OPERATOR,
     # hashes and samples
     lsh_projection.OPERATOR,
     random_multinomial.OPERATOR,
