@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from npusim.isa.base.errors import GraphError
+from npusim.isa.base.errors import GraphError, HardwareError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import UNKNOWN
 from npusim.kernels.operator.operator import Call, Operator, Shapes
 from npusim.kernels.operator.unknown import unknown_operator
@@ -313,6 +315,19 @@ def operator(name: str) -> Operator:
 def known(name: str) -> bool:
     """Whether npusim has an operator of that name, or times it as one that it does not have."""
     return name in _BY_NAME or name.startswith(UNKNOWN)
+
+
+def check_lacks(hardware: Hardware) -> None:
+    """Raises HardwareError where a machine lacks operators that npusim does not have, all of them by name."""
+    faults = []
+    for name in hardware.lacks_operators:
+        if name in _BY_NAME:
+            continue
+        near = nearest(name, _BY_NAME)
+        hint = f", did you mean {near}?" if near else "; `npusim ops` lists them"
+        faults.append(f"{name} is not an operator that npusim has{hint}")
+    if faults:
+        raise HardwareError(f"{hardware.name}: lacks_operators: {'; '.join(faults)}")
 
 
 def infer(call: Call, op: str) -> Shapes | None:

@@ -127,7 +127,9 @@ def to_toml(value: Hardware) -> str:
     tables = [(f"[{key}]", table) for key, table in plain.items() if isinstance(table, dict)]
     tables += [(f"[[{MEMORY}]]", table) for table in plain.get(MEMORY, ())]
     lines = [
-        f"{key} = {toml_value(item)}" for key, item in plain.items() if not isinstance(item, dict | list)
+        f"{key} = {toml_value(item)}"
+        for key, item in plain.items()
+        if key != MEMORY and not isinstance(item, dict)
     ]
     for head, table in tables:
         lines += ["", head] + [f"{name} = {toml_value(item)}" for name, item in table.items()]
@@ -353,6 +355,8 @@ def _values(field: Mapping[str, Any]) -> str:
         return _values(field["anyOf"][0])
     if field.get("type") == "array":
         items = field["items"]
+        if "pattern" in items:
+            return _values(items).replace("a word", "a list of words", 1)
         return f"a list of {', '.join(items['enum']) if 'enum' in items else items['const']}"
     if "enum" in field:
         return "one of " + ", ".join(str(item) for item in field["enum"])

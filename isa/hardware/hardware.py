@@ -146,12 +146,22 @@ class Technology(Section):
     )
 
 
+_OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
+
+
 class Hardware(Section):
     """One NPU with its memory and host."""
 
     name: str = Field(min_length=1, max_length=64, description="shown in every report")
     description: str = Field(default="", max_length=1000, description="one line on what it stands for")
     clock_mhz: Clock = Field(default=500.0, description="clock of the NPU")
+    lacks_operators: Annotated[tuple[_OperatorName, ...], BeforeValidator(as_tuple)] = Field(
+        default=(),
+        max_length=256,
+        description="operators (`npusim ops`) that the NPU lacks though its units could compute them; a study does "
+        "not vary it",
+        json_schema_extra={"given": True},
+    )
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
     dram: Dram = Dram()

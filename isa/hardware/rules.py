@@ -84,8 +84,14 @@ def _of_engine(engine: Engine, rule: ArrayRule) -> Rule:
     return Rule(f"mac_array.{rule.field}", reads, fault)
 
 
+def _lacks_once(hardware: Hardware) -> str | None:
+    repeated = [name for name, number in Counter(hardware.lacks_operators).items() if number > 1]
+    return f"names {', '.join(repeated)} more than once" if repeated else None
+
+
 RULES: tuple[Rule, ...] = (
     Rule("name", (), _name),
+    Rule("lacks_operators", (), _lacks_once),
     _power_of_two("dram", "row_bytes"),
     _power_of_two("dram", "burst_bytes"),
     _power_of_two("dram", "grant_bytes"),

@@ -80,6 +80,10 @@ class Part:
     __slots__ = ()
 
 
+LACKS = "{} lacks the operator (lacks_operators)"
+"""Why the host computes what the units of a machine, called so, could do."""
+
+
 class Lowering(NamedTuple):
     """One way in which the NPU computes an operator.
 
@@ -157,6 +161,8 @@ class Operator:
 
     def lowering(self, call: Call, hardware: Hardware) -> Lowering | None:
         """The first lowering whose rules a call keeps and that the machine can do; None if the host computes it."""
+        if self.name in hardware.lacks_operators:
+            return None
         return next((row for row in self.lowerings if row.refusal(call, hardware) is None), None)
 
     def host_reason(self, call: Call, hardware: Hardware) -> str:
@@ -165,6 +171,8 @@ class Operator:
         The first rule of a lowering says which element types it is for; where some are for those of the call, the
         others have nothing to say.
         """
+        if self.name in hardware.lacks_operators:
+            return LACKS.format(hardware.name)
         apt = [row for row in self.lowerings if row.rules and row.rules[0](call)]
         reasons = [reason for row in apt or self.lowerings if (reason := row.refusal(call, hardware))]
         return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"

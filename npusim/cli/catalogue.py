@@ -84,8 +84,10 @@ def check_hardware(
 ) -> None:
     """Check a hardware file; every fault is listed."""
     from npusim.isa.hardware import file as hardware_file
+    from npusim.kernels.table import check_lacks
 
     found = hardware_file.hardware(file)
+    check_lacks(found)
     say(f'{file}: "{found.name}" is a valid hardware description')
 
 

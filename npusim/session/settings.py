@@ -38,12 +38,12 @@ def parse(texts: Sequence[str]) -> Settings:
 
 
 def _value(text: str) -> object:
-    """A number, true or false as TOML has them; anything else is text, quoted or not."""
+    """A number, true, false or a list as TOML has them; anything else is text, quoted or not."""
     try:
         value: object = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
     except tomllib.TOMLDecodeError:
         return text
-    return value if isinstance(value, bool | int | float | str) else text
+    return value if isinstance(value, bool | int | float | str | list) else text
 
 
 def changed(hardware: Hardware, settings: Settings) -> Hardware:
@@ -58,6 +58,8 @@ def changed(hardware: Hardware, settings: Settings) -> Hardware:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) or "nothing"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 

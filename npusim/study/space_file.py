@@ -204,6 +204,10 @@ class _Reader:
                 self.faults[where] = "the base hardware has no memory of this name"
             elif path in ("name", "description"):
                 self.faults[where] = "changes nothing that is simulated"
+            elif path == "lacks_operators":
+                self.faults[where] = (
+                    "a study does not vary it; give a space for each machine, with [hardware]"
+                )
             elif len(set(found)) < len(found):
                 twice = next(value for value, count in Counter(found).items() if count > 1)
                 self.faults[where] = f"lists {short(twice)} twice"

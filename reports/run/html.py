@@ -383,7 +383,7 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
     """Every parameter of a hardware description: by section, its name, value and meaning."""
     values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
     sections = {name: value for name, value in values.items() if isinstance(value, Section)}
-    several = {name: value for name, value in values.items() if isinstance(value, tuple)}  # [[memory]]
+    several = {"memory": hardware.memory}
     sections |= {f"{name} {each.name}": each for name, value in several.items() for each in value}
     return [
         (

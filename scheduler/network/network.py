@@ -15,7 +15,7 @@ from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
 from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part
-from npusim.kernels.table import operator
+from npusim.kernels.table import check_lacks, operator
 from npusim.scheduler.network.memo import Memo
 from npusim.scheduler.network.moves import picks, pieces
 from npusim.scheduler.network.states import check_states
@@ -42,8 +42,10 @@ class Network:
 def prepare(graph: Graph, hardware: Hardware) -> Network:
     """Check a graph, simplify it, check the rules of its operators and lower them.
 
-    Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown.
+    Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown, HardwareError
+    for a machine that lacks operators which npusim does not have.
     """
+    check_lacks(hardware)
     check_bound(graph)
     _require_straight_line(graph)
     require_known(graph)

@@ -96,6 +96,27 @@ def test_toml_round_trip_of_awkward_values() -> None:
     assert from_dict(tomllib.loads(to_toml(chip))) == chip
 
 
+def test_operators_that_a_machine_lacks(tmp_path: Path) -> None:
+    chip = hardware(written(tmp_path, 'extends = "edge-32"\nlacks_operators = ["softmax", "conv_2d"]'))
+    assert chip.lacks_operators == ("softmax", "conv_2d")
+    assert from_dict(tomllib.loads(to_toml(chip))) == chip == from_dict(to_dict(chip))
+    assert change(chip, {"lacks_operators": []}).lacks_operators == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ('"softmax"', '"softmax" is not a list of words of 64 small letters, digits and underscores at most'),
+        ("[1]", "1 is not a list of words of 64 small letters, digits and underscores at most"),
+        ('["Softmax"]', '"Softmax" is not a list of words'),
+        ('["softmax", "add", "softmax"]', "names softmax more than once"),
+    ],
+)
+def test_what_lacks_operators_may_not_be(tmp_path: Path, value: str, fault: str) -> None:
+    told = message(written(tmp_path, f'extends = "edge-32"\nlacks_operators = {value}'))
+    assert told.startswith(f"chip.toml: 1 fault: lacks_operators: {fault}")
+
+
 def test_derived_figures() -> None:
     chip = hardware("edge-128")
     assert chip.dram_bytes_per_cycle == 1.0
@@ -164,7 +185,7 @@ FAULTS = (
     ("rows", "4", "rows: unknown key, did you mean mac_array.rows?"),
     ("extend", '"edge-32"', "extend: unknown key, did you mean extends?"),
     ("dram_latency", "1", "dram_latency: unknown key, did you mean dram.latency_ns?"),
-    ("zzz", "1", "zzz: unknown key, known here: name, description, clock_mhz, front_end, dma, "),
+    ("zzz", "1", "zzz: unknown key, known here: name, description, clock_mhz, lacks_operators, front_end, "),
     ("zzz", "{}", "zzz: unknown key, known here: name, "),
     ("clock_ghz", "1", "clock_ghz: unknown key, did you mean clock_mhz?"),
     ("scratchpda.size_kib", "4", "scratchpda: unknown key, did you mean scratchpad?"),

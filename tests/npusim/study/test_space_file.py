@@ -144,6 +144,10 @@ CLOCK = "clock_mhz"
         ({"parameters": {"rows": [1]}}, ["parameters.rows: unknown key, did you mean mac_array.rows?"]),
         ({"parameters": {"mac_array": [1]}}, ["parameters.mac_array: unknown key"]),
         ({"parameters": {"name": ["a", "b"]}}, ["parameters.name: changes nothing that is simulated"]),
+        (
+            {"parameters": {"lacks_operators": [["softmax"]]}},
+            ["parameters.lacks_operators: a study does not vary it; give a space for each machine"],
+        ),
         ({"parameters": {CLOCK: 3}}, ["parameters.clock_mhz: 3 is neither a list of values nor a range"]),
         ({"parameters": {CLOCK: []}}, ["parameters.clock_mhz: has no values"]),
         ({"parameters": {CLOCK: [1, -1]}}, ["parameters.clock_mhz: -1 is not a number from 0.001 to 10000"]),

@@ -1,0 +1,1 @@
+"""The door of NNAdapter: models of its operands and operations become graphs."""

@@ -1,0 +1,50 @@
+"""The errors of NNAdapter: one class per result code."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from npusim.frontends.nnadapter.codes import ResultCode
+from npusim.isa.base.errors import NpusimError
+
+
+class NNAdapterError(NpusimError):
+    """A call that NNAdapter refuses; `code` is what its C function returns."""
+
+    code: ClassVar[ResultCode] = ResultCode.INVALID_PARAMETER
+
+
+class OutOfMemory(NNAdapterError):
+    """There is no room for a buffer."""
+
+    code = ResultCode.OUT_OF_MEMORY
+
+
+class InvalidDimensions(NNAdapterError):
+    """A shape that was not agreed on."""
+
+    code = ResultCode.INVALID_DIMENSIONS
+
+
+class InvalidParameter(NNAdapterError):
+    """An argument that is missing, of the wrong kind, or breaks a rule; a call out of its order."""
+
+    code = ResultCode.INVALID_PARAMETER
+
+
+class DeviceNotFound(NNAdapterError):
+    """A device that nobody registered, or that cannot be opened."""
+
+    code = ResultCode.DEVICE_NOT_FOUND
+
+
+class DeviceInternalError(NNAdapterError):
+    """A device that failed."""
+
+    code = ResultCode.DEVICE_INTERNAL_ERROR
+
+
+class FeatureNotSupported(NNAdapterError):
+    """What no device of the context can do."""
+
+    code = ResultCode.FEATURE_NOT_SUPPORTED

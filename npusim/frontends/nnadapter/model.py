@@ -1,0 +1,488 @@
+"""The model: what NNAdapter's API builds, operand by operand and operation by operation.
+
+    model = Model()
+    x = model.add_operand(OperandType(Precision.FLOAT32, [1, 3, 32, 32]))
+    y = model.relu(x)
+    model.identify(inputs=[x], outputs=[y])
+    model.finish()
+
+Shapes and types of results are found as operations are added, as far as they are known then, and once more by
+`finish`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.frontends.nnadapter import operand_type as types
+from npusim.frontends.nnadapter.codes import Lifetime, OperationType, Precision
+from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter
+from npusim.frontends.nnadapter.network import GraphNetwork, ModelNetwork, Network
+from npusim.frontends.nnadapter.operand import Operand, Operation
+from npusim.frontends.nnadapter.operand_type import OperandType, Shape
+from npusim.frontends.nnadapter.operations import table
+from npusim.frontends.nnadapter.operations.conversion import (
+    Bound,
+    NotKnown,
+    argument_fault,
+    types_of_outputs,
+)
+from npusim.frontends.nnadapter.operations.signature import NOTHING, Argument
+from npusim.frontends.nnadapter.parts import Parts
+from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.graph import Graph
+
+_PARAMETERS = {"i": Precision.INT32, "f": Precision.FLOAT32, "b": Precision.BOOL8}
+"""The precision in which the methods of a model write a parameter of a kind."""
+
+
+class Model:
+    """A network, built by calls or read by another door.
+
+    operands, operations: in the order in which they were added; none for a model that was read.
+    input_operands, output_operands: as identified.
+    """
+
+    def __init__(self, name: str = "model") -> None:
+        self.name = name
+        self.operands: list[Operand] = []
+        self.operations: list[Operation] = []
+        self.input_operands: tuple[Operand, ...] = ()
+        self.output_operands: tuple[Operand, ...] = ()
+        self.finished = False
+        self._graph: Graph | None = None
+        self._names: set[str] = set()
+
+    @classmethod
+    def of(cls, graph: Graph) -> Model:
+        """The finished model of a graph that another door has read, with all its sizes known."""
+        model = cls(graph.name)
+        model._graph, model.finished = graph, True
+        return model
+
+    # Building
+
+    def add_operand(self, type: OperandType, name: str = "") -> Operand:
+        """A new operand. Raises InvalidParameter for a type that breaks a rule, or a name that another one has."""
+        self._require_open()
+        index = len(self.operands)
+        checked = types.checked(type, f"operands[{index}].type")
+        return self._added(checked, name)
+
+    def add_constant(self, value: Any, type: OperandType | None = None, name: str = "") -> Operand:
+        """A new operand with a value, which is copied; without a type it is that of the array's elements.
+
+        Raises InvalidParameter.
+        """
+        self._require_open()
+        array = _array(value, f"operands[{len(self.operands)}]")
+        if type is None:
+            type = OperandType(_precision_of(array), list(array.shape))
+        count = len(self.operands)
+        operand = self.add_operand(type, name)
+        try:
+            self.set_operand_value(operand, array)
+        except InvalidParameter:
+            self._forget(count)
+            raise
+        return operand
+
+    def set_operand_value(
+        self, operand: Operand, buffer: Any, length: int | None = None, copy: bool = True
+    ) -> None:
+        """Makes an operand a constant.
+
+        buffer: an array, or bytes; its bytes are the elements.
+        length: how many bytes of it; all if None.
+        copy:   whether a copy is taken; without one the caller must not change the buffer before compilation.
+
+        Raises InvalidParameter where bytes and type do not fit.
+        """
+        self._require_open()
+        self._require_own(operand, "operand")
+        where = operand.name
+        if operand.type.lifetime in (Lifetime.MODEL_INPUT, Lifetime.MODEL_OUTPUT):
+            raise InvalidParameter(f"{where}: is {operand.type.lifetime.name}, so it cannot be a constant")
+        if any(operand in operation.output_operands for operation in self.operations):
+            raise InvalidParameter(f"{where}: an operation writes it, so it cannot be a constant")
+        raw = _raw(buffer, where)
+        size = raw.nbytes if length is None else length
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= raw.nbytes:
+            raise InvalidParameter(f"{where}: length is {length!r}, the buffer has {raw.nbytes} bytes")
+        if not operand.type.known:
+            raise InvalidParameter(f"{where}: is {operand.type.words()}, a constant must have all its sizes")
+        wanted = operand.type.size_bytes
+        if size != wanted or (length is not None and not size):
+            raise InvalidParameter(f"{where}: length is {size} bytes, {operand.type.words()} has {wanted}")
+        data = raw.reshape(-1).view(np.uint8)[:size]
+        data = data.copy() if copy else data
+        operand.buffer = _frozen(data.view(operand.type.dtype).reshape(operand.type.shape))
+        operand.type.lifetime = Lifetime.CONSTANT_COPY if copy else Lifetime.CONSTANT_REFERENCE
+
+    def add_operation(
+        self,
+        type: OperationType | int,
+        inputs: Sequence[Operand | None],
+        outputs: Sequence[Operand] | None = None,
+    ) -> Operand | tuple[Operand, ...]:
+        """A new operation, with its operands in the order of its definition; returns its outputs.
+
+        inputs:  None for one that is omitted.
+        outputs: new operands if None: those that every call gives, and those of codes have the scale of the input.
+
+        Types and shapes of the outputs become what the operation gives. Raises InvalidParameter for what breaks a rule
+        of the operation.
+        """
+        self._require_open()
+        count = len(self.operands)
+        before: list[tuple[Operand, OperandType]] = []
+        try:
+            operation = self._operation(type, inputs, outputs)
+            before = [(operand, operand.type.copy()) for operand in operation.output_operands]
+            self._typed(operation)
+        except InvalidParameter:
+            for operand, kind in before:
+                operand.type = kind
+            self._forget(count)
+            raise
+        self.operations.append(operation)
+        made = operation.output_operands
+        return made[0] if len(made) == 1 else made
+
+    def identify(self, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> None:
+        """Says what the caller of the model gives and gets, in the order of an execution's indexes.
+
+        Raises InvalidParameter for no outputs, for an operand that is a constant or identified twice.
+        """
+        self._require_open()
+        given, gotten = self._own_list(inputs, "inputs"), self._own_list(outputs, "outputs")
+        if not gotten:
+            raise InvalidParameter("identify: outputs: are none, a model must have one or more")
+        for operand in given:
+            if operand.buffer is not None:
+                raise InvalidParameter(f"identify: inputs: {operand.name} is a constant")
+            if given.count(operand) > 1:
+                raise InvalidParameter(
+                    f"identify: inputs: {operand.name} is named {given.count(operand)} times"
+                )
+        for operand in self.input_operands + self.output_operands:
+            operand.type.lifetime = Lifetime.TEMPORARY_VARIABLE
+        for operand in given:
+            operand.type.lifetime = Lifetime.MODEL_INPUT
+        for operand in gotten:
+            if operand.buffer is None and operand not in given:
+                operand.type.lifetime = Lifetime.MODEL_OUTPUT
+        self.input_operands, self.output_operands = tuple(given), tuple(gotten)
+
+    def finish(self) -> None:
+        """Ends building: the operations are brought into an order in which they can run, and checked.
+
+        Raises InvalidParameter for a model that is finished, has no outputs, reads what nobody gives, writes what is
+        given, or runs in a circle.
+        """
+        self._require_open()
+        if not self.output_operands:
+            raise InvalidParameter("finish: the model's inputs and outputs are not identified")
+        ordered = self._ordered()
+        for operation in ordered:
+            self._typed(operation)
+        self._sorted = ordered
+        self.finished = True
+
+    # Reading
+
+    def network(self, shapes: Mapping[Operand, Shape] | None = None) -> Network:
+        """The finished model as contexts see it.
+
+        shapes: of inputs whose types leave sizes open: those of one gear. Shapes that follow from them are found.
+
+        Raises InvalidParameter for a model that is not finished, InvalidDimensions where sizes stay open.
+        """
+        if not self.finished:
+            raise InvalidParameter(f"{self.name}: is not finished")
+        if self._graph is not None:
+            return GraphNetwork(self._graph)
+        known = dict(shapes or {})
+        for operand in self.input_operands:
+            if min(known.get(operand, operand.type.shape), default=0) < 0:
+                raise InvalidDimensions(f"{operand.name}: is {operand.type.words()}, its sizes must be known")
+        if any(not operand.type.known for operand in self.operands):
+            known |= self._shapes(known)
+        inputs, outputs = (
+            tuple(operand.index for operand in ends) for ends in (self.input_operands, self.output_operands)
+        )
+        return ModelNetwork(self.name, self.operands, self._sorted, inputs, outputs, known)
+
+    @property
+    def sorted_operations(self) -> Sequence[Operation]:
+        """The operations of a finished model in an order in which they can run."""
+        return self._sorted if self.finished and self._graph is None else self.operations
+
+    # Inside
+
+    def _require_open(self) -> None:
+        if self.finished:
+            raise InvalidParameter(f"{self.name}: is finished, nothing can be added or changed")
+
+    def _require_own(self, operand: object, what: str) -> Operand:
+        if not isinstance(operand, Operand):
+            raise InvalidParameter(f"{what}: is {operand!r}, must be an operand of the model")
+        if operand.model is not self:
+            raise InvalidParameter(f"{what}: {operand.name} belongs to another model")
+        return operand
+
+    def _own_list(self, operands: object, what: str) -> list[Operand]:
+        if not isinstance(operands, Sequence) or isinstance(operands, (str, bytes)):
+            raise InvalidParameter(f"{what}: is {operands!r}, must be a list of operands")
+        return [self._require_own(operand, f"{what}[{place}]") for place, operand in enumerate(operands)]
+
+    def _added(self, type: OperandType, name: str = "") -> Operand:
+        index = len(self.operands)
+        label = name or f"operands[{index}]"
+        if not isinstance(label, str) or label in self._names:
+            raise InvalidParameter(
+                f"operands[{index}]: name {label!r} must be a text that no other operand has"
+            )
+        self._names.add(label)
+        self.operands.append(Operand(self, index, type, label))
+        return self.operands[-1]
+
+    def _forget(self, count: int) -> None:
+        """Takes back the operands that came after the first `count`."""
+        self._names -= {operand.name for operand in self.operands[count:]}
+        del self.operands[count:]
+
+    def _operation(self, type: object, inputs: object, outputs: Sequence[Operand] | None) -> Operation:
+        """An operation that is not added yet; outputs that are not given are new operands."""
+        place = f"operations[{len(self.operations)}]"
+        kind: OperationType = types.member(OperationType, type, f"{place}.type")
+        where = f"{place} ({kind.name})"
+        if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)):
+            raise InvalidParameter(f"{where}: inputs: is {inputs!r}, must be a list of operands")
+        taken = tuple(
+            None if operand is None else self._require_own(operand, f"{where}: inputs[{number}]")
+            for number, operand in enumerate(inputs)
+        )
+        if outputs is None:
+            made = self._new_outputs(kind, taken, where)
+        else:
+            made = tuple(self._own_list(outputs, f"{where}: outputs"))
+            self._check_outputs(made, where)
+        operation = Operation(len(self.operations), kind, taken, made)
+        bound = Bound(operation, table.row(kind).signature)
+        for argument in bound.signature.inputs:
+            for operand in bound.inputs[argument.name]:
+                fault = "" if operand is None else argument_fault(argument, operand)
+                if fault:
+                    raise InvalidParameter(f"{where}: {fault}")
+        return operation
+
+    def _check_outputs(self, operands: Sequence[Operand], where: str) -> None:
+        if not operands:
+            raise InvalidParameter(f"{where}: has no outputs, must have one or more")
+        for operand in operands:
+            if operand.buffer is not None or operand.type.lifetime is Lifetime.MODEL_INPUT:
+                raise InvalidParameter(f"{where}: writes {operand.name}, which is given to the model")
+            writer = next((one for one in self.operations if operand in one.output_operands), None)
+            if writer is not None or operands.count(operand) > 1:
+                other = "it" if writer is None else writer.place
+                raise InvalidParameter(f"{where}: writes {operand.name}, which {other} writes too")
+
+    def _new_outputs(
+        self, kind: OperationType, inputs: Sequence[Operand | None], where: str
+    ) -> tuple[Operand, ...]:
+        row = table.row(kind).signature
+        count = sum(not outcome.optional for outcome in row.outputs)
+        repeated = next((outcome for outcome in row.outputs if outcome.repeats), None)
+        if repeated is not None:
+            count += self._several(kind, inputs, where) - 1
+        first = next((operand for operand in inputs if operand is not None), None)
+        like = OperandType(Precision.FLOAT32) if first is None else first.type.copy()
+        like.lifetime, like.dimensions, like.dynamic = Lifetime.TEMPORARY_VARIABLE, (), ()
+        if like.scales is not None:  # per channel: of no shape yet
+            like = OperandType(Precision.FLOAT32)
+        return tuple(self._added(like.copy()) for _ in range(count))
+
+    def _several(self, kind: OperationType, inputs: Sequence[Operand | None], where: str) -> int:
+        """How many results an operation has that gives several: as many as it takes, or as a parameter says."""
+        row = table.row(kind)
+        if row.signature.repeated is not None:
+            return len(inputs) - len(row.signature.inputs) + 1
+        by_name = dict(zip((argument.name for argument in row.signature.inputs), inputs, strict=False))
+        for name, number in (("split", np.size), ("num", np.sum)):
+            operand = by_name.get(name)
+            if operand is not None and operand.known is not None:
+                return int(number(operand.known))
+        raise InvalidParameter(f"{where}: outputs must be given, nothing says how many there are")
+
+    def _typed(self, operation: Operation) -> None:
+        """Gives the outputs of an operation their types, as far as they follow from what is known."""
+        bound = Bound(operation, table.row(operation.type).signature)
+        types_of_outputs(bound)
+        parts = Parts(self.name)
+        try:
+            parts.add(operation)
+        except NotKnown:
+            return
+        for operand in operation.output_operands:
+            operand.type.dimensions = list(parts.shape(operand))
+
+    def _shapes(self, known: Mapping[Operand, Shape]) -> dict[Operand, Shape]:
+        """The shapes that follow from those of the inputs."""
+        parts = Parts(self.name, known)
+        found = {}
+        for operation in self._sorted:
+            parts.add(operation)
+            found.update({operand: parts.shape(operand) for operand in operation.output_operands})
+        return found
+
+    def _ordered(self) -> list[Operation]:
+        """The operations in an order in which they can run, as near as possible to that in which they were added."""
+        written = {operand for operation in self.operations for operand in operation.output_operands}
+        ready = set(self.input_operands)
+        for operand in self.output_operands:
+            if operand not in written and operand not in ready and operand.buffer is None:
+                raise InvalidParameter(f"finish: nothing writes the output {operand.name}")
+        for operand in self.input_operands:
+            if operand in written:
+                raise InvalidParameter(f"finish: {operand.name} is an input, and an operation writes it")
+        ordered: list[Operation] = []
+        waiting = list(self.operations)
+        while waiting:
+            after = []
+            for operation in waiting:
+                missing = [
+                    operand
+                    for operand in operation.input_operands
+                    if operand is not None and operand.buffer is None and operand not in ready
+                ]
+                for operand in missing:
+                    if operand not in written:
+                        raise InvalidParameter(
+                            f"{operation.place}: reads {operand.name}, no input and no constant, which nothing writes"
+                        )
+                if missing:
+                    after.append(operation)
+                else:
+                    ordered.append(operation)
+                    ready.update(operation.output_operands)
+            if len(after) == len(waiting):
+                names = ", ".join(operation.place for operation in after)
+                raise InvalidParameter(f"finish: operations wait for each other: {names}")
+            waiting = after
+        return ordered
+
+    _sorted: Sequence[Operation] = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            """A method per operation, by its name in lower case."""
+
+
+def _frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array
+
+
+def _raw(buffer: object, where: str) -> Array:
+    """The bytes of a buffer, without a copy where there need be none."""
+    if isinstance(buffer, np.ndarray):
+        return np.ascontiguousarray(buffer)
+    try:
+        return np.frombuffer(memoryview(buffer), np.uint8)  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):
+        raise InvalidParameter(f"{where}: is {type(buffer).__name__}, must be an array or bytes") from None
+
+
+def _array(value: Any, where: str) -> Array:
+    """A value as an array, in the types that NNAdapter has: Python's whole numbers as INT32, its reals as FLOAT32."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if not isinstance(value, np.ndarray | np.generic):
+        if array.dtype.kind == "f":
+            array = array.astype(np.float32)
+        elif array.dtype.kind == "i":
+            array = array.astype(np.int32 if array.size == 0 or np.abs(array).max() < 1 << 31 else np.int64)
+    if array.dtype.kind not in "biuf":
+        raise InvalidParameter(f"{where}: is {value!r}, must be numbers or truths")
+    return array
+
+
+def _precision_of(array: Array) -> Precision:
+    for row in types.PRECISIONS:
+        if row.dtype == array.dtype.name and not row.scaled:
+            return row.precision
+    raise InvalidParameter(f"{array.dtype}: is no precision; give the operand's type")
+
+
+# The methods.
+
+
+def _method(type_: OperationType) -> Callable[..., Any]:
+    """The method of `Model` that adds an operation; parameters are plain values or operands."""
+    row = table.row(type_)
+    arguments = row.signature.inputs
+
+    def method(self: Model, *given: Any, outputs: Sequence[Operand] | None = None, **named: Any) -> Any:
+        count = len(self.operands)
+        try:
+            return self.add_operation(type_, operands_of(self, given, named), outputs)
+        except InvalidParameter:
+            self._forget(count)
+            raise
+
+    def operands_of(self: Model, given: Sequence[Any], named: Mapping[str, Any]) -> list[Operand | None]:
+        where = f"{type_.name.lower()}()"
+        operands: list[Operand | None] = []
+        if row.signature.repeated is not None and given and not isinstance(given[0], (list, tuple)):
+            raise InvalidParameter(f"{where}: {arguments[0].name} must be a list of operands")
+        values = dict(zip((argument.name for argument in arguments), given, strict=False))
+        wrong = [
+            name for name in named if name not in {argument.name for argument in arguments} or name in values
+        ]
+        if wrong or len(given) > len(arguments):
+            may = ", ".join(argument.name for argument in arguments)
+            raise InvalidParameter(
+                f"{where}: takes {may}" + (f"; {wrong[0]} is none, or given twice" if wrong else "")
+            )
+        values |= named
+        for argument in arguments:
+            value = values.get(argument.name, argument.default)
+            for one in value if argument.repeats else [value]:
+                operands.append(_operand(self, argument, one, where))
+        return operands
+
+    method.__name__ = type_.name.lower()
+    method.__doc__ = f"Adds {type_.name}: {row.text}"
+    return method
+
+
+def _operand(model: Model, argument: Argument, value: Any, where: str) -> Operand | None:
+    """An argument of a method as an operand; a plain value becomes a constant."""
+    if isinstance(value, Operand):
+        return value
+    if value is None and argument.optional:
+        return None
+    if value is NOTHING or value is None:
+        if argument.optional:
+            return None
+        raise InvalidParameter(f"{where}: {argument.name} is missing")
+    array = _array(value, f"{where}: {argument.name}")
+    if argument.kind:
+        if not isinstance(value, np.ndarray | np.generic):
+            wanted = _PARAMETERS.get(argument.kind.lower())
+            if wanted is not None:
+                row = next(row for row in types.PRECISIONS if row.precision is wanted)
+                array = array.astype(row.dtype)
+        array = array.reshape(-1)
+    return model.add_constant(array)
+
+
+for _row in table.OPERATIONS:
+    setattr(Model, _row.type.name.lower(), _method(_row.type))

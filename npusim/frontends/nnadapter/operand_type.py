@@ -1,0 +1,263 @@
+"""Operand types: elements, shape, quantization, and the shapes that an operand may take from run to run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+
+from npusim.frontends.nnadapter.codes import (
+    MAX_SIZE_OF_DIMENSIONS,
+    MAX_SIZE_OF_DYNAMIC_DIMENSIONS,
+    Layout,
+    Lifetime,
+    Precision,
+)
+from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.isa.base.elements import element
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
+
+Shape = tuple[int, ...]
+
+MOST_SIZE = (1 << 31) - 1
+"""What a size may be: the C interface has 32 bits with a sign for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionRow:
+    """What a precision is.
+
+    dtype:      the element type.
+    scaled:     its elements are codes: with one scale ("layer"), one per channel ("channel"), or not at all ("").
+    asymmetric: codes have a zero point.
+    """
+
+    precision: Precision
+    dtype: str
+    scaled: Literal["", "layer", "channel"] = ""
+    asymmetric: bool = False
+
+
+# fmt: off
+PRECISIONS: tuple[PrecisionRow, ...] = (
+    PrecisionRow(Precision.BOOL8,   "bool"),
+    PrecisionRow(Precision.INT8,    "int8"),
+    PrecisionRow(Precision.UINT8,   "uint8"),
+    PrecisionRow(Precision.INT16,   "int16"),
+    PrecisionRow(Precision.UINT16,  "uint16"),
+    PrecisionRow(Precision.INT32,   "int32"),
+    PrecisionRow(Precision.UINT32,  "uint32"),
+    PrecisionRow(Precision.INT64,   "int64"),
+    PrecisionRow(Precision.UINT64,  "uint64"),
+    PrecisionRow(Precision.FLOAT16, "float16"),
+    PrecisionRow(Precision.FLOAT32, "float32"),
+    PrecisionRow(Precision.FLOAT64, "float64"),
+    PrecisionRow(Precision.QUANT_INT8_SYMM_PER_LAYER,    "int8",   "layer"),
+    PrecisionRow(Precision.QUANT_INT8_SYMM_PER_CHANNEL,  "int8",   "channel"),
+    PrecisionRow(Precision.QUANT_UINT8_ASYMM_PER_LAYER,  "uint8",  "layer", True),
+    PrecisionRow(Precision.QUANT_INT16_SYMM_PER_LAYER,   "int16",  "layer"),
+    PrecisionRow(Precision.QUANT_INT16_SYMM_PER_CHANNEL, "int16",  "channel"),
+    PrecisionRow(Precision.QUANT_UINT16_ASYMM_PER_LAYER, "uint16", "layer", True),
+    PrecisionRow(Precision.QUANT_INT32_SYMM_PER_LAYER,   "int32",  "layer"),
+    PrecisionRow(Precision.QUANT_INT32_SYMM_PER_CHANNEL, "int32",  "channel"),
+    PrecisionRow(Precision.QUANT_UINT32_ASYMM_PER_LAYER, "uint32", "layer", True),
+)
+# fmt: on
+
+_BY_PRECISION = {row.precision: row for row in PRECISIONS}
+
+
+@dataclass(slots=True)
+class OperandType:
+    """The type of an operand.
+
+    precision:   a `Precision`, or its number.
+    dimensions:  sizes, NCHW for images; -1 for one that is not known.
+    scale, zero_point: of codes with one scale; zero points are those of asymmetric codes alone.
+    scales, channel_dim: of codes with a scale per channel, and the dimension of the channels.
+    layout:      a `Layout`. Operations read images as NCHW.
+    dynamic:     up to 8 shapes (gears) that an operand with unknown sizes may take.
+    lifetime:    said by the model, not by the caller.
+    """
+
+    precision: Precision
+    dimensions: Sequence[int] = ()
+    scale: float | None = None
+    zero_point: int | None = None
+    scales: Sequence[float] | None = None
+    channel_dim: int | None = None
+    layout: Layout = Layout.NCHW
+    dynamic: Sequence[Sequence[int]] = field(default_factory=tuple)
+    lifetime: Lifetime = Lifetime.TEMPORARY_VARIABLE
+
+    @property
+    def row(self) -> PrecisionRow:
+        """What its precision is."""
+        return _BY_PRECISION[self.precision]
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        return tuple(self.dimensions)
+
+    @property
+    def known(self) -> bool:
+        """Whether all sizes are known."""
+        return min(self.dimensions, default=0) >= 0
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy dtype of an element."""
+        return np.dtype(self.row.dtype)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of a value of this shape; of unknown sizes with the largest shape that it may take."""
+        shapes = [self.shape] if self.known else [tuple(gear) for gear in self.dynamic] or [(0,)]
+        return max(math.prod(shape) for shape in shapes) * (element(self.row.dtype).bits // 8)
+
+    @property
+    def quantization(self) -> Quantization | None:
+        """What its codes mean; None for elements that stand for themselves, and while no scale is said."""
+        if self.scales is not None:
+            return Quantization(tuple(self.scales), (0,) * len(self.scales), self.channel_dim)
+        return None if self.scale is None else Quantization((self.scale,), (self.zero_point or 0,))
+
+    def tensor_type(self, shape: Shape = UNRANKED) -> TensorType:
+        """The type of a tensor of a graph that has this operand's elements."""
+        return TensorType(self.row.dtype, shape, self.quantization)
+
+    def words(self) -> str:
+        """The type for a message, such as FLOAT32[1, 3, ?, ?]."""
+        sizes = ", ".join("?" if size < 0 else str(size) for size in self.dimensions)
+        return f"{self.precision.name}[{sizes}]"
+
+    def copy(self) -> OperandType:
+        """Another one that is the same."""
+        return replace(self)
+
+
+def checked(given: object, where: str) -> OperandType:
+    """A type of the caller's as one of its own, with values of the right kinds.
+
+    Raises InvalidParameter for the first rule that it breaks; its text begins with `where`.
+    """
+    if not isinstance(given, OperandType):
+        raise InvalidParameter(f"{where}: is {given!r}, must be an OperandType")
+    precision = member(Precision, given.precision, f"{where}.precision")
+    dimensions = sizes(given.dimensions, f"{where}.dimensions", unknown=True)
+    made = OperandType(
+        precision,
+        dimensions,
+        layout=member(Layout, given.layout, f"{where}.layout"),
+        dynamic=_gears(given, dimensions, where),
+    )
+    _scaling(given, made, where)
+    return made
+
+
+def member(kind: Any, value: object, where: str) -> Any:
+    """A member of an enumeration, or the one of a number. Raises InvalidParameter for anything else."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) in set(kind):
+        return kind(int(value))
+    names = ", ".join(f"{row.name} {row.value}" for row in kind)
+    raise InvalidParameter(f"{where}: is {value!r}, must be one of {names}")
+
+
+def sizes(given: object, where: str, unknown: bool = False) -> Shape:
+    """Sizes as a tuple. Raises InvalidParameter for what are none, -1 unless they may be `unknown`."""
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
+        raise InvalidParameter(f"{where}: is {given!r}, must be a list of sizes")
+    listed = list(given)
+    if len(listed) > MAX_SIZE_OF_DIMENSIONS:
+        raise InvalidParameter(f"{where}: has {len(listed)} sizes, may have {MAX_SIZE_OF_DIMENSIONS}")
+    lowest = UNKNOWN if unknown else 0
+    for size in listed:
+        if not isinstance(size, Integral) or isinstance(size, bool) or not lowest <= int(size) <= MOST_SIZE:
+            also = ", or -1 where it is not known" if unknown else ""
+            raise InvalidParameter(f"{where}: has size {size!r}, must be 0..{MOST_SIZE}{also}")
+    return tuple(int(size) for size in listed)
+
+
+def _gears(given: OperandType, dimensions: Shape, where: str) -> tuple[Shape, ...]:
+    if not isinstance(given.dynamic, Iterable):
+        raise InvalidParameter(f"{where}.dynamic: is {given.dynamic!r}, must be a list of shapes")
+    gears = [sizes(gear, f"{where}.dynamic[{number}]") for number, gear in enumerate(given.dynamic)]
+    if len(gears) > MAX_SIZE_OF_DYNAMIC_DIMENSIONS:
+        raise InvalidParameter(
+            f"{where}.dynamic: has {len(gears)} shapes, may have {MAX_SIZE_OF_DYNAMIC_DIMENSIONS}"
+        )
+    if gears and UNKNOWN not in dimensions:
+        raise InvalidParameter(
+            f"{where}.dynamic: has {len(gears)} shapes, but every size of {list(dimensions)} is known"
+        )
+    for number, gear in enumerate(gears):
+        fits = len(gear) == len(dimensions) and all(
+            said in (UNKNOWN, size) for said, size in zip(dimensions, gear, strict=True)
+        )
+        if not fits:
+            raise InvalidParameter(f"{where}.dynamic[{number}]: is {list(gear)}, must fit {list(dimensions)}")
+    return tuple(gears)
+
+
+def _scaling(given: OperandType, made: OperandType, where: str) -> None:
+    """Takes the quantization over."""
+    name, row = made.precision.name, made.row
+    wanted = {"": (), "layer": ("scale",), "channel": ("scales", "channel_dim")}[row.scaled]
+    allowed = (*wanted, "zero_point") if row.asymmetric else wanted
+    for key in ("scale", "zero_point", "scales", "channel_dim"):
+        value = getattr(given, key)
+        if (
+            value is not None
+            and key not in allowed
+            and not (key == "zero_point" and row.scaled and value == 0)
+        ):
+            raise InvalidParameter(f"{where}.{key}: is {value!r}, {name} has none")
+        if value is None and key in wanted:
+            raise InvalidParameter(f"{where}.{key}: is missing, {name} has one")
+    if row.scaled == "layer":
+        made.scale = _scale(given.scale, f"{where}.scale")
+        made.zero_point = _zero_point(given.zero_point, row, where) if row.asymmetric else None
+    if row.scaled == "channel":
+        made.channel_dim = _channel_dim(given.channel_dim, made.shape, where)
+        made.scales = _scales(given.scales, f"{where}.scales")
+        channels = made.dimensions[made.channel_dim]
+        if channels != len(made.scales):
+            raise InvalidParameter(
+                f"{where}.scales: has {len(made.scales)} scales, dimension {made.channel_dim} has size {channels}"
+            )
+
+
+def _scale(given: object, where: str) -> float:
+    if not isinstance(given, Real) or isinstance(given, bool):
+        raise InvalidParameter(f"{where}: is {given!r}, must be a number above 0")
+    with np.errstate(over="ignore", under="ignore"):
+        value = float(np.float32(given))
+    if not 0 < value < math.inf:
+        raise InvalidParameter(f"{where}: is {given!r}, must be above 0 and finite as float32")
+    return value
+
+
+def _scales(given: object, where: str) -> tuple[float, ...]:
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
+        raise InvalidParameter(f"{where}: is {given!r}, must be a list of scales")
+    return tuple(_scale(scale, f"{where}[{number}]") for number, scale in enumerate(given))
+
+
+def _channel_dim(given: object, shape: Shape, where: str) -> int:
+    if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < len(shape):
+        return int(given)
+    raise InvalidParameter(f"{where}.channel_dim: is {given!r}, must be a dimension of {list(shape)}")
+
+
+def _zero_point(given: object, row: PrecisionRow, where: str) -> int:
+    low, high = element(row.dtype).limits
+    value = 0 if given is None else given
+    if isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high:
+        return int(value)
+    raise InvalidParameter(f"{where}.zero_point: is {given!r}, must be {low}..{high}")

@@ -1,0 +1,1 @@
+"""The operations of NNAdapter: one row each, by family."""

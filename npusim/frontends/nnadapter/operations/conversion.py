@@ -1,0 +1,370 @@
+"""What `convert` of a row works with: one operation on its way into a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from npusim.frontends.nnadapter.codes import FuseCode, Precision
+from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.operand import Operand, Operation
+from npusim.frontends.nnadapter.operand_type import member
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.graph import Node
+from npusim.kernels.operator.element_types import fits
+from npusim.kernels.operator.parameters import Activation
+from npusim.kernels.table import operator
+
+if TYPE_CHECKING:
+    from npusim.frontends.nnadapter.operations.signature import Argument, Outcome, Signature
+
+_ACTIVATIONS: Mapping[FuseCode, Activation] = {
+    FuseCode.FUSED_NONE: "none",
+    FuseCode.FUSED_RELU: "relu",
+    FuseCode.FUSED_RELU1: "relu_n1_to_1",
+    FuseCode.FUSED_RELU6: "relu6",
+}
+
+
+class NotKnown(Exception):
+    """The value of an argument is needed before anything runs, and nothing says it."""
+
+    def __init__(self, place: str, name: str, operand: str) -> None:
+        super().__init__(
+            f"{place}: {name} ({operand}) decides shapes or parameters, so it must be a constant, or follow from "
+            "constants and shapes"
+        )
+
+
+class Operands(Protocol):
+    """Where a conversion finds tensors and shapes."""
+
+    @property
+    def builder(self) -> GraphBuilder:
+        """What the nodes go to."""
+
+    @property
+    def in_reals(self) -> bool:
+        """Whether operations on codes are to be computed on real numbers, with results cut off (`builtin_device`)."""
+
+    def tensor(self, operand: Operand) -> int:
+        """The tensor of an operand. Raises NotKnown if its sizes are not known."""
+
+    def shape(self, operand: Operand) -> tuple[int, ...]:
+        """The sizes of an operand. Raises NotKnown likewise."""
+
+    def known(self, operand: Operand) -> Array | None:
+        """The value of an operand, where it is fixed before anything runs."""
+
+
+class Bound:
+    """The operands of an operation by the names of its signature."""
+
+    def __init__(self, operation: Operation, signature: Signature) -> None:
+        """Raises InvalidParameter where their numbers are wrong, or one is omitted that must be there."""
+        self.operation, self.signature = operation, signature
+        self.inputs: dict[str, list[Operand | None]] = {}
+        self.outputs: dict[str, list[Operand]] = {}
+        for argument, taken in _dealt(operation, signature.inputs, operation.input_operands, "inputs"):
+            if not argument.optional and None in taken:
+                raise InvalidParameter(f"{operation.place}: {argument.name} is omitted, it must be there")
+            self.inputs[argument.name] = list(taken)
+        for outcome, taken in _dealt(operation, signature.outputs, operation.output_operands, "outputs"):
+            self.outputs[outcome.name] = [operand for operand in taken if operand is not None]
+
+
+def _dealt(
+    operation: Operation, slots: Sequence[Any], operands: Sequence[Operand | None], what: str
+) -> Iterator[tuple[Any, Sequence[Operand | None]]]:
+    """Each argument or outcome with its operands. Optional outputs may be left out behind the others."""
+    repeats = any(slot.repeats for slot in slots)
+    least = len(slots) - (sum(slot.optional for slot in slots) if what == "outputs" else 0)
+    if len(operands) < least or (len(operands) > len(slots) and not repeats):
+        may = (
+            f"{least} or more"
+            if repeats
+            else str(least)
+            if least == len(slots)
+            else f"{least} to {len(slots)}"
+        )
+        names = ", ".join(slot.name for slot in slots)
+        raise InvalidParameter(f"{operation.place}: has {len(operands)} {what}, must have {may}: {names}")
+    several = len(operands) - len(slots) + 1
+    rest = list(operands)
+    for slot in slots:
+        count = several if slot.repeats else min(1, len(rest))
+        yield slot, rest[:count]
+        del rest[:count]
+
+
+class Conversion:
+    """One operation on its way into a graph: what `convert` of its row reads and makes.
+
+    Reading a value that is not known raises NotKnown; what an operator cannot take raises InvalidParameter.
+    """
+
+    def __init__(self, bound: Bound, operands: Operands) -> None:
+        self.operation = bound.operation
+        self._bound = bound
+        self._operands = operands
+        self.builder = operands.builder
+
+    # What the operation says
+
+    def operand(self, name: str) -> Operand | None:
+        """The operand of an argument; None where it is omitted."""
+        operands: Sequence[Operand | None] = (
+            self._bound.inputs.get(name) or self._bound.outputs.get(name) or (None,)
+        )
+        return operands[0]
+
+    def given(self, name: str) -> Operand:
+        """The operand of an argument or result that must be there."""
+        operand = self.operand(name)
+        if operand is None:
+            raise InvalidParameter(f"{self.operation.place}: {name} is omitted, it must be there")
+        return operand
+
+    def has(self, name: str) -> bool:
+        """Whether an argument, or a result that may be left out, is there."""
+        return self.operand(name) is not None
+
+    def value(self, name: str) -> Array:
+        """The value of an argument."""
+        operand = self.given(name)
+        value = self._operands.known(operand)
+        if value is None:
+            raise NotKnown(self.operation.place, name, operand.name)
+        return value
+
+    def whole(self, name: str) -> int:
+        """A whole number."""
+        return int(self._one(name))
+
+    def real(self, name: str) -> float:
+        """A real number."""
+        return float(self._one(name))
+
+    def flag(self, name: str) -> bool:
+        """A truth."""
+        return bool(self._one(name))
+
+    def wholes(self, name: str) -> list[int]:
+        """Whole numbers, none where the argument is omitted."""
+        return [int(number) for number in self.value(name).reshape(-1)] if self.has(name) else []
+
+    def reals(self, name: str) -> list[float]:
+        """Real numbers, none where the argument is omitted."""
+        return [float(number) for number in self.value(name).reshape(-1)] if self.has(name) else []
+
+    def code(self, name: str, kind: Any) -> Any:
+        """A member of an enumeration by its number."""
+        return member(kind, self.whole(name), f"{self.operation.place}: {name}")
+
+    def activation(self) -> Activation:
+        """The fused activation."""
+        return _ACTIVATIONS[self.code("fuse_code", FuseCode)]
+
+    def axis(self, name: str, of: str = "input", more: int = 0) -> int:
+        """An axis of `of`, with `more` dimensions, counted from the front."""
+        return self.axis_of(self.whole(name), name, len(self.shape(of)) + more)
+
+    def axes(self, name: str, of: str = "input", more: int = 0) -> list[int]:
+        """Axes likewise."""
+        rank = len(self.shape(of)) + more
+        return [self.axis_of(axis, name, rank) for axis in self.wholes(name)]
+
+    def axis_of(self, axis: int, name: str, rank: int) -> int:
+        """An axis counted from the front, of `rank`. Raises InvalidParameter for one that is none."""
+        self.require(-rank <= axis < rank, f"{name} is {axis}, must be -{rank}..{rank - 1}")
+        return axis % rank
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The sizes of an argument."""
+        return self._operands.shape(self.given(name))
+
+    def require(self, holds: bool, text: str) -> None:
+        """Raises InvalidParameter with a text where something does not hold."""
+        if not holds:
+            raise InvalidParameter(f"{self.operation.place}: {text}")
+
+    def _one(self, name: str) -> Any:
+        value = self.value(name)
+        self.require(value.size == 1, f"{name} has shape {list(value.shape)}, must have one element")
+        return value.reshape(-1)[0]
+
+    # Tensors and nodes
+
+    def tensor(self, name: str) -> int:
+        """The tensor of an argument that must be there."""
+        return self._operands.tensor(self.given(name))
+
+    def optional(self, name: str) -> int | None:
+        """The tensor of an argument; None where it is omitted."""
+        return self.tensor(name) if self.has(name) else None
+
+    def tensors(self, name: str) -> list[int]:
+        """The tensors of an argument of which there are several."""
+        return [self._operands.tensor(operand) for operand in self._bound.inputs[name] if operand is not None]
+
+    def result(self, name: str = "output") -> TensorType:
+        """The type of an output, of the shape that operands will say."""
+        return self.given(name).type.tensor_type()
+
+    def results(self, name: str) -> list[TensorType]:
+        """The types of an output of which there are several."""
+        return [operand.type.tensor_type() for operand in self._bound.outputs[name]]
+
+    def constant(self, data: Any, quantization: Quantization | None = None) -> int:
+        """A new constant."""
+        return self.builder.constant(
+            f"{self.operation.name}/constant", np.ascontiguousarray(data), quantization
+        )
+
+    def reshaped(self, tensor: int, shape: Sequence[int], result: TensorType | None = None) -> int:
+        """A tensor under another shape."""
+        kind = result or self._like(tensor)
+        return self.node("reshape", [tensor], kind, shape=tuple(shape))[0]
+
+    def transposed(self, tensor: int, perm: Sequence[int]) -> int:
+        """A tensor with its axes in another order."""
+        return self.node("transpose", [tensor], self._like(tensor), perm=tuple(perm))[0]
+
+    def _like(self, tensor: int) -> TensorType:
+        kind = self.builder.type(tensor)
+        return unshaped(kind.dtype, kind.quantization)
+
+    def node(
+        self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any
+    ) -> tuple[int, ...]:
+        """Adds a node with these results (not said: the operation's outputs) and returns them.
+
+        Where the operator does not take codes, its operands become real numbers and its results codes again.
+        """
+        results = results or tuple(
+            operand.type.tensor_type() for operands in self._bound.outputs.values() for operand in operands
+        )
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        coded = any(kind is not None and kind.quantized for kind in (*kinds, *results))
+        converts = op in ("quantize", "dequantize")
+        if (
+            coded
+            and not converts
+            and (self._operands.in_reals or not fits(operator(op).types, kinds, results))
+        ):
+            return self._in_reals(op, inputs, results, parameters)
+        return self._added(op, inputs, results, parameters)
+
+    def _added(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        try:
+            made = operator(op).parameters(**parameters)
+            return self.builder.node(op, inputs, results, made, name=self.operation.name)
+        except GraphError as fault:
+            raise InvalidParameter(f"{self.operation.place}: {fault}") from None
+
+    def _in_reals(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node on real numbers between codes."""
+        reals = [None if number is None else self._real(number) for number in inputs]
+        wide = [unshaped("float32") if kind.quantized else kind for kind in results]
+        made = self._added(op, reals, wide, parameters)
+        return tuple(
+            self._added("quantize", [number], [kind], self._cut_off())[0] if kind.quantized else number
+            for number, kind in zip(made, results, strict=True)
+        )
+
+    def _cut_off(self) -> Mapping[str, Any]:
+        return {"truncate": True} if self._operands.in_reals else {}
+
+    def _real(self, number: int) -> int:
+        """A tensor as real numbers; a constant is converted here."""
+        tensor = self.builder.tensors[number]
+        scaling = tensor.type.quantization
+        if not tensor.type.quantized or scaling is None:
+            return number
+        if tensor.array is None:
+            return self._added("dequantize", [number], [unshaped("float32")], {})[0]
+        scales: Any = np.array(scaling.scales, np.float32)
+        zeros: Any = np.array(scaling.zero_points, np.int64)
+        if scaling.axis is not None:
+            along = [1] * len(tensor.type.shape)
+            along[scaling.axis] = -1
+            scales, zeros = scales.reshape(along), zeros.reshape(along)
+        codes: Any = tensor.array.astype(np.int64) - zeros
+        return self.builder.constant(tensor.name, (codes * scales.astype(np.float64)).astype(np.float32))
+
+
+def types_of_outputs(bound: Bound) -> None:
+    """Gives the outputs of an operation the precisions that its definition says, and codes the scale of their input.
+
+    Raises InvalidParameter where an output has codes and nothing says their scale.
+    """
+    for outcome in bound.signature.outputs:
+        for operand in bound.outputs[outcome.name]:
+            _type_output(bound, outcome, operand)
+
+
+def _type_output(bound: Bound, outcome: Outcome, operand: Operand) -> None:
+    own = operand.type
+    if outcome.precision is not None:
+        wanted = outcome.precision
+    elif outcome.like:
+        model = bound.inputs[outcome.like][0]
+        assert model is not None
+        wanted = model.type.precision
+        if wanted == own.precision or (own.row.dtype == model.type.row.dtype and own.row.scaled):
+            return
+        if model.type.row.scaled:
+            own.scale, own.zero_point = model.type.scale, model.type.zero_point
+            own.scales, own.channel_dim = model.type.scales, model.type.channel_dim
+    elif outcome.named_by:
+        named = bound.inputs[outcome.named_by][0]
+        if named is None or named.known is None or named.known.size != 1:
+            return
+        where = f"{bound.operation.place}: {outcome.named_by}"
+        wanted = member(Precision, int(named.known.reshape(-1)[0]), where)
+    else:
+        return
+    own.precision = wanted
+    if not own.row.scaled:
+        own.scale = own.zero_point = own.scales = own.channel_dim = None
+
+
+def argument_fault(argument: Argument, operand: Operand) -> str:
+    """Why an operand cannot be a parameter of a kind; "" where it can."""
+    kinds = {
+        "i": ("signed", "unsigned"),
+        "I": ("signed", "unsigned"),
+        "f": ("real",),
+        "F": ("real",),
+        "b": ("truth",),
+    }.get(argument.kind)
+    if kinds is None or operand.type.tensor_type().element.kind in kinds:
+        return ""
+    words = {"i": "a whole number", "f": "a real number", "b": "a BOOL8"}[argument.kind.lower()]
+    some = " or some" if argument.kind.isupper() else ""
+    return f"{argument.name} ({operand.name}) is {operand.type.words()}, must be {words}{some}"
+
+
+def require_sound(builder: GraphBuilder, node: Node, place: str) -> None:
+    """Raises InvalidParameter for a node that breaks a rule of its operator."""
+    from npusim.kernels.graph.call import call_of
+
+    broken = operator(node.op).broken_rule(call_of(builder, node))
+    if broken is not None:
+        raise InvalidParameter(f"{place}: {broken}")
