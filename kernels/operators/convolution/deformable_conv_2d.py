@@ -9,9 +9,7 @@ each window. A tap reads its place by interpolation between four pixels, of whic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +17,12 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.activation import limited
+from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import window_shape
-from npusim.kernels.operator.operands import input_type, input_value, quantization
+from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, SlidingWindow, Values
 from npusim.kernels.operator.parameters import Count
-from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.convolution import convolution
-from npusim.kernels.operators.detection.reals import in_reals
 
 _IFM, _OFFSETS, _MASKS, _WEIGHTS, _BIAS = range(5)
 _OPERATIONS_PER_TAP = 9  # four products and three sums of an interpolation, the mask, the place
@@ -50,7 +47,7 @@ def _infer(call: Call[Parameters]) -> Shapes:
     return ((input_type(call).shape[0], rows, columns, channels),)
 
 
-def _compute(call: Call[Parameters], values: Values) -> list[Array]:
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     image, offsets, masks, weights = (input_value(values, at).astype(np.float64) for at in range(_BIAS))
     how, taps = call.parameters, weights.shape[1] * weights.shape[2]
     images, height, width, depth = image.shape
@@ -97,17 +94,6 @@ def _times(pixels: Reals, weights: Reals, groups: int) -> Reals:
     """Pixels [..., c] times weights [o, c / groups], group by group."""
     parts = zip(np.split(pixels, groups, axis=-1), np.split(weights, groups), strict=True)
     return np.concatenate([part @ of_group.T for part, of_group in parts], axis=-1)
-
-
-def _reference(call: Call[Parameters], values: Values) -> list[Array]:
-    """Codes become reals, those of a bias with the scale of a product."""
-    bias = call.inputs[_BIAS] if len(call.inputs) > _BIAS else None
-    if bias is None or bias.real:
-        return in_reals(_compute)(call, values)
-    scales = quantization(input_type(call)).scale * np.array(quantization(input_type(call, _WEIGHTS)).scales)
-    real: Any = (input_value(values, _BIAS).reshape(-1) * scales).astype(np.float32)
-    kinds = (*call.inputs[:_BIAS], replace(bias, dtype="float32", quantization=None))
-    return in_reals(_compute)(replace(call, inputs=kinds), (*values[:_BIAS], real))
 
 
 def _workload(call: Call) -> Workload:
@@ -174,17 +160,15 @@ def _window(call: Call[Parameters]) -> SlidingWindow:
     return SlidingWindow((height, width), call.parameters.strides)
 
 
+REFERENCES = with_halves({"float32": _reals})
+
 OPERATOR = Operator(
     name="deformable_conv_2d",
     parameters=Parameters,
-    types=(
-        "float32 -> float32",
-        "float16 -> float16",
-        "int8, int8|float32, int8|float32, int8, int32 -> int8",
-    ),
-    rules=(_operands, _filters, _output_shape, _moved, _bias, sound_scales),
+    types=alike(*REFERENCES),
+    rules=(_operands, _filters, _output_shape, _moved, _bias),
     infer=_infer,
-    reference=_reference,
+    reference=by_type(REFERENCES),
     workload=_workload,
     window=_window,
     on_host="where it reads depends on values",

@@ -41,17 +41,14 @@ def _as_real(tensor: TensorType) -> TensorType:
 
 
 def real(tensor: TensorType, value: Array) -> Array:
-    """Codes, of one zero point, and halves as float32; what stands for itself as it is."""
+    """Codes and halves as float32; what stands for itself as it is."""
     if tensor.real:
         return value.astype(np.float32, copy=False)
     if not tensor.quantized:
         return value
     code = quantization(tensor)
-    steps = value.astype(np.float32) - np.float32(code.zero_points[0])
-    scales: Any = np.array(code.scales, np.float32)
-    if code.axis is not None:
-        scales = scales.reshape([-1 if axis == code.axis else 1 for axis in range(value.ndim)])
-    numbers: Array = steps * scales
+    steps = value.astype(np.float32) - np.float32(code.zero_point)
+    numbers: Array = steps * np.float32(code.scale)
     return numbers
 
 

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.operands import elementwise, input_type, input_value
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
-from npusim.kernels.operator.rescale import sound_scales
-from npusim.kernels.operators.detection.reals import in_reals
 
 _OPERATIONS_PER_PIXEL = 8  # four products and sums
 
@@ -43,7 +42,7 @@ def _infer(call: Call) -> Shapes:
     return ((*input_type(call, 1).shape[:3], input_type(call).shape[3]),)
 
 
-def _compute(call: Call[Parameters], values: Values) -> list[Array]:
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     image, grid = input_value(values), input_value(values, 1)
     _, height, width, _ = image.shape
     x, y = (_place(grid[..., axis], size, call.parameters) for axis, size in ((0, width), (1, height)))
@@ -102,13 +101,15 @@ def _shapes(call: Call) -> bool:
     return fits and _infer(call) == (call.outputs[0].shape,)
 
 
+REFERENCES = with_halves({"float32": _reals})
+
 OPERATOR = Operator(
     name="grid_sample",
     parameters=Parameters,
-    types=("float32 -> float32", "float16 -> float16", "int8, int8|float32 -> int8"),
-    rules=(rules.operands(2), rules.per_tensor, _shapes, sound_scales),
+    types=alike(*REFERENCES),
+    rules=(rules.operands(2), _shapes),
     infer=_infer,
-    reference=in_reals(_compute),
+    reference=by_type(REFERENCES),
     workload=_workload,
     on_host="where it reads depends on values",
 )

@@ -245,9 +245,7 @@ class Conversion:
 
         Where the operator does not take codes, its operands become real numbers and its results codes again.
         """
-        results = results or tuple(
-            operand.type.tensor_type() for operands in self._bound.outputs.values() for operand in operands
-        )
+        results = results or self._results()
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         coded = any(kind is not None and kind.quantized for kind in (*kinds, *results))
         converts = op in ("quantize", "dequantize")
@@ -258,6 +256,18 @@ class Conversion:
         ):
             return self._in_reals(op, inputs, results, parameters)
         return self._added(op, inputs, results, parameters)
+
+    def node_in_reals(
+        self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any
+    ) -> tuple[int, ...]:
+        """`node` on real numbers, codes become them before and the results codes again after."""
+        return self._in_reals(op, inputs, results or self._results(), parameters)
+
+    def _results(self) -> tuple[TensorType, ...]:
+        """The types of the operation's outputs."""
+        return tuple(
+            operand.type.tensor_type() for operands in self._bound.outputs.values() for operand in operands
+        )
 
     def _added(
         self,

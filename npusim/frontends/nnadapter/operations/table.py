@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from npusim.frontends.nnadapter.codes import OperationType
-from npusim.frontends.nnadapter.operations import convolutions, elementwise, movement
+from npusim.frontends.nnadapter.operations import (
+    convolutions,
+    detection,
+    elementwise,
+    images,
+    movement,
+    products,
+    windows,
+)
 from npusim.frontends.nnadapter.operations.row import Row
 
 OPERATIONS: tuple[Row, ...] = tuple(
     sorted(
         (
             *convolutions.ROWS,
+            *detection.ROWS,
             *elementwise.ROWS,
+            *images.ROWS,
             *movement.ROWS,
+            *products.ROWS,
+            *windows.ROWS,
         ),
         key=lambda row: row.type,
     )
