@@ -87,7 +87,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
     depth, filters = c.shape("input")[1], c.shape("filter")
     c.require(
         group >= 1 and depth == filters[0] and depth % group == 0,
-        f"group is {group}, must divide the {depth} input channels, with as many the filter {list(filters)} begins with",
+        f"group is {group}, must divide the {depth} input channels, with which the filter {list(filters)} begins",
     )
     size = _size(c, steps)
     operands = [c.tensor("input"), _by_group(c, group), c.optional("bias")]
