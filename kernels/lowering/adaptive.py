@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.arithmetic.real import ACTIVATIONS
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.real import REAL_TYPES
@@ -53,7 +51,7 @@ class Run(NamedTuple):
 Runs = tuple[Run, ...]
 
 
-def runs(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> Runs:
+def runs(first: IntArray, lengths: IntArray) -> Runs:
     """Windows along an axis, by where they begin and how many elements they have, in as few runs as follow in order."""
     found: list[Run] = []
     for output, (begin, length) in enumerate(zip(first.tolist(), lengths.tolist(), strict=True)):
@@ -69,13 +67,18 @@ def runs(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> Runs:
 def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) -> Parts:
     """An average or maximum of codes."""
     low, high = act_range(call.parameters.activation, call.outputs[0])
-    fields = {"maximum": int(maximum), "low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
+    fields: dict[str, Any] = {
+        "maximum": int(maximum),
+        "low": low,
+        "high": high,
+        "signed": signed(call.outputs[0].dtype),
+    }
     return _parts(call, rows, columns, lambda windows: Pool(**fields, **windows))
 
 
 def lower_real_adaptive_pool(call: Call, name: str, rows: Runs, columns: Runs) -> Parts:
     """An "average" or "maximum" of reals."""
-    fields = {
+    fields: dict[str, Any] = {
         "element": REAL_TYPES.index(input_type(call).dtype),
         "function": POOLS.index(name),
         "activation": ACTIVATIONS.index(call.parameters.activation),

@@ -63,14 +63,14 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
         read = _interpolated(by_part, y, x) * factors[..., tap, :]
         sums += _times(read.reshape(images, rows, columns, depth), weights[:, down, right], _groups(call))
     if len(values) > _BIAS and values[_BIAS] is not None:
-        sums += input_value(values, _BIAS).reshape(-1)
+        sums += input_value(values, _BIAS).astype(np.float64).reshape(-1)
     return [limited(how.activation, sums).astype(np.float32)]
 
 
 def _begin(count: int, how: Parameters, axis: int, tap: int) -> Reals:
     """Where a tap of each window lies along an axis before it is moved."""
-    first: Reals = np.arange(count) * float(how.strides[axis]) - how.padding[axis][0]
-    return first + tap * how.dilations[axis]
+    offset = tap * how.dilations[axis] - how.padding[axis][0]
+    return np.arange(count, dtype=np.float64) * how.strides[axis] + offset
 
 
 def _interpolated(image: Reals, y: Reals, x: Reals) -> Reals:
@@ -79,15 +79,15 @@ def _interpolated(image: Reals, y: Reals, x: Reals) -> Reals:
     number = np.arange(images)[:, None, None, None]
     part = np.arange(parts)
     top, left = np.floor(y), np.floor(x)
-    total = 0.0
+    total: Reals = np.zeros((*y.shape, image.shape[-1]))
     for row, column in product((0, 1), (0, 1)):
         at_y, at_x = top + row, left + column
         share = (1 - np.abs(y - at_y)) * (1 - np.abs(x - at_x))
         inside = (at_y >= 0) & (at_y < height) & (at_x >= 0) & (at_x < width)
         rows, columns = (np.where(inside, at, 0).astype(np.int64) for at in (at_y, at_x))
         pixels = image[number, rows, columns, part]
-        total = total + np.where(inside[..., None], pixels * share[..., None], 0.0)
-    return np.asarray(total)
+        total += np.where(inside[..., None], pixels * share[..., None], 0.0)
+    return total
 
 
 def _times(pixels: Reals, weights: Reals, groups: int) -> Reals:

@@ -122,7 +122,7 @@ def _images(call: Call, values: Values) -> list[_Image]:
     if not _by_class(call):
         each = enumerate(zip(boxes, scores, strict=True))
         return [_Image(of_image[None], by_class, n * boxes.shape[1]) for n, (of_image, by_class) in each]
-    counts = input_value(values, _COUNTS).reshape(-1)
+    counts: Any = input_value(values, _COUNTS).reshape(-1)
     if counts.min(initial=0) < 0 or counts.sum() != len(boxes):
         raise OperandFault(f"images have {counts.tolist()} boxes, which are not {len(boxes)} together")
     ends = np.cumsum(counts)

@@ -57,7 +57,8 @@ def _infer(call: Call[Parameters]) -> Shapes:
 
 
 def _compute(call: Call[Parameters], values: Values) -> list[Array]:
-    how, predictions, sizes = call.parameters, input_value(values), input_value(values, 1)
+    how, sizes = call.parameters, input_value(values, 1)
+    predictions: Any = input_value(values)
     images, height, width, _ = predictions.shape
     anchors = len(how.anchors)
     overlaps = anchors if how.overlap_share is not None else 0

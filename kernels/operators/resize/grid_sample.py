@@ -43,7 +43,8 @@ def _infer(call: Call) -> Shapes:
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
-    image, grid = input_value(values), input_value(values, 1)
+    image: Any = input_value(values)
+    grid: Any = input_value(values, 1)
     _, height, width, _ = image.shape
     x, y = (_place(grid[..., axis], size, call.parameters) for axis, size in ((0, width), (1, height)))
     if call.parameters.nearest:
@@ -77,7 +78,8 @@ def _reflected(place: Floats, span: np.float32) -> Floats:
     if span == 0:
         return np.zeros_like(place)
     along = np.abs(place) % (2 * span)
-    return np.minimum(along, 2 * span - along)
+    reflected: Floats = np.minimum(along, 2 * span - along)
+    return reflected
 
 
 def _read(image: Floats, y: Floats, x: Floats) -> Floats:
