@@ -1,0 +1,1 @@
+"""The drivers that ship with npusim."""
