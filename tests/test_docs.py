@@ -111,14 +111,13 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif "/" in block.name:
             (folder / block.name).write_text(block.body, "utf-8")
     table = folder / "kernels" / "table.py"
-    _insert(table, "    tanh,\n", "    swish,\n")
-    _insert(table, "    tanh.OPERATOR,\n", "    swish.OPERATOR,\n")
+    _insert(table, '    "tables.tanh",\n', '    "tables.softsign",\n')
     _insert(folder / "isa" / "instructions" / "table.py", "    vector.Softmax,\n", "    vector.Reverse,\n")
     return folder
 
 
 def test_an_operator_is_added_as_contributors_are_told(copy: Path) -> None:
-    assert re.search(r"^swish +\S", _python(copy, "-m", "npusim", "ops"), re.MULTILINE)
+    assert re.search(r"^softsign +\S", _python(copy, "-m", "npusim", "ops"), re.MULTILINE)
     script = """
 import numpy as np, npusim
 from npusim.isa.base.tensor import Quantization, TensorType
@@ -127,7 +126,8 @@ from npusim.kernels.table import operator
 
 def run(kind, values):
     builder = GraphBuilder("one")
-    graph = builder.graph(builder.node("swish", [builder.input("x", kind)], [kind], operator("swish").parameters()))
+    x, parameters = builder.input("x", kind), operator("softsign").parameters()
+    graph = builder.graph(builder.node("softsign", [x], [kind], parameters))
     result = npusim.simulate(npusim.compile(graph), [values])
     return result.layers[0].unit, result.outputs[0].tolist()
 
@@ -135,8 +135,8 @@ print(run(TensorType("float32", (2,)), np.float32([0, 1])))
 print(run(TensorType("int8", (2,), Quantization((0.5,), (0,))), np.int8([0, 2])))
 """
     assert _python(copy, "-c", script).splitlines() == [
-        "('host', [0.0, 0.7310585975646973])",  # 1 / (1 + exp(-1))
-        "('vector', [0, 1])",  # 0.731 / 0.5 is nearer to 1 than to 2
+        "('host', [0.0, 0.5])",  # 1 / (1 + 1)
+        "('vector', [0, 1])",  # 0.5 / 0.5
     ]
 
 

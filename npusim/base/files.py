@@ -21,12 +21,13 @@ def text(content: str) -> Writer:
     return lambda file: file.write(content.encode("utf-8"))
 
 
-def write(path: Path, writer: Writer, *, follow: bool = True) -> None:
+def write(path: Path, writer: Writer, *, follow: bool = True, durable: bool = False) -> None:
     """Let `writer` fill the file at `path`, which appears complete or stays what it was.
 
     The content goes to a file beside it that then takes its name; what runs that were killed left of such files is
     cleared away. Devices and pipes are written directly. A link is followed, or refused if not `follow`, as in folders
-    whose names nobody gave. Raises NpusimError that names the path.
+    whose names nobody gave. `durable` holds also where the computer stops: the content is on the disk before it takes
+    the name. Raises NpusimError that names the path.
     """
     try:
         if not follow:
@@ -35,7 +36,7 @@ def write(path: Path, writer: Writer, *, follow: bool = True) -> None:
             with _opened_stream(path) as file:
                 writer(file)
             return
-        with _partial(_resolved(path)) as file:
+        with _partial(_resolved(path), durable) as file:
             writer(file)
     except OSError as fault:
         raise NpusimError(f"{path}: cannot be written: {fault.strerror or fault}") from fault
@@ -71,7 +72,7 @@ def _opened_stream(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _partial(target: Path) -> Iterator[BinaryIO]:
+def _partial(target: Path, durable: bool) -> Iterator[BinaryIO]:
     """A new file beside `target`, which takes its name at the end, or goes.
 
     It is locked while it grows: a file of this name that nobody holds is what a killed process left.
@@ -82,6 +83,8 @@ def _partial(target: Path) -> Iterator[BinaryIO]:
         try:
             yield file
             file.flush()
+            if durable:
+                os.fsync(file.fileno())
             partial.replace(target)
         except BaseException:
             with suppress(OSError):

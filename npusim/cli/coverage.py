@@ -17,7 +17,7 @@ from npusim.kernels.graph import control
 from npusim.kernels.operator.element_types import ANY_ALIKE, entries, first_operand
 from npusim.kernels.operator.operator import Call, Lowering, Operator
 from npusim.kernels.operator.parameters import Parameters
-from npusim.kernels.table import OPERATORS
+from npusim.kernels.table import operators
 from npusim.reports.run.coverage import HOST, Coverage, Operation, Way
 
 TFLITE_DOOR, HAL_DOOR = "TensorFlow Lite", "NN HAL"
@@ -25,7 +25,7 @@ TFLITE_DOOR, HAL_DOOR = "TensorFlow Lite", "NN HAL"
 
 def coverage() -> list[Coverage]:
     """Every operator, those that decide last."""
-    return [*map(_covered, OPERATORS), *(_deciding(op) for op in (control.IF, control.WHILE))]
+    return [*map(_covered, operators()), *(_deciding(op) for op in (control.IF, control.WHILE))]
 
 
 def chosen(rows: Sequence[Coverage], names: Sequence[str]) -> list[Coverage]:

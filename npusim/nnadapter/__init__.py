@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from npusim.nnadapter.properties import PropertyWarning
     from npusim.nnadapter.registry import devices, register, register_preset, unregister
     from npusim.nnadapter.result import Result
+    from npusim.nnadapter.sources import from_file, from_graph, from_nn_hal, from_nnef, from_onnx, from_tflite
 
 _DOOR = "npusim.frontends.nnadapter"
 _HOMES = {
@@ -80,6 +81,9 @@ _HOMES = {
     "npusim.nnadapter.properties": ("PropertyWarning",),
     "npusim.nnadapter.registry": ("devices", "register", "register_preset", "unregister"),
     "npusim.nnadapter.result": ("Result",),
+    "npusim.nnadapter.sources": (
+        *("from_file", "from_graph", "from_nn_hal", "from_nnef", "from_onnx", "from_tflite"),
+    ),
 }
 """The modules that the names come from."""
 
@@ -118,6 +122,12 @@ __all__ = [
     "ResultCode",
     "Submodel",
     "devices",
+    "from_file",
+    "from_graph",
+    "from_nn_hal",
+    "from_nnef",
+    "from_onnx",
+    "from_tflite",
     "register",
     "register_preset",
     "unregister",

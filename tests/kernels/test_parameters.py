@@ -21,7 +21,7 @@ from npusim.kernels.operator.parameters import NONE, Activated, Parameters, Unch
 from npusim.kernels.operators.convolution import conv_2d, fully_connected
 from npusim.kernels.operators.movement import pad, reshape, strided_slice
 from npusim.kernels.operators.reduction import mean
-from npusim.kernels.table import OPERATORS
+from npusim.kernels.table import NAMES, operator
 
 
 def test_lists_are_tuples_and_numbers_of_numpy_those_of_python() -> None:
@@ -113,10 +113,10 @@ def fitting(annotation: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in OPERATORS])
+@pytest.mark.parametrize("name", NAMES)
 def test_no_values_from_outside_give_anything_but_a_refusal(name: str) -> None:
     """What a program file says goes through `of` and the rules before anything is computed."""
-    entry = next(entry for entry in OPERATORS if entry.name == name)
+    entry = operator(name)
     good = {
         field: fitting(kind) for field, kind in get_type_hints(entry.parameters, include_extras=True).items()
     }

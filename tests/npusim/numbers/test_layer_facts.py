@@ -12,7 +12,7 @@ import pytest
 
 import npusim
 from npusim.isa.instructions.table import decode_all
-from npusim.kernels.table import OPERATORS
+from npusim.kernels.table import operator
 from npusim.numbers.layers import sizes_text
 from npusim.numbers.run import RunResult
 from npusim.reports.run import layers_csv
@@ -101,4 +101,4 @@ def test_a_program_file_says_the_same(result: RunResult, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d"])
 def test_windows_over_images_are_known(name: str) -> None:
-    assert {each.name: each.window for each in OPERATORS}[name] is not None
+    assert operator(name).window is not None
