@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from npusim.nnadapter.compilation import Compilation
     from npusim.nnadapter.context import Context
     from npusim.nnadapter.device import Device
-    from npusim.nnadapter.driver import Argument, Cache, Driver, Properties, Submodel
     from npusim.nnadapter.execution import Execution
+    from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
+    from npusim.nnadapter.hal.properties import PropertyWarning
+    from npusim.nnadapter.hal.registry import devices, register, register_preset, unregister
     from npusim.nnadapter.model import Model
     from npusim.nnadapter.partition import Partition
-    from npusim.nnadapter.properties import PropertyWarning
-    from npusim.nnadapter.registry import devices, register, register_preset, unregister
     from npusim.nnadapter.result import Result
     from npusim.nnadapter.sources import from_file, from_graph, from_nn_hal, from_nnef, from_onnx, from_tflite
 
@@ -74,12 +74,12 @@ _HOMES = {
     "npusim.nnadapter.compilation": ("Compilation",),
     "npusim.nnadapter.context": ("Context",),
     "npusim.nnadapter.device": ("Device",),
-    "npusim.nnadapter.driver": ("Argument", "Cache", "Driver", "Properties", "Submodel"),
+    "npusim.nnadapter.hal.driver": ("Argument", "Cache", "Driver", "Properties", "Submodel"),
     "npusim.nnadapter.execution": ("Execution",),
     "npusim.nnadapter.model": ("Model",),
     "npusim.nnadapter.partition": ("Partition",),
-    "npusim.nnadapter.properties": ("PropertyWarning",),
-    "npusim.nnadapter.registry": ("devices", "register", "register_preset", "unregister"),
+    "npusim.nnadapter.hal.properties": ("PropertyWarning",),
+    "npusim.nnadapter.hal.registry": ("devices", "register", "register_preset", "unregister"),
     "npusim.nnadapter.result": ("Result",),
     "npusim.nnadapter.sources": (
         *("from_file", "from_graph", "from_nn_hal", "from_nnef", "from_onnx", "from_tflite"),

@@ -13,12 +13,12 @@ from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.tensor import Array
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing
 from npusim.nnadapter.context import Context
-from npusim.nnadapter.driver import Cache, Submodel
 from npusim.nnadapter.gears import networks
+from npusim.nnadapter.hal.driver import Cache, Submodel
+from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.partition import Asked, Plan, asked, pieces_of
 from npusim.nnadapter.result import Result
 from npusim.nnadapter.running import Runner
-from npusim.nnadapter.types import operand_type_of
 
 
 class Types(NamedTuple):
@@ -147,7 +147,6 @@ class Compilation:
 def _compiled(network: Network, context: Context, plan: Plan) -> CompiledGear:
     """A model of one gear, piece by piece. Raises NNAdapterError."""
     made: list[CompiledPiece] = []
-    gear = _gear(network, made)
     try:
         for member, places in pieces_of(network, context.members, plan):
             submodel = Submodel(network, tuple(places))
@@ -203,4 +202,6 @@ def _types(model: Model, gears: Sequence[CompiledGear]) -> Types:
                 type_.dimensions = list(shapes[0])
         return Types(inputs, outputs)
     (gear,) = gears
-    return Types(*([operand_type_of(one.type, one.name) for one in side] for side in (gear.inputs, gear.outputs)))
+    return Types(
+        *([operand_type_of(one.type, one.name) for one in side] for side in (gear.inputs, gear.outputs))
+    )

@@ -6,25 +6,29 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from npusim.frontends.nnadapter.codes import DeviceType
 from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.network import Network
 from npusim.isa.hardware.hardware import Hardware
-from npusim.nnadapter import machines, properties
 from npusim.nnadapter.device import Device
-from npusim.nnadapter.driver import Parser, Properties, Submodel
-from npusim.nnadapter.drivers.simulated import Simulated, SimulatedContext
 from npusim.nnadapter.gears import networks
-from npusim.nnadapter.registry import Opened, called
-
-if TYPE_CHECKING:
-    from npusim.nnadapter.compilation import Compilation
+from npusim.nnadapter.hal import machines, properties
+from npusim.nnadapter.hal.driver import Parser, Properties, Submodel
+from npusim.nnadapter.hal.registry import Opened, called
+from npusim.nnadapter.hal.simulated import Simulated, SimulatedContext
 
 _OWN_KEYS: Mapping[str, Parser] = {machines.PARTITION: machines.mode}
 """Properties of the context itself."""
+
+
+class Holder(Protocol):
+    """What has programs of a context: a compilation."""
+
+    def destroy(self) -> None:
+        """Its programs are no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +57,17 @@ class Member:
     def reasons(self, submodel: Submodel) -> list[str | None]:
         """Why each operation cannot be done here, or None. Raises FeatureNotSupported where the driver cannot say."""
         if getattr(self.driver, "validate_program", None) is None:
-            raise FeatureNotSupported(f"{self.name}: its driver has no validate_program, so nobody can ask it")
+            raise FeatureNotSupported(
+                f"{self.name}: its driver has no validate_program, so nobody can ask it"
+            )
         said = list(self.call("validate_program", self.context, submodel))
         if len(said) != len(submodel.places):
             raise FeatureNotSupported(
                 f"{self.name}: validate_program answers for {len(said)} of {len(submodel.places)} operations"
             )
-        return [None if answer is None or answer is True else str(answer or "is not supported") for answer in said]
+        return [
+            None if answer is None or answer is True else str(answer or "is not supported") for answer in said
+        ]
 
 
 class Supported(list[bool]):
@@ -98,7 +106,7 @@ class Context:
         self._text = properties or ""
         self._values: dict[str, Any] = {}
         self._destroyed = False
-        self._compilations: weakref.WeakSet[Compilation] = weakref.WeakSet()
+        self._compilations: weakref.WeakSet[Holder] = weakref.WeakSet()
         self.members: tuple[Member, ...] = ()
         self._open(listed, properties, callback)
 
@@ -111,15 +119,7 @@ class Context:
         try:
             for device, own in zip(devices, keys, strict=True):
                 given = Properties(self._text, properties.values(own, said))
-                opened = device.opened
-                context = called(
-                    device.name,
-                    "create_context",
-                    lambda opened=opened, given=given: opened.driver.create_context(
-                        opened.device, given, callback
-                    ),
-                )
-                made.append(Member(device.name, device.type, opened, context))
+                made.append(_member(device, given, callback))
             _share(made)
         except Exception:
             for member in reversed(made):
@@ -172,7 +172,7 @@ class Context:
             ordered[operation.index] = row
         return Supported(ordered if model.sorted_operations else rows, len(self.members))
 
-    def holds(self, compilation: Compilation) -> None:
+    def holds(self, compilation: Holder) -> None:
         """A compilation whose programs must go before the context does."""
         self._compilations.add(compilation)
 
@@ -210,6 +210,16 @@ def _listed(devices: object) -> list[Device]:
             raise InvalidParameter(f"devices[{number}]: {device.name} is there already")
         names.append(device.name)
     return listed
+
+
+def _member(device: Device, given: Properties, callback: Any) -> Member:
+    opened = device.opened
+    context = called(
+        device.name,
+        "create_context",
+        lambda: opened.driver.create_context(opened.device, given, callback),
+    )
+    return Member(device.name, device.type, opened, context)
 
 
 def _share(members: Sequence[Member]) -> None:

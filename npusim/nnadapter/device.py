@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from npusim.frontends.nnadapter.codes import DeviceType
 from npusim.frontends.nnadapter.errors import InvalidParameter
-from npusim.nnadapter import registry
+from npusim.nnadapter.hal import registry
 
 
 class Device:
@@ -38,7 +38,7 @@ class Device:
     @property
     def name(self) -> str:
         """Its name."""
-        return self._held("name")
+        return str(self._held("name"))
 
     @property
     def vendor(self) -> str:

@@ -11,7 +11,7 @@ from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array
 from npusim.nnadapter.compilation import Compilation
 from npusim.nnadapter.compiled import CompiledGear
-from npusim.nnadapter.memory import Access, Slot, array_of, of_array, read, write
+from npusim.nnadapter.hal.memory import Access, Slot, array_of, of_array, read, write
 from npusim.nnadapter.result import Result
 
 

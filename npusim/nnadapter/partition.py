@@ -9,8 +9,8 @@ from pathlib import Path
 from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
 from npusim.frontends.nnadapter.network import Network
 from npusim.kernels.graph import placing
-from npusim.nnadapter import machines
 from npusim.nnadapter.context import Member, reasons
+from npusim.nnadapter.hal import machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,7 @@ def asked(given: Asked, mode: str) -> Plan:
     return Plan(mode, tuple(forced))
 
 
-def pieces_of(
-    network: Network, members: Sequence[Member], plan: Plan
-) -> Iterator[tuple[Member, list[int]]]:
+def pieces_of(network: Network, members: Sequence[Member], plan: Plan) -> Iterator[tuple[Member, list[int]]]:
     """The pieces of a model and their devices, in an order in which they can run. Raises FeatureNotSupported."""
     chosen = _assigned(network, members, plan)
     group: list[int] = []

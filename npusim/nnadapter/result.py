@@ -57,7 +57,8 @@ class Result:
         return target
 
     def __repr__(self) -> str:
-        return f"<Result: {len(self.outputs)} outputs, {self.cycles} cycles, {self.latency:.4g} ms, {self.energy:.4g} uJ>"
+        numbers = f"{self.cycles} cycles, {self.latency:.4g} ms, {self.energy:.4g} uJ"
+        return f"<Result: {len(self.outputs)} outputs, {numbers}>"
 
 
 def _rendered(run: RunResult, path: Path) -> str:

@@ -16,10 +16,10 @@ from npusim.isa.program.program import Program
 from npusim.machine.system import execute
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing
 from npusim.nnadapter.context import Context
-from npusim.nnadapter.driver import Argument
-from npusim.nnadapter.memory import Slot, of_array
+from npusim.nnadapter.hal.driver import Argument
+from npusim.nnadapter.hal.memory import Slot, of_array
+from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.result import Result
-from npusim.nnadapter.types import operand_type_of
 from npusim.numbers.staged import Launch, measure_launches
 from npusim.session.host import host_functions, one_blas_thread
 
@@ -71,7 +71,9 @@ class Runner:
                 else:
                     launch, made = _on_machine(piece, simulated, given)
                     launches.append(launch)
-                values |= {crossing.number: array for crossing, array in zip(piece.outputs, made, strict=True)}
+                values |= {
+                    crossing.number: array for crossing, array in zip(piece.outputs, made, strict=True)
+                }
         outputs = [values[crossing.number] for crossing in self._gear.outputs]
         times = [took for _, took in said]
         return Result(

@@ -41,14 +41,14 @@ def _npusim() -> type:
 
 def _shipped(module: str, name: str) -> Callable[[], type]:
     def load() -> type:
-        made: type = getattr(import_module(f"npusim.nnadapter.drivers.{module}"), name)
+        made: type = getattr(import_module(f"npusim.nnadapter.hal.{module}"), name)
         return made
 
     return load
 
 
 def _accelerator(device: str, machine: Callable[[], Hardware]) -> type:
-    from npusim.nnadapter.drivers.simulated import accelerator
+    from npusim.nnadapter.hal.simulated import accelerator
 
     return accelerator(device, machine)
 
@@ -117,7 +117,7 @@ def _faults(driver: type) -> list[str]:
         isinstance(key, str) and callable(parser) for key, parser in keys.items()
     ):
         faults.append("keys must map names of properties to what makes values of their texts")
-    from npusim.nnadapter.driver import Driver
+    from npusim.nnadapter.hal.driver import Driver
 
     for member in MEMBERS:
         method = getattr(driver, member, None)
@@ -147,7 +147,10 @@ def _take(name: str, driver: Callable[[], type]) -> None:
 
 
 def unregister(name: str) -> None:
-    """Forgets a registered device; those that are acquired stay. Raises DeviceNotFound for one that is not registered."""
+    """Forgets a registered device; those that are acquired stay.
+
+    Raises DeviceNotFound for one that nobody registered.
+    """
     if name not in _REGISTERED:
         raise DeviceNotFound(f"{printable(str(name))}: is no device that was registered")
     del _REGISTERED[name]
@@ -173,8 +176,8 @@ def _open(name: str) -> Opened:
     load = _SHIPPED.get(name) or _REGISTERED.get(name)
     if load is None:
         near = nearest(name, devices())
-        hint = f"did you mean {near}?" if near else "there are"
-        raise DeviceNotFound(f"device {printable(name)!r}: there is none, {hint} {', '.join(devices())}")
+        hint = f"did you mean {near}? There" if near else "there"
+        raise DeviceNotFound(f"device {printable(name)!r}: does not exist, {hint} are {', '.join(devices())}")
     try:
         driver = load()()
         device = driver.open()

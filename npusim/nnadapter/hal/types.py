@@ -20,7 +20,11 @@ def operand_type_of(kind: TensorType, name: str) -> OperandType:
     wanted = "" if scheme is None else "layer" if scheme.axis is None else "channel"
     for scaled in dict.fromkeys((wanted, "")):
         for row in PRECISIONS:
-            if row.dtype == kind.dtype and row.scaled == scaled and (not scaled or symmetric or row.asymmetric):
+            if (
+                row.dtype == kind.dtype
+                and row.scaled == scaled
+                and (not scaled or symmetric or row.asymmetric)
+            ):
                 return _typed(row.precision, kind, scaled, row.asymmetric)
     raise FeatureNotSupported(f"{name}: has {kind.dtype} elements, NNAdapter has no precision for them")
 

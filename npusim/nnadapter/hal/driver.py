@@ -1,18 +1,18 @@
 """What a device is made of: the class that its driver is, and the structs that the runtime gives to it.
 
-    class Doubler(nna.Driver):
-        name, vendor, version = "doubler", "me", 1
+class Doubler(nna.Driver):
+    name, vendor, version = "doubler", "me", 1
 
-        def validate_program(self, context, model):
-            return [None if operation.kind == "mul" else "is no MUL" for operation in model.operations]
+    def validate_program(self, context, model):
+        return [None if operation.kind == "mul" else "is no MUL" for operation in model.operations]
 
-        def create_program(self, context, model, cache):
-            return model
+    def create_program(self, context, model, cache):
+        return model
 
-        def execute_program(self, program, inputs, outputs):
-            outputs[0].write(inputs[0].read() * 2)
+    def execute_program(self, program, inputs, outputs):
+        outputs[0].write(inputs[0].read() * 2)
 
-    nna.register(Doubler)
+nna.register(Doubler)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from npusim.frontends.nnadapter.codes import DeviceType
 from npusim.frontends.nnadapter.network import Network, PieceGraph, Step
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.nnadapter import memory
+from npusim.nnadapter.hal.memory import Access, read, write
 
 Parser = Callable[[str], Any]
 """Makes a value of the text of a property; raises ValueError, or an NpusimError, for one that is none."""
@@ -117,16 +117,16 @@ class Argument:
 
     index: int
     memory: object
-    access: memory.Access
+    access: Access
     type: OperandType = field(repr=False)
 
     def read(self) -> Array:
         """The elements of an input. Raises an NNAdapterError where `access` gives none that fit."""
-        return memory.read(self.memory, self.access, self.type, f"input {self.index}")
+        return read(self.memory, self.access, self.type, f"input {self.index}")
 
     def write(self, array: Array) -> None:
         """Gives an output its elements. Raises likewise."""
-        memory.write(self.memory, self.access, self.type, array, f"output {self.index}")
+        write(self.memory, self.access, self.type, array, f"output {self.index}")
 
 
 class Driver:

@@ -19,8 +19,8 @@ from npusim.isa.program import container
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
-from npusim.nnadapter import machines
-from npusim.nnadapter.driver import Argument, Cache, Driver, Properties, Submodel
+from npusim.nnadapter.hal import machines
+from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
 from npusim.scheduler import prepare
 from npusim.scheduler.network.storage import HostStep
 from npusim.session import api
@@ -124,7 +124,11 @@ class Simulated(Driver):
 def on_host(graph: Graph, reason: str) -> Graph:
     """The graph with every node, and those of bodies, on the host."""
     nodes = tuple(
-        replace(node, on_host="" if node.bodies else reason, bodies=tuple(on_host(body, reason) for body in node.bodies))
+        replace(
+            node,
+            on_host="" if node.bodies else reason,
+            bodies=tuple(on_host(body, reason) for body in node.bodies),
+        )
         for node in graph.nodes
     )
     return replace(graph, nodes=nodes)

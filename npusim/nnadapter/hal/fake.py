@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from npusim.frontends.nnadapter.codes import DeviceType
-from npusim.nnadapter.driver import Argument, Cache, Driver, Properties, Submodel
+from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
 
 _BUFFER = b"fake"
 

@@ -11,7 +11,7 @@ from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.plain_values import printable
-from npusim.nnadapter.driver import Parser
+from npusim.nnadapter.hal.driver import Parser
 
 
 class PropertyWarning(UserWarning):

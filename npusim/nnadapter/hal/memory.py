@@ -38,7 +38,9 @@ def array_of(value: Any, type: OperandType, where: str) -> Array:
     except (ValueError, TypeError, OverflowError):
         raise InvalidParameter(f"{where}: is {value!r}, must be an array") from None
     same = type.dtype.kind == "f" and array.dtype.kind in "iuf"
-    if not same and (array.dtype.kind != type.dtype.kind and array.dtype.kind not in "iu" or (made != array).any()):
+    if not same and (
+        (array.dtype.kind != type.dtype.kind and array.dtype.kind not in "iu") or (made != array).any()
+    ):
         _require_elements(array, type, where)
         raise InvalidParameter(f"{where}: has values that {type.dtype} does not")
     return made
@@ -94,7 +96,9 @@ def write(memory: object, access: Access, type: OperandType, array: Array, where
     if not raw.flags.writeable:
         raise InvalidParameter(f"{where}: the buffer cannot be written")
     if raw.size < data.nbytes:
-        raise InvalidDimensions(f"{where}: the buffer has {raw.size} bytes, {list(data.shape)} has {data.nbytes}")
+        raise InvalidDimensions(
+            f"{where}: the buffer has {raw.size} bytes, {list(data.shape)} has {data.nbytes}"
+        )
     raw[: data.nbytes] = data.reshape(-1).view(np.uint8)
 
 

@@ -9,8 +9,8 @@ from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.isa.base.errors import HardwareError
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
-from npusim.nnadapter.driver import Parser, Properties
-from npusim.nnadapter.properties import above_zero
+from npusim.nnadapter.hal.driver import Parser, Properties
+from npusim.nnadapter.hal.properties import above_zero
 from npusim.session import api
 
 ORDER, COST, SINGLE = "order", "cost", "single"
@@ -95,7 +95,7 @@ KEYS: tuple[MachineKey, ...] = (
     MachineKey("CLOCK_MHZ", _real, "clock of the NPU", _sets("clock_mhz")),
     MachineKey("SCRATCHPAD_KIB", above_zero, "size of the scratchpad", _sets("scratchpad.size_kib")),
     MachineKey("DRAM_GB_PER_S", _real, "bandwidth of the DRAM", _sets("dram.bandwidth_gb_per_s")),
-    MachineKey("LACKS_OPERATORS", _names, "operators that the NPU lacks, with commas between", _sets("lacks_operators")),
+    MachineKey("LACKS_OPERATORS", _names, "operators that the NPU lacks: A,B,...", _sets("lacks_operators")),
     MachineKey("EFFORT", _effort, "effort of the compiler: fast, high, or how many schedules it tries"),
     MachineKey("HOST_CORE", str.strip, "core of the host's CPU", _sets("host.core"), True),
     MachineKey("HOST_THREADS", above_zero, "threads of the host", _sets("host.threads"), True),

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from npusim.frontends.nnadapter.codes import OperationType
-from npusim.nnadapter.driver import Properties, Submodel
-from npusim.nnadapter.drivers.simulated import Host, SimulatedContext
-from npusim.nnadapter.properties import above_zero
+from npusim.nnadapter.hal.driver import Properties, Submodel
+from npusim.nnadapter.hal.properties import above_zero
+from npusim.nnadapter.hal.simulated import Host, SimulatedContext
 
 THREADS = "BUILTIN_DEVICE_NUM_THREADS"
 

@@ -1,1 +1,0 @@
-"""The drivers that ship with npusim."""
