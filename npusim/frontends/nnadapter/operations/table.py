@@ -10,6 +10,7 @@ from npusim.frontends.nnadapter.operations import (
     movement,
     normalizations,
     reductions,
+    shapes,
 )
 from npusim.frontends.nnadapter.operations.row import Row
 
@@ -22,6 +23,7 @@ OPERATIONS: tuple[Row, ...] = tuple(
             *movement.ROWS,
             *normalizations.ROWS,
             *reductions.ROWS,
+            *shapes.ROWS,
         ),
         key=lambda row: row.type,
     )
