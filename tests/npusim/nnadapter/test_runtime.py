@@ -20,7 +20,9 @@ def relu_model() -> nna.Model:
 DATA = np.array([[1, -2, 3], [4, -5, 6]], np.float32)
 
 
-@pytest.mark.parametrize("names", [["npusim"], ["npusim_host"], ["builtin_device"], ["edge-64", "npusim_host"]])
+@pytest.mark.parametrize(
+    "names", [["npusim"], ["npusim_host"], ["builtin_device"], ["edge-64", "npusim_host"]]
+)
 def test_one_operation_on_simulated_devices(names: list[str]) -> None:
     with nna.Context([nna.Device.acquire(name) for name in names]) as context:
         compilation = nna.Compilation(relu_model(), context)
