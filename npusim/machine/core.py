@@ -1,8 +1,10 @@
 """A core: a front end, units that each run their own instructions in order, and the scratchpad's banks.
 
 All waiting happens here; what an instruction does and occupies is its row's business (`execute`, `cost`).
-One loop serves every unit. Time is counted in whole cycles of the NPU clock. The environment and the ports of
-the memories belong to the system (`npusim.machine.system`), which also says what a core runs, and when.
+One loop serves every unit. Time is counted in whole cycles of the core's clock; where that is not everybody's
+(`npusim.machine.clock`), what comes from a port or from the shared host is taken at the core's next edge. The
+environment and the ports of the memories belong to the system (`npusim.machine.system`), which also says what a core
+runs, and when.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.errors import OperandFault, SimulationError
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.context import Context
@@ -31,6 +34,7 @@ from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
+from npusim.machine.clock import Clock
 from npusim.machine.pacing import pace
 from npusim.machine.port import UNPACED, MemoryPort, Pace, Requester
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfer
@@ -62,6 +66,7 @@ class Core:
     number: its place in the system, from 0.
     free:   who may run a program; launches take turns in the order in which they ask.
     shared: of the units that belong to the system and not to the core, who may use them.
+    clock:  the core's, which `env` is then; None where all clocks of the system are equal.
     """
 
     def __init__(
@@ -71,13 +76,20 @@ class Core:
         hardware: Hardware,
         number: int = 0,
         shared: Mapping[Unit, simpy.Resource] = MappingProxyType({}),
+        clock: Clock | None = None,
     ) -> None:
         self.env = env
+        self.clock = clock
         self.ports = ports
         self.hardware = hardware
         self.number = number
         self.free = simpy.Resource(env)
         self.shared = shared
+
+    @cached_property
+    def timings(self) -> Mapping[Space, PortTiming]:
+        """The ports of the memories in cycles of the core."""
+        return {space: self.hardware.port_timing(space) for space in self.ports}
 
     @cached_property
     def scratchpad(self) -> NDArray[np.uint8]:
@@ -114,7 +126,7 @@ class Launch:
         bases: Mapping[Space, int],
     ) -> None:
         self.core = core
-        self.env, self.ports, self.hardware = core.env, core.ports, core.hardware
+        self.env, self.ports, self.hardware, self.clock = core.env, core.ports, core.hardware, core.clock
         self.program, context, self.instructions, self.costs = loaded
         self.memory = memory
         self.progress = progress
@@ -174,7 +186,7 @@ class Launch:
             address = self.program.code_address + first * WORD_BYTES
             region = dense(space, address, (last - first) * WORD_BYTES)
             yield port.access(self.fetcher, region, False, self.accounts[-1])
-            yield self.env.timeout(port.timing.latency_cycles)
+            yield self._arrival(port, port.timing.latency_cycles)
             self.fetched.append(last)
             if not self.fetch_done.triggered:
                 self.fetch_done.succeed()
@@ -237,6 +249,8 @@ class Launch:
             if shared is not None:
                 turn = shared.request()
                 yield turn
+                if self.clock is not None:
+                    yield self.clock.edge()
             self.started[index] = env.now
             writes = None if self.memory is None else self._execute(index, self.memory)
             cost = self.costs[index]
@@ -288,19 +302,34 @@ class Launch:
                 requester, region, write, account, self._pace(cost, region, write, begin)
             )
             if not write:
-                yield env.timeout(max(port.timing.latency_cycles, landed - int(env.now)))
+                yield self._arrival(port, max(port.timing.latency_cycles, landed - int(port.env.now)))
+            elif self.clock is not None:
+                yield self.clock.edge()
         rest = 0 if cost.beats else begin + cost.cycles - int(env.now)
         if rest > 0:
             yield env.timeout(rest)
 
+    def _arrival(self, port: MemoryPort, cycles: int) -> simpy.Event:
+        """When the core has what a port gives it `cycles` cycles of the port from now."""
+        if self.clock is None or port.clock is None:
+            return self.env.timeout(cycles)
+        return self.clock.after(cycles, port.clock)
+
     def _pace(self, cost: Cost, region: Region, write: bool, begin: int) -> Pace:
-        """What the scratchpad side of a transfer that began in cycle `begin` asks of the other side."""
+        """What the scratchpad side of a transfer that began in cycle `begin` asks of the other side, in its cycles."""
         if cost.beats is None:
             return UNPACED
-        asked = pace(region, write, cost.beats, cost.setup_cycles, self.ports[region.space].timing)
-        if asked.not_before is None:
+        port = self.ports[region.space]
+        asked = pace(region, write, cost.beats, cost.setup_cycles, self.core.timings[region.space])
+        if asked.not_before is not None:
+            asked = Pace(not_before=[begin + cycles for cycles in asked.not_before])
+        if self.clock is None or port.clock is None:
             return asked
-        return Pace(not_before=[begin + cycles for cycles in asked.not_before])
+        not_before, landing = (
+            None if column is None else [port.clock.of(cycles, self.clock) for cycles in column]
+            for column in asked
+        )
+        return Pace(not_before, landing)
 
     def _complete(self, unit: Unit) -> None:
         completed = self.completions[unit] = self.completions[unit] + 1
@@ -362,17 +391,22 @@ class Launch:
         ]
         transfers.sort(key=lambda transfer: transfer.start_cycle)
         number, begin = self.core.number, self.begin
-        if not begin and all(transfer.core == number for transfer in transfers):
+        if self.clock is None and not begin and all(transfer.core == number for transfer in transfers):
             return tuple(transfers)
         return tuple(
             replace(
                 transfer,
                 requester=transfer.requester if transfer.core == number else OTHER_CORE,
-                start_cycle=max(transfer.start_cycle - begin, 0),
-                end_cycle=transfer.end_cycle - begin,
+                start_cycle=max(self._own(transfer.start_cycle, transfer.space) - begin, 0),
+                end_cycle=self._own(transfer.end_cycle, transfer.space) - begin,
             )
             for transfer in transfers
         )
+
+    def _own(self, cycle: int, space: Space) -> int:
+        """The core's cycle in which it sees what happens in a cycle of the port of a memory."""
+        theirs = self.ports[space].clock
+        return cycle if self.clock is None or theirs is None else self.clock.of(cycle, theirs)
 
     def result(self) -> Execution:
         """The timeline and the counts of a launch that is done; to be asked once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from npusim.isa.program.executable import (
 )
 from npusim.isa.program.program import Program
 from npusim.isa.program.start import memory_of
+from npusim.machine.clock import CoreTime
 from npusim.machine.core import Core, Loaded, Progress, load
 from npusim.machine.core import Launch as LaunchOnCore
 from npusim.machine.trace import Execution
@@ -68,23 +70,30 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One launch of a job: a program on a core, which was asked for and given in these cycles of the system."""
+    """One launch of a job: a program on a core.
+
+    asked_cycle, start_cycle: cycles of the system in which the core was asked for and given.
+    execution:   in cycles of the core, from its first edge behind the start on.
+    time:        these in cycles of the system.
+    """
 
     program: Program
     core: int
     asked_cycle: int
     start_cycle: int
     execution: Execution
+    time: CoreTime
 
     @property
     def end_cycle(self) -> int:
-        """The cycle of its last completion."""
-        return self.start_cycle + self.execution.cycles
+        """The cycle of the system that has seen its last completion."""
+        return self.start_cycle + self.time.cycle(self.execution.cycles)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the executable of a job, from the begin of its first launch to the end of its last one.
+    """One run of the executable of a job, from the begin of its first launch to the end of its last one, in cycles
+    of the system.
 
     parts:     its launches, in order; transfers and decisions are launches too.
     decisions: what was decided, in order, by name: 1 or 0 for an IF, the turns of a WHILE when it has ended.
@@ -138,7 +147,7 @@ class Job:
             self._load(step)
         self._check_data()
         self._bases: Mapping[Space, int] = {}
-        self._env = cores[0].env
+        self._env, self._clock = cores[0].env, cores[0].clock
         self._parts: list[Part] = []
         self._decisions: list[tuple[str, int]] = []
         self._whole: Spaces | None = None
@@ -288,10 +297,22 @@ class Job:
             loaded = self._loaded[number, step.core]
             windows = self._linked.base(number)
             bases = {space: base + windows.get(space, 0) for space, base in self._bases.items()}
-            self.launch = core.launch(loaded, memory, self.order.progress, bases)
-            yield self.launch.done
-        self._parts.append(Part(loaded.program, core.number, asked, start, self.launch.result()))
+            if core.clock is not None and loaded.instructions:
+                yield core.clock.edge()
+            launch = self.launch = core.launch(loaded, memory, self.order.progress, bases)
+            yield launch.done
+            if self._clock is not None:
+                yield self._clock.edge()
+        time = self._time(core, launch.begin, start)
+        self._parts.append(Part(loaded.program, core.number, asked, start, launch.result(), time))
         self.launch = None
+
+    def _time(self, core: Core, begin: int, start: int) -> CoreTime:
+        """The times of a launch that begins in cycle `begin` of its core, given in cycle `start` of the system."""
+        if core.clock is None or self._clock is None:
+            return CoreTime()
+        ratio = Fraction(core.clock.ticks, self._clock.ticks)
+        return CoreTime(begin * ratio - start, ratio)
 
 
 def _chosen(order: Order, cores: Sequence[Core]) -> tuple[Core, ...]:

@@ -27,6 +27,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming, Space
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.region import Region
+from npusim.machine.clock import Clock
 from npusim.machine.cycle import MEMORY_PORTS_DECIDE, Settled
 from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
 
@@ -169,10 +170,21 @@ class _Request:
 
 
 class MemoryPort:
-    """The port of one memory as a SimPy process."""
+    """The port of one memory as a SimPy process.
 
-    def __init__(self, env: simpy.Environment, hardware: Hardware, space: Space = Space.DRAM) -> None:
+    clock: the port's, which `env` is then, among others; None where all clocks of the system are equal. Who asks
+           between two of its edges is heard at the later one.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        hardware: Hardware,
+        space: Space = Space.DRAM,
+        clock: Clock | None = None,
+    ) -> None:
         self.env = env
+        self.clock = clock
         self.space = space
         self.timing = hardware.port_timing(space)
         self._actions = port_actions(hardware, space)
@@ -250,6 +262,8 @@ class MemoryPort:
             if not self._active:
                 self._arrival = env.event()
                 yield self._arrival
+                if self.clock is not None:
+                    yield self.clock.edge()
                 yield Settled(env, MEMORY_PORTS_DECIDE)
             request = self._active.popleft()
             start = int(env.now)
@@ -277,6 +291,8 @@ class MemoryPort:
         ends, begin = self._ends(request)
         self._arrival = env.event()
         yield self._end(request, len(ends), ends[-1] + begin) | self._arrival
+        if self.clock is not None:
+            yield self.clock.edge()
         elapsed = int(env.now) - start
         # A grant that ends just now is complete; at the very start the first one is under way.
         under_way = bisect_left(ends, max(elapsed, 1) - begin, request.next)

@@ -4,6 +4,9 @@ A job is an executable with its data: its steps follow one another, each launch 
 own part of each memory. Jobs run at the same time. Where they want the same core, launches take turns in the order in
 which they ask, and the scratchpad keeps what the last one left. All cores share the ports and the host.
 
+The clock of the first core is the system's: that of the ports, of the jobs, and of all times that are told of the
+system. Other cores may have other clocks (`npusim.machine.clock`).
+
 `execute` is one submission of one launch.
 """
 
@@ -22,6 +25,7 @@ from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
+from npusim.machine.clock import Clock, ticks_of
 from npusim.machine.core import Core, Progress
 from npusim.machine.job import MOST_TURNS, Bindings, Job, Order
 from npusim.machine.port import MemoryPort
@@ -63,7 +67,7 @@ def execute(
 class System:
     """An environment, a port for each memory but the scratchpad, the host, and the cores that share them.
 
-    cores: the hardware of each; the memories behind ports and the clock must be the same, they belong to all.
+    cores: the hardware of each; the memories behind ports must be the same, in ns and GB/s: they belong to all.
 
     Raises HardwareError where they are not.
     """
@@ -71,16 +75,20 @@ class System:
     def __init__(self, cores: Sequence[Hardware]) -> None:
         first = cores[0]
         for other in cores[1:]:
-            shared = [(each.clock_mhz, each.dram, each.memory) for each in (first, other)]
-            if shared[0] != shared[1]:
+            if (first.dram, first.memory) != (other.dram, other.memory):
                 raise HardwareError(
-                    f"{first.name} and {other.name} differ in clock, DRAM or memory; the cores of a system share them"
+                    f"{first.name} and {other.name} differ in DRAM or memory; the cores of a system share them"
                 )
         self.env = simpy.Environment()
-        self.ports = {space: MemoryPort(self.env, first, space) for space in first.outer_spaces}
+        clocks = _clocks(self.env, cores)
+        environments = [clock or self.env for clock in clocks]
+        self.ports = {
+            space: MemoryPort(environments[0], first, space, clocks[0]) for space in first.outer_spaces
+        }
         units = {unit: simpy.Resource(self.env) for unit in SHARED_UNITS} if len(cores) > 1 else {}
         self.cores = tuple(
-            Core(self.env, self.ports, hardware, number, units) for number, hardware in enumerate(cores)
+            Core(environments[number], self.ports, hardware, number, units, clocks[number])
+            for number, hardware in enumerate(cores)
         )
         self.jobs: list[Job] = []
         self._used_bytes = dict.fromkeys(self.ports, 0)
@@ -101,7 +109,7 @@ class System:
         """Have an executable run in the next `run`.
 
         bindings:   the data; None executes none: same cycles, no outputs.
-        at:         the cycle from which on it may begin; 0.
+        at:         the cycle of the system from which on it may begin; 0.
         repeat:     how often, one run after the other; inputs stay, states go on from where they were; 1.
         tenant:     whose it is, for the results.
         cores:      the core of the system for each core that the executable names; None: the same.
@@ -156,3 +164,12 @@ class System:
                     for launch in stuck
                 )
             )
+
+
+def _clocks(environment: simpy.Environment, cores: Sequence[Hardware]) -> list[Clock | None]:
+    """The clock of each core; None for all where all are equal."""
+    ticks = ticks_of([each.clock_mhz for each in cores])
+    if set(ticks) == {1}:
+        return [None] * len(cores)
+    clocks = {each: Clock(environment, each) for each in set(ticks)}
+    return [clocks[each] for each in ticks]

@@ -13,7 +13,7 @@ Shapes and types of results are found as operations are added, as far as they ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Model:
         self._names: set[str] = set()
 
     @classmethod
-    def of(cls, graph: Graph) -> Model:
+    def of(cls, graph: Graph) -> Self:
         """The finished model of a graph that another door has read, with all its sizes known."""
         model = cls(graph.name)
         model._graph, model.finished = graph, True

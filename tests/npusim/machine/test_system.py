@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.isa.base.errors import HardwareError, ProgramError, SimulationError
+from npusim.isa.base.errors import ProgramError, SimulationError
 from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
@@ -184,14 +184,6 @@ def test_cores_share_the_host() -> None:
     first, second = (job.runs[0].parts[0].execution.trace for job in jobs)
     assert first.ended[0] - first.started[0] == second.ended[0] - second.started[0] == cycles
     assert second.ready[0] < second.started[0] == first.ended[0]
-
-
-def test_cores_of_one_system_have_one_memory() -> None:
-    with pytest.raises(
-        HardwareError,
-        match=r"^edge-128 and mobile-1024 differ in clock, DRAM or memory; the cores of a system share them$",
-    ):
-        System((npusim.hardware("edge-128"), npusim.hardware("mobile-1024")))
 
 
 # Repetitions and tenants.
