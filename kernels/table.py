@@ -117,6 +117,8 @@ FILES: tuple[str, ...] = (
     "movement.pack",
     "movement.unpack",
     "movement.mirror_pad",
+    "movement.edge_pad",
+    "movement.roll",
     "movement.depth_to_space",
     "movement.space_to_depth",
     "movement.batch_to_space_nd",

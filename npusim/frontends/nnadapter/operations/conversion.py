@@ -149,6 +149,11 @@ class Conversion:
         """A real number."""
         return float(self._one(name))
 
+    def number(self, name: str) -> int | float:
+        """A number of any kind."""
+        number: int | float = self._one(name).item()
+        return number
+
     def flag(self, name: str) -> bool:
         """A truth."""
         return bool(self._one(name))

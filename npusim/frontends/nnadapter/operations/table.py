@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npusim.frontends.nnadapter.codes import OperationType
-from npusim.frontends.nnadapter.operations import convolutions, elementwise, movement
+from npusim.frontends.nnadapter.operations import convolutions, elementwise, movement, shapes
 from npusim.frontends.nnadapter.operations.row import Row
 
 OPERATIONS: tuple[Row, ...] = tuple(
@@ -12,6 +12,7 @@ OPERATIONS: tuple[Row, ...] = tuple(
             *convolutions.ROWS,
             *elementwise.ROWS,
             *movement.ROWS,
+            *shapes.ROWS,
         ),
         key=lambda row: row.type,
     )
