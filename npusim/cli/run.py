@@ -231,7 +231,9 @@ def _draw(path: str, target: Path) -> None:
     from npusim.session.opening import is_program
 
     if is_program(path):
-        raise NpusimError(f"{DOT} {target}: {path} is a compiled program, which has no operators; give the model")
+        raise NpusimError(
+            f"{DOT} {target}: {path} is a compiled program, which has no operators; give the model"
+        )
     Model.of(api.load(path)).save_dot(target)
 
 

@@ -44,7 +44,9 @@ def of_model(model: Model, devices: Mapping[int, str] | None = None) -> str:
 
     devices: of operations, by their numbers; each device has a colour, and its name stands below the operation's.
     """
-    taken = {operand.index for operation in model.operations for operand in operation.input_operands if operand}
+    taken = {
+        operand.index for operation in model.operations for operand in operation.input_operands if operand
+    }
     taken |= {operand.index for operation in model.operations for operand in operation.output_operands}
     taken |= {operand.index for operand in model.input_operands + model.output_operands}
     operands = (_of_operand(operand) for operand in model.operands if operand.index in taken)
@@ -125,7 +127,7 @@ def _named(ends: Sequence[tuple[str, bool]], numbers: Sequence[int]) -> list[tup
     several = len(numbers) - len(ends) + 1
     names: list[str] = []
     for name, repeats in ends:
-        names += [f"{name}{number}" for number in range(several)] if repeats else [name]
+        names += [f"{name.removesuffix('s')}{number}" for number in range(several)] if repeats else [name]
     return list(zip(numbers, names, strict=False))
 
 

@@ -18,7 +18,9 @@ from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import NpusimError
 from npusim.session import api
-from tests.npusim.nnadapter.dot_reader import Drawn, read
+
+from ...litert.test_control import looping
+from .dot_reader import Drawn, read
 
 IMAGE = OperandType(Precision.FLOAT32, (1, 3, 8, 8))
 
@@ -64,16 +66,16 @@ def test_arguments_that_are_several_omitted_or_lists() -> None:
     ends = [model.add_operand(IMAGE) for _ in range(3)]
     joined = model.concat(ends, axis=1)
     weights = model.add_constant(np.ones((2, 9, 1, 1), np.float32))
-    result = model.conv_2d(joined, weights, None, pads=(0, 0, 0, 0), strides=(1, 1))
+    bias = model.add_constant(np.ones(2, np.float32))
+    result = model.conv_2d(joined, weights, bias, auto_pad=2, pads=None, strides=(1, 1))
     model.identify(ends, [result])
     drawn = read(model.dot())
     arguments = [label for _, end, label in drawn.edges if end == "operation_0"]
     assert arguments == ["0:input0", "1:input1", "2:input2", "3:axis"]
     arguments = [label for _, end, label in drawn.edges if end == "operation_1"]
-    assert "2:bias" not in arguments
-    assert arguments[:2] == ["0:input", "1:filter"]
+    assert arguments[:5] == ["0:input", "1:filter", "2:bias", "3:auto_pad", "5:strides"]
     assert labels(drawn, "operand")[3] == "1"  # the axis
-    assert labels(drawn, "operand").count("[4]") == 1  # pads: more than one element
+    assert "[2]" in labels(drawn, "operand")  # strides: more than one element
 
 
 def test_devices_have_colors() -> None:
@@ -87,8 +89,22 @@ def test_models_of_other_doors(name: str) -> None:
     graph = api.load(name)
     drawn = read(Model.of(graph).dot())
     assert labels(drawn, "operation") == [node.op for node in graph.nodes]
-    read_or_written = [end for node in graph.nodes for end in (*node.inputs, *node.outputs) if end is not None]
+    read_or_written = [
+        end for node in graph.nodes for end in (*node.inputs, *node.outputs) if end is not None
+    ]
     assert len(drawn.edges) == len(read_or_written)
+
+
+def test_a_model_that_decides(tmp_path: Path) -> None:
+    """Test and turn of a WHILE stand in frames of their own."""
+    path = tmp_path / "looping.tflite"
+    path.write_bytes(looping())
+    drawn = read(Model.of(api.load(path)).dot())
+    assert "while" in labels(drawn, "operation")
+    assert [frame.split("_")[-2] for frame in drawn.frames] == ["test", "turn"]
+    assert any(
+        name.startswith(frame.removeprefix("cluster_")) for name in drawn.nodes for frame in drawn.frames
+    )
 
 
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20))
