@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from npusim.frontends.nnadapter.codes import OperationType
-from npusim.frontends.nnadapter.operations import convolutions, elementwise, movement, shapes
+from npusim.frontends.nnadapter.operations import (
+    convolutions,
+    elementwise,
+    functions,
+    movement,
+    normalizations,
+    reductions,
+    shapes,
+)
 from npusim.frontends.nnadapter.operations.row import Row
 
 OPERATIONS: tuple[Row, ...] = tuple(
@@ -11,7 +19,10 @@ OPERATIONS: tuple[Row, ...] = tuple(
         (
             *convolutions.ROWS,
             *elementwise.ROWS,
+            *functions.ROWS,
             *movement.ROWS,
+            *normalizations.ROWS,
+            *reductions.ROWS,
             *shapes.ROWS,
         ),
         key=lambda row: row.type,
