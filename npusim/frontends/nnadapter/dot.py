@@ -7,17 +7,14 @@ one element, or else their shape; edges have `index:argument`. Tooltips say name
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operations import table
 from npusim.isa.base.printable import printable
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.control import body_names
 from npusim.kernels.graph.graph import UNRANKED, Graph
-
-if TYPE_CHECKING:
-    from npusim.frontends.nnadapter.model import Model
-    from npusim.frontends.nnadapter.operand import Operand, Operation
 
 COLORS = ("yellow", "lightskyblue", "palegreen", "lightsalmon", "plum", "khaki", "lightgray", "paleturquoise")
 """Of operations, by device where it is said; more devices begin again."""
@@ -39,24 +36,25 @@ class _Operation(NamedTuple):
     outputs: Sequence[tuple[int, str]]
 
 
-def of_model(model: Model, devices: Mapping[int, str] | None = None) -> str:
-    """The DOT text of a model that was built operation by operation, finished or not.
+def of_operations(
+    name: str,
+    operands: Iterable[Operand],
+    operations: Sequence[Operation],
+    devices: Mapping[int, str] | None = None,
+) -> str:
+    """The DOT text of a model that is built operation by operation, finished or not.
 
-    devices: of operations, by their numbers; each device has a colour, and its name stands below the operation's.
+    operands: of the operations, and whatever else is to be drawn.
+    devices:  of operations, by their numbers; each device has a colour, and its name stands below the operation's.
     """
-    taken = {
-        operand.index for operation in model.operations for operand in operation.input_operands if operand
-    }
-    taken |= {operand.index for operation in model.operations for operand in operation.output_operands}
-    taken |= {operand.index for operand in model.input_operands + model.output_operands}
-    operands = (_of_operand(operand) for operand in model.operands if operand.index in taken)
-    return _text(model.name, _lines("", operands, map(_of_operation, model.operations), devices or {}))
+    lines = _lines("", map(_of_operand, operands), map(_of_operation, operations), devices or {})
+    return _text(name, lines)
 
 
 def of_graph(graph: Graph, devices: Mapping[int, str] | None = None) -> str:
     """The DOT text of a graph that another door has read; what its nodes decide on stands in frames beside them.
 
-    devices: as of `of_model`.
+    devices: as of `of_operations`.
     """
     return _text(graph.name, _graph_lines("", graph, devices or {}))
 

@@ -230,7 +230,13 @@ class Model:
         """
         from npusim.frontends.nnadapter import dot
 
-        return dot.of_model(self, devices) if self._graph is None else dot.of_graph(self._graph, devices)
+        if self._graph is not None:
+            return dot.of_graph(self._graph, devices)
+        taken = {*self.input_operands, *self.output_operands}
+        for operation in self.operations:
+            taken.update(operation.output_operands, filter(None, operation.input_operands))
+        operands = [operand for operand in self.operands if operand in taken]
+        return dot.of_operations(self.name, operands, self.operations, devices)
 
     def save_dot(self, path: str | Path, devices: Mapping[int, str] | None = None) -> None:
         """Writes what `dot` gives into a file. Raises NpusimError for one that cannot be written."""
