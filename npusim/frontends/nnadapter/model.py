@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Model:
         self._names: set[str] = set()
 
     @classmethod
-    def of(cls, graph: Graph) -> Model:
+    def of(cls, graph: Graph) -> Self:
         """The finished model of a graph that another door has read, with all its sizes known."""
         model = cls(graph.name)
         model._graph, model.finished = graph, True
