@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from npusim.base import files
 from npusim.frontends.nnadapter import operand_type as types
 from npusim.frontends.nnadapter.arrays import array_of, frozen, precision_of, raw_bytes
 from npusim.frontends.nnadapter.codes import Lifetime, OperationType, Precision
@@ -58,7 +60,7 @@ class Model:
         self._writers: dict[Operand, Operation] = {}
 
     @classmethod
-    def of(cls, graph: Graph) -> Model:
+    def of(cls, graph: Graph) -> Self:
         """The finished model of a graph that another door has read, with all its sizes known."""
         model = cls(graph.name)
         model._graph, model.finished = graph, True
@@ -223,6 +225,25 @@ class Model:
     def sorted_operations(self) -> Sequence[Operation]:
         """The operations of a finished model in an order in which they can run."""
         return self._sorted if self.finished and self._graph is None else self.operations
+
+    def dot(self, devices: Mapping[int, str] | None = None) -> str:
+        """The model in the DOT language, which graphviz draws (`npusim.frontends.nnadapter.dot`).
+
+        devices: of operations, by their numbers, where they are to be told apart.
+        """
+        from npusim.frontends.nnadapter import dot
+
+        if self._graph is not None:
+            return dot.of_graph(self._graph, devices)
+        taken = {*self.input_operands, *self.output_operands}
+        for operation in self.operations:
+            taken.update(operation.output_operands, filter(None, operation.input_operands))
+        operands = [operand for operand in self.operands if operand in taken]
+        return dot.of_operations(self.name, operands, self.operations, devices)
+
+    def save_dot(self, path: str | Path, devices: Mapping[int, str] | None = None) -> None:
+        """Writes what `dot` gives into a file. Raises NpusimError for one that cannot be written."""
+        files.write(Path(path), files.text(self.dot(devices)))
 
     # Inside
 
