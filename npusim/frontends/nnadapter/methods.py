@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,11 +15,25 @@ from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operations import table
 from npusim.frontends.nnadapter.operations.signature import NOTHING, Argument
 
-if TYPE_CHECKING:
-    from npusim.frontends.nnadapter.model import Model
-
 _PARAMETERS = {"i": Precision.INT32, "f": Precision.FLOAT32, "b": Precision.BOOL8}
 """The precision in which they write a parameter of a kind."""
+
+
+class Building(Protocol):
+    """A model under construction."""
+
+    operands: list[Operand]
+
+    def add_operation(
+        self, type: OperationType, inputs: Sequence[Operand | None], outputs: Sequence[Operand] | None
+    ) -> Operand | tuple[Operand, ...]:
+        """A new operation; returns its outputs."""
+
+    def add_constant(self, value: Any) -> Operand:
+        """A new constant."""
+
+    def forget(self, count: int) -> None:
+        """Takes back the operands that came after the first `count`."""
 
 
 def method(type_: OperationType) -> Callable[..., Any]:
@@ -27,15 +41,15 @@ def method(type_: OperationType) -> Callable[..., Any]:
     row = table.row(type_)
     arguments = row.signature.inputs
 
-    def added(self: Model, *given: Any, outputs: Sequence[Operand] | None = None, **named: Any) -> Any:
+    def added(self: Building, *given: Any, outputs: Sequence[Operand] | None = None, **named: Any) -> Any:
         count = len(self.operands)
         try:
             return self.add_operation(type_, operands_of(self, given, named), outputs)
         except NNAdapterError:
-            self._forget(count)
+            self.forget(count)
             raise
 
-    def operands_of(self: Model, given: Sequence[Any], named: Mapping[str, Any]) -> list[Operand | None]:
+    def operands_of(self: Building, given: Sequence[Any], named: Mapping[str, Any]) -> list[Operand | None]:
         where = f"{type_.name.lower()}()"
         operands: list[Operand | None] = []
         if row.signature.repeated is not None and given and not isinstance(given[0], (list, tuple)):
@@ -61,7 +75,7 @@ def method(type_: OperationType) -> Callable[..., Any]:
     return added
 
 
-def _operand(model: Model, argument: Argument, value: Any, where: str) -> Operand | None:
+def _operand(model: Building, argument: Argument, value: Any, where: str) -> Operand | None:
     """An argument of a method as an operand; a plain value becomes a constant."""
     if isinstance(value, Operand):
         return value

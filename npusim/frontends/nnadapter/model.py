@@ -89,7 +89,7 @@ class Model:
         try:
             self.set_operand_value(operand, array)
         except InvalidParameter:
-            self._forget(count)
+            self.forget(count)
             raise
         return operand
 
@@ -146,7 +146,7 @@ class Model:
             with unchanged(operation.output_operands):
                 give_types(self.name, operation, self._pending)
         except NNAdapterError:
-            self._forget(count)
+            self.forget(count)
             raise
         self.operations.append(operation)
         self._writers.update(dict.fromkeys(operation.output_operands, operation))
@@ -274,7 +274,7 @@ class Model:
         self.operands.append(Operand(self, index, type, label))
         return self.operands[-1]
 
-    def _forget(self, count: int) -> None:
+    def forget(self, count: int) -> None:
         """Takes back the operands that came after the first `count`."""
         self._names -= {operand.name for operand in self.operands[count:]}
         del self.operands[count:]
