@@ -297,6 +297,8 @@ ROWS: dict[str, Row] = {
     "squeeze": lambda m, n: m.node([m.x(n, 1, 64)], axes=(1,)),
     "pad": one_operand(**BORDERED),
     "mirror_pad": lambda m, n: m.node([m.x(4 * n, 64)], **BORDERED),
+    "edge_pad": one_operand(**BORDERED),
+    "roll": one_operand(shifts=(1, 3)),
     "concatenation": lambda m, n: m.node([m.x(n, 64), m.x(n, 64)], axis=0),
     "split": lambda m, n: m.node([m.x(n, 64)], m.result(), m.result(), axis=1, sizes=(32, 32)),
     "pack": lambda m, n: m.node([m.x(n, 64), m.x(n, 64)], axis=0),
