@@ -1,0 +1,149 @@
+"""Tensor files (.dat): a header of 128 bytes, then the items, row by row, without gaps."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.frontends.nnef.places import DocumentError
+from npusim.frontends.nnef.rules import RULES
+
+HEADER_BYTES = 128
+OLD_HEADER_BYTES = 132
+"""What old tools wrote: four bytes too many at the header's end."""
+
+MOST_RANK = 8
+_MAGIC = b"\x4e\xef"
+_HEADER = struct.Struct("<2sBBII8III")
+
+FLOAT, UNSIGNED, QUANTIZED_UNSIGNED, QUANTIZED_SIGNED, SIGNED, BOOL = range(6)
+_ITEM_TYPES = ("float", "unsigned integer", "quantized unsigned", "quantized signed", "signed integer", "bool")
+_FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
+_WHOLE_BITS = (8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFile:
+    """The contents of a tensor file.
+
+    values:    in their own type, in the file's shape; integers of fewer than 8 bits are int8 or uint8.
+    item_type: its code in the header.
+    bits:      of an item in the file.
+    warning:   what is odd about the file, or "".
+    """
+
+    values: NDArray[Any]
+    item_type: int
+    bits: int
+    warning: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return self.values.shape
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the items are codes, which the quantization file gives a meaning."""
+        return self.item_type in (QUANTIZED_UNSIGNED, QUANTIZED_SIGNED)
+
+
+def parse(data: bytes, name: str) -> TensorFile:
+    """The contents of a tensor file that is called `name`. Raises DocumentError, naming file and rule."""
+    if len(data) < HEADER_BYTES:
+        raise _fault(name, "V5", f"{len(data)} bytes are fewer than the {HEADER_BYTES} of a header")
+    magic, major, minor, length, rank, *rest = _HEADER.unpack_from(data)
+    extents, bits, item_type = rest[:MOST_RANK], rest[MOST_RANK], rest[MOST_RANK + 1]
+    if magic != _MAGIC:
+        raise _fault(name, "V2", f"begins with {magic.hex(' ')}, not 4e ef")
+    if (major, minor) != (1, 0):
+        raise _fault(name, "V5", f"version {major}.{minor} is not 1.0")
+    if rank > MOST_RANK:
+        raise _fault(name, "V5", f"rank {rank} is above {MOST_RANK}")
+    item_type = _item_type(name, item_type, bits, data)
+    shape = tuple(extents[:rank])
+    expected = (math.prod(shape) * bits + 7) // 8
+    if length != expected:
+        raise _fault(
+            name, "V3", f"data length {length} is not {expected}, that of shape {list(shape)} at {bits} bits"
+        )
+    begin, warning = HEADER_BYTES, ""
+    if len(data) == OLD_HEADER_BYTES + length and not any(data[HEADER_BYTES:OLD_HEADER_BYTES]):
+        begin, warning = OLD_HEADER_BYTES, f"{name}: its header has 4 bytes too many, as old tools wrote it"
+    elif len(data) != HEADER_BYTES + length:
+        is_more = len(data) > HEADER_BYTES + length
+        what = "bytes after the data" if is_more else "data truncated"
+        raise _fault(name, "V5", f"{what}: {len(data) - HEADER_BYTES} bytes of data where {length} are declared")
+    values = _values(data[begin:], shape, item_type, bits)
+    return TensorFile(values, item_type, bits, warning)
+
+
+def dump(values: NDArray[Any], *, quantized: bool = False, bits: int | None = None) -> bytes:
+    """A tensor file of the values, which are float, integer or bool.
+
+    quantized: whether integers are codes. bits: 1 to 7 packs integers that fit; None is the width of their type,
+    and 1 for bool. Raises ValueError for a rank above 8 or another type.
+    """
+    kind = values.dtype.kind
+    if values.ndim > MOST_RANK or kind not in "fiub" or (kind == "f" and values.dtype.itemsize > 8):
+        raise ValueError(f"a tensor file holds numbers of rank 0 to 8, not {values.dtype} of rank {values.ndim}")
+    item_type = {
+        "f": FLOAT,
+        "i": QUANTIZED_SIGNED if quantized else SIGNED,
+        "u": QUANTIZED_UNSIGNED if quantized else UNSIGNED,
+        "b": BOOL,
+    }[kind]
+    width = bits or (1 if kind == "b" else values.dtype.itemsize * 8)
+    if width < 8:
+        codes = np.ascontiguousarray(values).reshape(-1).astype(np.uint8)
+        data = np.packbits(np.unpackbits(codes[:, None], axis=1)[:, 8 - width :].reshape(-1)).tobytes()
+    else:
+        data = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+    extents = (*values.shape, *(0,) * (MOST_RANK - values.ndim))
+    header = _HEADER.pack(_MAGIC, 1, 0, len(data), values.ndim, *extents, width, item_type)
+    return header.ljust(HEADER_BYTES, b"\0") + data
+
+
+def _item_type(name: str, code: int, bits: int, data: bytes) -> int:
+    if code >= len(_ITEM_TYPES):
+        vendor = f", of vendor {code >> 16}" if code >> 16 else ""
+        raise _fault(name, "V5", f"item type {code & 0xFFFF}{vendor}, is none of 0 to {len(_ITEM_TYPES) - 1}")
+    if code == FLOAT:
+        known = bits in _FLOATS
+    elif code == BOOL:
+        known = bits in (1, 8)
+    else:
+        known = 1 <= bits <= 8 or bits in _WHOLE_BITS
+    if not known:
+        raise _fault(name, "V5", f"{_ITEM_TYPES[code]} of {bits} bits is not defined")
+    if code == UNSIGNED and any(data[_HEADER.size : _HEADER.size + 4]):
+        return SIGNED  # before there was a code of their own, signed integers were marked in the reserved bytes
+    return code
+
+
+def _values(data: bytes, shape: tuple[int, ...], item_type: int, bits: int) -> NDArray[Any]:
+    count = math.prod(shape)
+    if item_type == FLOAT:
+        return np.frombuffer(data, np.dtype(_FLOATS[bits]).newbyteorder("<"), count).reshape(shape)
+    is_signed = item_type in (QUANTIZED_SIGNED, SIGNED)
+    if bits >= 8:
+        kind = "?" if item_type == BOOL else f"{'i' if is_signed else 'u'}{bits // 8}"
+        if item_type == BOOL:
+            return np.frombuffer(data, np.uint8, count).reshape(shape) != 0
+        return np.frombuffer(data, np.dtype(f"<{kind}"), count).reshape(shape)
+    packed = np.unpackbits(np.frombuffer(data, np.uint8), count=count * bits).reshape(count, bits)
+    codes = packed @ (1 << np.arange(bits - 1, -1, -1)).astype(np.uint8)
+    if item_type == BOOL:
+        return codes.reshape(shape) != 0
+    if is_signed:
+        return ((codes.astype(np.int16) ^ (1 << (bits - 1))) - (1 << (bits - 1))).astype(np.int8).reshape(shape)
+    return codes.astype(np.uint8).reshape(shape)
+
+
+def _fault(name: str, rule: str, text: str) -> DocumentError:
+    return DocumentError(f"{name}: {text} (rule {rule}: {RULES[rule]})")
