@@ -38,8 +38,9 @@ POINTS = Kind("the points of a study", 4 << 30)
 PEM = Kind("a PEM file", 1 << 20)
 PARTITION = Kind("a partition file", 1 << 20)
 COMPILED = Kind("a compiled model", 8 << 30)
+DOCUMENT = Kind("the text of an NNEF model", 1 << 25)
 
-KINDS = (MODEL, PROGRAM, ASSEMBLY, HARDWARE, SPACE, RESULT, STUDY, POINTS, PEM, PARTITION, COMPILED)
+KINDS = (MODEL, PROGRAM, ASSEMBLY, HARDWARE, SPACE, RESULT, STUDY, POINTS, PEM, PARTITION, COMPILED, DOCUMENT)
 """Every kind of file but the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""
 
 MAPPED_FROM_BYTES = 1 << 26

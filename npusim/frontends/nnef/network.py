@@ -18,7 +18,7 @@ from npusim.frontends.nnef.tensor_file import TensorFile
 Item: TypeAlias = Literal["scalar", "integer", "logical"]
 """What a tensor holds."""
 
-Number: TypeAlias = Union[float, int, bool]
+Number: TypeAlias = float | int | bool
 """A literal that stands for a constant tensor of extent one: float is a scalar, int an integer, bool a logical."""
 
 Operand: TypeAlias = Union[str, Number, "tuple[Operand, ...]"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,15 @@ _MAGIC = b"\x4e\xef"
 _HEADER = struct.Struct("<2sBBII8III")
 
 FLOAT, UNSIGNED, QUANTIZED_UNSIGNED, QUANTIZED_SIGNED, SIGNED, BOOL = range(6)
-_ITEM_TYPES = ("float", "unsigned integer", "quantized unsigned", "quantized signed", "signed integer", "bool")
+_ITEM_TYPES = (
+    "float",
+    "unsigned integer",
+    "quantized unsigned",
+    "quantized signed",
+    "signed integer",
+    "bool",
+)
+_SIGNED = (QUANTIZED_SIGNED, SIGNED)
 _FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
 _WHOLE_BITS = (8, 16, 32, 64)
 
@@ -53,7 +62,7 @@ class TensorFile:
         return self.item_type in (QUANTIZED_UNSIGNED, QUANTIZED_SIGNED)
 
 
-def parse(data: bytes, name: str) -> TensorFile:
+def parse(data: bytes | mmap.mmap, name: str) -> TensorFile:
     """The contents of a tensor file that is called `name`. Raises DocumentError, naming file and rule."""
     if len(data) < HEADER_BYTES:
         raise _fault(name, "V5", f"{len(data)} bytes are fewer than the {HEADER_BYTES} of a header")
@@ -78,8 +87,10 @@ def parse(data: bytes, name: str) -> TensorFile:
     elif len(data) != HEADER_BYTES + length:
         is_more = len(data) > HEADER_BYTES + length
         what = "bytes after the data" if is_more else "data truncated"
-        raise _fault(name, "V5", f"{what}: {len(data) - HEADER_BYTES} bytes of data where {length} are declared")
-    values = _values(data[begin:], shape, item_type, bits)
+        raise _fault(
+            name, "V5", f"{what}: {len(data) - HEADER_BYTES} bytes of data where {length} are declared"
+        )
+    values = _values(memoryview(data)[begin:], shape, item_type, bits)
     return TensorFile(values, item_type, bits, warning)
 
 
@@ -91,7 +102,9 @@ def dump(values: NDArray[Any], *, quantized: bool = False, bits: int | None = No
     """
     kind = values.dtype.kind
     if values.ndim > MOST_RANK or kind not in "fiub" or (kind == "f" and values.dtype.itemsize > 8):
-        raise ValueError(f"a tensor file holds numbers of rank 0 to 8, not {values.dtype} of rank {values.ndim}")
+        raise ValueError(
+            f"a tensor file holds numbers of rank 0 to 8, not {values.dtype} of rank {values.ndim}"
+        )
     item_type = {
         "f": FLOAT,
         "i": QUANTIZED_SIGNED if quantized else SIGNED,
@@ -109,7 +122,7 @@ def dump(values: NDArray[Any], *, quantized: bool = False, bits: int | None = No
     return header.ljust(HEADER_BYTES, b"\0") + data
 
 
-def _item_type(name: str, code: int, bits: int, data: bytes) -> int:
+def _item_type(name: str, code: int, bits: int, data: bytes | mmap.mmap) -> int:
     if code >= len(_ITEM_TYPES):
         vendor = f", of vendor {code >> 16}" if code >> 16 else ""
         raise _fault(name, "V5", f"item type {code & 0xFFFF}{vendor}, is none of 0 to {len(_ITEM_TYPES) - 1}")
@@ -122,27 +135,28 @@ def _item_type(name: str, code: int, bits: int, data: bytes) -> int:
     if not known:
         raise _fault(name, "V5", f"{_ITEM_TYPES[code]} of {bits} bits is not defined")
     if code == UNSIGNED and any(data[_HEADER.size : _HEADER.size + 4]):
-        return SIGNED  # before there was a code of their own, signed integers were marked in the reserved bytes
+        return (
+            SIGNED  # before there was a code of their own, signed integers were marked in the reserved bytes
+        )
     return code
 
 
-def _values(data: bytes, shape: tuple[int, ...], item_type: int, bits: int) -> NDArray[Any]:
+def _values(data: memoryview, shape: tuple[int, ...], item_type: int, bits: int) -> NDArray[Any]:
     count = math.prod(shape)
+    if count == 0:  # numpy makes no array of an empty buffer
+        data = memoryview(bytes(8))
     if item_type == FLOAT:
         return np.frombuffer(data, np.dtype(_FLOATS[bits]).newbyteorder("<"), count).reshape(shape)
-    is_signed = item_type in (QUANTIZED_SIGNED, SIGNED)
     if bits >= 8:
-        kind = "?" if item_type == BOOL else f"{'i' if is_signed else 'u'}{bits // 8}"
-        if item_type == BOOL:
-            return np.frombuffer(data, np.uint8, count).reshape(shape) != 0
-        return np.frombuffer(data, np.dtype(f"<{kind}"), count).reshape(shape)
-    packed = np.unpackbits(np.frombuffer(data, np.uint8), count=count * bits).reshape(count, bits)
-    codes = packed @ (1 << np.arange(bits - 1, -1, -1)).astype(np.uint8)
-    if item_type == BOOL:
-        return codes.reshape(shape) != 0
-    if is_signed:
-        return ((codes.astype(np.int16) ^ (1 << (bits - 1))) - (1 << (bits - 1))).astype(np.int8).reshape(shape)
-    return codes.astype(np.uint8).reshape(shape)
+        kind = "u1" if item_type == BOOL else f"{'i' if item_type in _SIGNED else 'u'}{bits // 8}"
+        codes = np.frombuffer(data, np.dtype(f"<{kind}"), count)
+    else:
+        packed = np.unpackbits(np.frombuffer(data, np.uint8), count=count * bits).reshape(count, bits)
+        codes = packed @ (1 << np.arange(bits - 1, -1, -1)).astype(np.uint8)
+        if item_type in _SIGNED:
+            codes = ((codes.astype(np.int16) ^ (1 << (bits - 1))) - (1 << (bits - 1))).astype(np.int8)
+    items: NDArray[Any] = codes.reshape(shape)
+    return items != 0 if item_type == BOOL else items
 
 
 def _fault(name: str, rule: str, text: str) -> DocumentError:

@@ -1,0 +1,135 @@
+"""A document with its container: read, checked, and as a network."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from npusim.frontends.nnef import container as containers
+from npusim.frontends.nnef import quantization as quantizations
+from npusim.frontends.nnef import tensor_file
+from npusim.frontends.nnef.container import Container
+from npusim.frontends.nnef.language import checker, expansion, parser
+from npusim.frontends.nnef.language.syntax import Parsed
+from npusim.frontends.nnef.network import Call, Infer, Network, Quantization, Variable
+from npusim.frontends.nnef.places import quoted
+from npusim.frontends.nnef.tensor_file import TensorFile
+
+_KINDS = {"scalar": "f", "integer": "iu", "logical": "b"}
+"""Kinds of numpy types that data of an item may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A checked document; `network` expands it."""
+
+    container: Container
+    parsed: Parsed
+
+    def network(self, whole: Collection[str] = (), infer: Infer | None = None) -> Network:
+        """The network, with the data that the container has.
+
+        whole: names of operations made of others, standard ones or the document's, that stay one call.
+        infer: gives shapes, for documents that compute with shapes; None refuses these.
+
+        Raises DocumentError for the first fault in expansion, labels, quantization or data.
+        """
+        parsed = self.parsed
+        expanded = expansion.expand(parsed, whole, infer)
+        named = [name for name in expanded.items if "/" not in name]
+        variables: dict[str, Variable] = {}
+        warnings = list(dict.fromkeys(parsed.warnings))
+        data: dict[str, TensorFile | None] = {}
+        quantization = self._quantization(named)
+        labels: dict[str, Variable] = {}
+        for call in expanded.calls:
+            if call.operation == "variable":
+                variable = self._variable(call, labels, data, quantization, warnings)
+                variables[variable.name] = variable
+        return Network(
+            parsed.graph.name,
+            tuple(name for name, _ in parsed.graph.parameters),
+            tuple(name for name, _ in parsed.graph.results),
+            tuple(expanded.calls),
+            expanded.items,
+            variables,
+            quantization,
+            tuple(warnings),
+        )
+
+    def _quantization(self, named: Collection[str]) -> dict[str, Quantization]:
+        source = self.container.quantization
+        if source is None:
+            return {}
+        own = {fragment.name: fragment for fragment in self.parsed.fragments}
+        return quantizations.parse(source, own.get, frozenset(named))
+
+    def _variable(
+        self,
+        call: Call,
+        labels: dict[str, Variable],
+        data: dict[str, TensorFile | None],
+        quantization: Mapping[str, Quantization],
+        warnings: list[str],
+    ) -> Variable:
+        """A variable with its data; checks its label against those before (rules I7, X2, V4)."""
+        label, extents = call.attributes["label"], call.attributes["shape"]
+        assert isinstance(label, str)
+        assert isinstance(extents, list)
+        shape = tuple(extent for extent in extents if isinstance(extent, int))
+        path = containers.data_path(label)
+        if path is None:
+            raise call.fault("X2", f"label {quoted(label)} is no path inside the folder")
+        if any(extent < 1 for extent in shape):
+            raise call.fault("S1", f"shape {list(shape)} has an extent below 1")
+        if label not in data:
+            contents = self.container.read(path)
+            data[label] = None if contents is None else tensor_file.parse(contents, path)
+            if (held := data[label]) is not None and held.warning:
+                warnings.append(held.warning)
+        variable = Variable(
+            call.result_names()[0], label, shape, call.item or "scalar", call.place, data[label]
+        )
+        first = labels.setdefault(label, variable)
+        if (first.shape, first.item) != (variable.shape, variable.item):
+            text = (
+                f"label {quoted(label)} has shape {list(shape)} of {variable.item}, in {quoted(first.name)}"
+            )
+            raise call.fault("I7", f"{text} {list(first.shape)} of {first.item}")
+        if variable.data is not None:
+            _check_data(call, variable, variable.data, variable.name in quantization)
+        return variable
+
+
+def load(path: str | Path) -> Document:
+    """The document in a folder, text or archive. Raises DocumentError with a text that does not repeat the path."""
+    return _checked(containers.opened(Path(path)))
+
+
+def loads(graph: str, quantization: str | None = None, files: Mapping[str, bytes] | None = None) -> Document:
+    """The document of a graph's text, a quantization file's text, and data files by their paths.
+
+    Raises DocumentError.
+    """
+    return _checked(containers.held(graph, quantization, files))
+
+
+def _checked(container: Container) -> Document:
+    parsed = parser.parse(container.graph)
+    checker.check(parsed)
+    return Document(container, parsed)
+
+
+def _check_data(call: Call, variable: Variable, data: TensorFile, has_quantization: bool) -> None:
+    """Rule V4. Codes of a quantized tensor are integers, whatever the variable's type."""
+    file = f"{variable.label}{containers.DATA_SUFFIX}"
+    if data.shape != variable.shape:
+        text = f"{quoted(file)} has shape {list(data.shape)}, the variable {list(variable.shape)}"
+        raise call.fault("V4", text)
+    kind = np.dtype(data.values.dtype).kind
+    is_code = kind in "iu" and (data.quantized or has_quantization)
+    if kind not in _KINDS[variable.item] and not (is_code and variable.item == "scalar"):
+        raise call.fault("V4", f"{quoted(file)} has items of type {data.values.dtype} for {variable.item}")

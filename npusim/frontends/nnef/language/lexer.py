@@ -1,0 +1,146 @@
+"""The elements of a text, one after the other: identifiers, keywords, numbers, strings, operators, punctuation."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from npusim.frontends.nnef.places import DocumentError, Source, quoted
+
+IDENTIFIER, NUMBER, QUOTED, SYMBOL, END = range(1, 6)
+"""Kinds of elements; a keyword is an IDENTIFIER whose text is one of the dialect's."""
+
+_SPACE = r"[ \t\v\f\n\r]*"
+_ELEMENT = re.compile(
+    r"(?:([A-Za-z_][A-Za-z0-9_]*)"
+    r"|([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+    r"|('[^'\n\r]*'|\"[^\"\n\r]*\")"
+    r"|(->|<=|>=|==|!=|&&|\|\||[-+*/^<>!()\[\]{}:=,;?]))" + _SPACE
+)
+_SKIPPED = re.compile(_SPACE + r"(?:#[^\n\r]*" + _SPACE + ")*")
+_PLAIN = re.compile(r"[-+.0-9eE, \t\v\f\n\r]*")
+_REAL = re.compile(_SPACE + r"-?[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)" + _SPACE)
+
+_COMMON_KEYWORDS = (
+    *("graph", "fragment", "tensor", "scalar", "logical", "string", "shape_of", "length_of", "range_of"),
+    *("for", "in", "if", "else", "version", "true", "false"),
+)
+FINAL_KEYWORDS = frozenset((*_COMMON_KEYWORDS, "integer", "extension", "yield"))
+PROVISIONAL_KEYWORDS = frozenset((*_COMMON_KEYWORDS, "extent"))
+
+MOST_INTEGER = 1 << 63
+MOST_ITEMS = 1 << 20
+"""Most items of an array that is written out."""
+
+MOST_DIGITS = 400
+"""Most characters of a number: more than those of the longest float64 that is written out."""
+
+
+class Lexer:
+    """A text and its current element: `kind`, `text` and `offset`."""
+
+    __slots__ = ("_next", "kind", "offset", "source", "text")
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.kind, self.text, self.offset = END, "", 0
+        self._next = _SKIPPED.match(source.text).end()  # type: ignore[union-attr]  # it matches anything
+        self.advance()
+
+    def advance(self) -> None:
+        """Goes on to the next element."""
+        text, offset = self.source.text, self._next
+        self.offset = offset
+        match = _ELEMENT.match(text, offset)
+        if match is None:
+            if offset < len(text):
+                raise self._unknown(offset)
+            self.kind, self.text = END, ""
+            return
+        kind = match.lastindex or 0
+        self.kind, self.text = kind, match[kind]
+        end = match.end()
+        if kind == NUMBER and (after := text[match.end(NUMBER) : match.end(NUMBER) + 1]):
+            self._check_number(after, match.end(NUMBER))
+        if text[end : end + 1] == "#":
+            end = _SKIPPED.match(text, end).end()  # type: ignore[union-attr]
+        self._next = end
+
+    def plain_array(self) -> list[int] | list[float] | None:
+        """At `[`: the whole array if it is of nothing but integers, or of nothing but reals; the element after it is
+        the current one then. None, and nothing has changed, for any other array."""
+        text, begin = self.source.text, self.offset + 1
+        end = _PLAIN.match(text, begin).end()  # type: ignore[union-attr]
+        if text[end : end + 1] != "]" or text.count(",", begin, end) >= MOST_ITEMS:
+            return None
+        words = text[begin:end].split(",")
+        if max(map(len, words)) > MOST_DIGITS:
+            return None
+        values: list[int] | list[float]
+        if "+" not in words[0] and "." not in words[0] and words[0].strip().lstrip("-").isdigit():
+            try:
+                values = [int(word) for word in words]
+            except ValueError:
+                return None
+            if "+" in text[begin:end] or not -MOST_INTEGER < min(values) <= max(values) < MOST_INTEGER:
+                return None
+        else:
+            if not all(map(_REAL.fullmatch, words)):
+                return None
+            values = [float(word) for word in words]
+            if not all(map(math.isfinite, values)):
+                return None
+        self._next = _SKIPPED.match(text, end + 1).end()  # type: ignore[union-attr]
+        self.advance()
+        return values
+
+    def number(self) -> int | float:
+        """The value of the current NUMBER. Raises DocumentError for one that has none."""
+        if len(self.text) > MOST_DIGITS:
+            raise self.fault("N", f"a number of {len(self.text)} characters; at most {MOST_DIGITS} are read")
+        if self.text.isdigit():
+            whole = int(self.text)
+            if whole >= MOST_INTEGER:
+                raise self.fault("L2", f"integer {quoted(self.text)} does not fit 64 bits")
+            return whole
+        real = float(self.text)
+        if math.isinf(real):
+            raise self.fault("L2", f"{quoted(self.text)} is beyond the largest number of 64 bits")
+        return real
+
+    def fault(self, rule: str, text: str) -> DocumentError:
+        """The error to raise for the current element."""
+        return self.source.fault(self.offset, rule, text)
+
+    def shown(self) -> str:
+        """The current element as messages call it."""
+        return "the end of the text" if self.kind == END else quoted(self.text)
+
+    def _check_number(self, after: str, end: int) -> None:
+        """Raises DocumentError where a number is directly followed by what makes it neither number nor identifier."""
+        if after == ".":
+            text = self.source.text[end + 1 : end + 2]
+            what = (
+                "a second point" if "." in self.text or text.isdigit() else "a point without digits after it"
+            )
+            raise self.source.fault(end, "L2", f"{what} in number {quoted(self.text + after)}")
+        if after in "eE" and not self.source.text[end + 1 : end + 2].isalpha():
+            raise self.source.fault(end, "L2", f"an exponent without digits after {quoted(self.text)}")
+        if after.isalnum() or after == "_":
+            raise self.fault(
+                "L1", f"{quoted(self.text + after)} begins with a digit; it is neither number nor name"
+            )
+
+    def _unknown(self, offset: int) -> DocumentError:
+        character = self.source.text[offset]
+        if character in "'\"":
+            return self.source.fault(
+                offset, "L3", f"the string that begins with {character} is not closed on its line"
+            )
+        if character == ".":
+            return self.source.fault(offset, "L2", "a number does not begin with a point; write 0.5 for .5")
+        if character in "&|":
+            return self.source.fault(offset, "L6", f"{quoted(character)} stands alone; write {character * 2}")
+        if character.isalnum() or character == "$":
+            return self.source.fault(offset, "L1", f"{quoted(character)} cannot be in an identifier")
+        return self.source.fault(offset, "L6", f"unknown character {quoted(character)}")

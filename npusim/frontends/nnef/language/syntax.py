@@ -1,0 +1,190 @@
+"""What a parsed document consists of. Every part knows where it begins, as an offset in its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from npusim.frontends.nnef.language.types import Type
+from npusim.frontends.nnef.places import Source
+
+
+@dataclass(slots=True)
+class Literal:
+    """A number, string or logical, or an array or tuple of nothing else: value and type are known."""
+
+    offset: int
+    value: Any
+    type: Type
+
+
+@dataclass(slots=True)
+class Name:
+    """An identifier."""
+
+    offset: int
+    name: str
+
+
+@dataclass(slots=True)
+class Items:
+    """An array [a, b], or a tuple (a, b)."""
+
+    offset: int
+    items: list[Expression]
+    is_tuple: bool
+
+
+@dataclass(slots=True)
+class Invocation:
+    """A call of an operation. `generic` is the type in name<type>(...); `named` has name, its offset, value.
+
+    The check finds the declaration, and for each of its parameters the argument (None: the default).
+    """
+
+    offset: int
+    name: str
+    generic: str | None
+    positional: list[Expression]
+    named: list[tuple[str, int, Expression]]
+    declaration: Fragment | None = None
+    arguments: list[Expression | None] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Unary:
+    """An operator before its operand."""
+
+    offset: int
+    operator: str
+    operand: Expression
+
+
+@dataclass(slots=True)
+class Chain:
+    """Operands with operators of one precedence between them, which associate to the left."""
+
+    offset: int
+    first: Expression
+    rest: list[tuple[str, Expression]]
+
+
+@dataclass(slots=True)
+class Select:
+    """value if condition else otherwise."""
+
+    offset: int
+    value: Expression
+    condition: Expression
+    otherwise: Expression
+
+
+@dataclass(slots=True)
+class Comprehension:
+    """An array of a value for each item (or each tuple of items, of arrays of equal length) that passes the condition.
+
+    iterators: name, its offset, the array.
+    """
+
+    offset: int
+    iterators: list[tuple[str, int, Expression]]
+    condition: Expression | None
+    value: Expression
+
+
+@dataclass(slots=True)
+class Subscript:
+    """One item."""
+
+    offset: int
+    operand: Expression
+    index: Expression
+
+
+@dataclass(slots=True)
+class Range:
+    """The items from begin to before end; None is an end that is left open."""
+
+    offset: int
+    operand: Expression
+    begin: Expression | None
+    end: Expression | None
+
+
+@dataclass(slots=True)
+class Builtin:
+    """A built-in function: length_of, range_of, shape_of, or the name of a type."""
+
+    offset: int
+    name: str
+    operand: Expression
+
+
+Expression: TypeAlias = (
+    Literal | Name | Items | Invocation | Unary | Chain | Select | Comprehension | Subscript | Range | Builtin
+)
+
+
+@dataclass(slots=True)
+class Assignment:
+    """left = right; the left side is made of Name and Items."""
+
+    offset: int
+    left: Expression
+    right: Expression
+
+
+@dataclass(slots=True)
+class Parameter:
+    """A parameter or result of a fragment; `default` is None where there is none."""
+
+    name: str
+    type: Type
+    default: Literal | None = None
+    offset: int = 0
+    values: tuple[str, ...] = ()
+    """For strings that name one of a few ways: these."""
+
+
+@dataclass(slots=True)
+class Fragment:
+    """The declaration of an operation, with or without a body.
+
+    generic: None, or for a generic operation the default of `?` ("" where it has none).
+    checked: whether its body has been checked.
+    """
+
+    name: str
+    parameters: list[Parameter]
+    results: list[Parameter]
+    generic: str | None = None
+    body: list[Assignment] | None = None
+    source: Source | None = None
+    offset: int = 0
+    end: int = 0
+    """Offset of the brace that closes the body."""
+    checked: bool = False
+
+
+@dataclass(slots=True)
+class Graph:
+    """The graph: its parameters and results are names with their offsets."""
+
+    name: str
+    offset: int
+    parameters: list[tuple[str, int]]
+    results: list[tuple[str, int]]
+    body: list[Assignment]
+    end: int
+
+
+@dataclass(slots=True)
+class Parsed:
+    """A document after parsing."""
+
+    source: Source
+    is_provisional: bool
+    has_expressions: bool
+    fragments: list[Fragment]
+    graph: Graph
+    warnings: list[str]
