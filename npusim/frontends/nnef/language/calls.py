@@ -11,7 +11,6 @@ from npusim.frontends.nnef.language.syntax import Fragment, Parameter
 from npusim.frontends.nnef.language.types import (
     ANY,
     ITEMS,
-    OPEN,
     Array,
     Primitive,
     Tensor,
@@ -230,7 +229,7 @@ def _check_items(declaration: Fragment, parameter: Parameter, value: Any, site: 
 
 
 def _held(kind: Tensor, call: Call) -> str:
-    return call.item or "scalar" if kind.item in (OPEN, ANY) else kind.item
+    return call.item or "scalar" if kind.item not in ITEMS else kind.item
 
 
 def _item(item: str) -> Item | None:

@@ -45,7 +45,10 @@ from npusim.frontends.nnef.network import Call, Infer, Item
 from npusim.frontends.nnef.places import DocumentError, Place, quoted
 
 MOST_WORK = 3_000_000
-"""Most expressions evaluated and items made for a document."""
+"""Most expressions evaluated and items made for a document; a fragment counts for several."""
+
+_FRAGMENT_WORK = 10
+"""What entering a fragment counts for."""
 
 MOST_FRAMES = 400
 """Most fragments within each other."""
@@ -114,6 +117,7 @@ class Expansion:
         assert fragment is not None
         assert fragment.body is not None
         assert fragment.source is not None
+        self._charge(_FRAGMENT_WORK, call, frame)
         place = Site(frame, call.offset).place
         if len(frame.within) >= MOST_FRAMES:
             text = f"{quoted(fragment.name)} is the {MOST_FRAMES + 1}th fragment within another"

@@ -5,7 +5,7 @@ Flat syntax is the same grammar without what `_beyond_flat` refuses: so a messag
 
 from __future__ import annotations
 
-from npusim.frontends.nnef.language.elements import ElementReader
+from npusim.frontends.nnef.language.elements import MOST_DEPTH, ElementReader
 from npusim.frontends.nnef.language.lexer import (
     END,
     IDENTIFIER,
@@ -54,6 +54,9 @@ _PREFIXES = frozenset("+-!")
 _TYPE_NAMES = frozenset(("scalar", "logical", "string", "integer", "extent"))
 _BUILTINS = frozenset((*_TYPE_NAMES, "shape_of", "length_of", "range_of"))
 _SCALARS = Array(SCALAR)
+
+_MOST_LEFT = 300
+"""Most elements of a left side that follows an expression without a ';' between them."""
 
 
 class ExpressionParser(ElementReader):
@@ -172,12 +175,14 @@ class ExpressionParser(ElementReader):
 
     def _postfix(self) -> Expression:
         value = self._primary()
+        levels = 0
         while self.at("[") and not self._begins_assignment():
             if self.is_flat:
                 raise self._beyond_flat("G7", "subscript '['")
-            self.deeper()
+            if levels == MOST_DEPTH:
+                raise self.lexer.fault("N", f"more than {MOST_DEPTH} subscripts in a row")
+            levels += 1
             value = self._subscript(value)
-            self.shallower()
         return value
 
     def _subscript(self, operand: Expression) -> Expression:
@@ -399,11 +404,12 @@ class ExpressionParser(ElementReader):
             return False
         lexer = self.lexer
         state = (lexer.kind, lexer.text, lexer.offset, lexer._next)
-        level = 0
+        level = elements = 0
         while lexer.kind == IDENTIFIER or (lexer.kind == SYMBOL and lexer.text in "[](),"):
             if lexer.kind == SYMBOL and lexer.text in "[]()":
                 level += 1 if lexer.text in "[(" else -1
-            if level < 0:
+            elements += 1
+            if level < 0 or elements > _MOST_LEFT:
                 break
             lexer.advance()
         begins = level == 0 and self.at("=")

@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from npusim.frontends.nnef.language.standard import OPERATIONS, PROVISIONAL_NAMES
 from npusim.frontends.nnef.language.syntax import Expression, Fragment, Invocation, Name
 from npusim.frontends.nnef.language.types import (
-    ANY,
-    ANY_TENSOR,
     ITEMS,
     OPEN,
+    UNTYPED,
+    UNTYPED_TENSOR,
     Array,
     Type,
     bind,
@@ -89,7 +89,7 @@ def bound_item(
 ) -> str:
     """What `?` stands for in a call of a generic operation: `given` are the arguments' types, None a default.
 
-    ANY is a tensor of the provisional dialect without a type. Raises DocumentError for rules T8 and C10.
+    UNTYPED is a tensor of the provisional dialect without a type. Raises DocumentError for rules T8 and C10.
     """
     if call.generic is not None:
         if call.generic not in (*ITEMS, OPEN):
@@ -103,7 +103,7 @@ def bound_item(
         for item in bind(parameter.type, kind):
             items.setdefault(item, parameter.name)
         inner = kind.item if isinstance(kind, Array) else kind
-        is_open = is_open or inner == ANY_TENSOR
+        is_open = is_open or inner == UNTYPED_TENSOR
     if len(items) > 1:
         (one, first), (other, second) = list(items.items())[:2]
         text = f"? of {quoted(call.name)} is {one} by {quoted(first)} and {other} by {quoted(second)}"
@@ -113,7 +113,7 @@ def bound_item(
     if declaration.generic:
         return declaration.generic
     if is_provisional and is_open:
-        return ANY
+        return UNTYPED
     for parameter, kind in zip(declaration.parameters, given, strict=True):
         if kind is None or not is_generic(parameter.type):
             continue

@@ -19,11 +19,13 @@ from npusim.frontends.nnef.language.syntax import (
 from npusim.frontends.nnef.language.types import (
     ANY_TENSOR,
     INTEGER,
+    ITEMS,
     LOGICAL,
     OPEN,
     SCALAR,
     STRING,
     TENSOR_OF,
+    UNTYPED_TENSOR,
     Array,
     Primitive,
     Tuple,
@@ -222,14 +224,14 @@ class _Parser(ExpressionParser):
         if self.is_provisional:
             if self.at("<"):
                 raise self.mixed("tensor<...>", "; write tensor")
-            return ANY_TENSOR
+            return UNTYPED_TENSOR
         lexer = self.lexer
         self.expect("<", "T3", "and what it holds after 'tensor'")
         if self.at(">"):
             lexer.advance()
             return ANY_TENSOR
         item = lexer.text
-        if item not in TENSOR_OF or lexer.kind == QUOTED:
+        if item not in (*ITEMS, OPEN) or lexer.kind == QUOTED:
             raise lexer.fault("T3", f"a tensor holds scalar, integer, logical or ?, not {lexer.shown()}")
         lexer.advance()
         self.expect(">", "T3", "after what a tensor holds")
@@ -384,6 +386,9 @@ def _check_declaration(fragment: Fragment) -> None:
         raise source.fault(
             fragment.offset, "F5", f"{quoted(fragment.name)} is declared <?> but has no type ?"
         )
+    for result in fragment.results:
+        if result.type == ANY_TENSOR:
+            raise source.fault(result.offset, "T3", f"result {quoted(result.name)} says not what it holds")
     if len({holds_tensors(result.type) for result in fragment.results}) > 1:
         raise source.fault(
             fragment.offset, "T7", f"results of {quoted(fragment.name)} mix tensors and attributes"

@@ -10,7 +10,10 @@ OPEN = "?"
 """The type that a call of a generic operation binds."""
 
 ANY = ""
-"""The item of tensor<>, which holds whatever it holds, and of the provisional dialect's tensors without a type."""
+"""The item of tensor<>, which holds whatever it holds; it is all that casts to no other tensor."""
+
+UNTYPED = "untyped"
+"""The item of the provisional dialect's tensors, whose types say nothing of what they hold."""
 
 ITEMS = ("scalar", "integer", "logical")
 """What tensors hold, and what literals can stand for them."""
@@ -28,11 +31,13 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor that holds `item`: one of ITEMS, OPEN or ANY."""
+    """A tensor that holds `item`: one of ITEMS, OPEN, ANY or UNTYPED."""
 
     item: str
 
     def __str__(self) -> str:
+        if self.item == UNTYPED:
+            return "tensor"
         return f"tensor<{self.item}>"
 
 
@@ -65,8 +70,9 @@ STRING = Primitive("string")
 INTEGERS = Array(INTEGER)
 
 ANY_TENSOR = Tensor(ANY)
+UNTYPED_TENSOR = Tensor(UNTYPED)
 SCALARS = Tensor("scalar")
-TENSOR_OF = {item: Tensor(item) for item in (*ITEMS, OPEN, ANY)}
+TENSOR_OF = {item: Tensor(item) for item in (*ITEMS, OPEN, ANY, UNTYPED)}
 
 
 def holds_tensors(kind: Type) -> bool:
@@ -98,9 +104,9 @@ def castable(have: Type, want: Type) -> bool:
         return True
     if isinstance(want, Tensor):
         if isinstance(have, Tensor):
-            return want.item == ANY or have.item == ANY
+            return want.item in (ANY, UNTYPED) or have.item == UNTYPED
         return isinstance(have, Primitive) and (
-            have.name == want.item or (want.item == ANY and have.name in ITEMS)
+            have.name == want.item or (want.item in (ANY, UNTYPED) and have.name in ITEMS)
         )
     if isinstance(want, Array) and isinstance(have, Array):
         return have.item is None or (want.item is not None and castable(have.item, want.item))
@@ -113,7 +119,7 @@ def common(left: Type, right: Type) -> Type | None:
     """The type that both cast to, or None."""
     if castable(left, right):
         # Of a tensor with a known item and one without, the known one says more.
-        return left if right == ANY_TENSOR and isinstance(left, Tensor) else right
+        return left if right == UNTYPED_TENSOR and isinstance(left, Tensor) else right
     if castable(right, left):
         return left
     if isinstance(left, Array) and isinstance(right, Array) and left.item and right.item:
@@ -151,15 +157,15 @@ def bind(want: Type, have: Type) -> list[str]:
         if want.item != OPEN:
             return []
         if isinstance(have, Tensor):
-            return [have.item] if have.item != ANY else []
+            return [have.item] if have.item not in (ANY, UNTYPED) else []
         return [have.name] if isinstance(have, Primitive) and have.name in (*ITEMS, OPEN) else []
     return [have.name] if want.name == OPEN and isinstance(have, Primitive) else []
 
 
 def substitute(kind: Type, item: str) -> Type:
-    """The type with `?` replaced; an item ANY makes tensors that hold whatever they hold."""
+    """The type with `?` replaced; an item UNTYPED leaves attributes as they are."""
     if isinstance(kind, Primitive):
-        return Primitive(item) if kind.name == OPEN and item != ANY else kind
+        return Primitive(item) if kind.name == OPEN and item != UNTYPED else kind
     if isinstance(kind, Tensor):
         return TENSOR_OF[item] if kind.item == OPEN else kind
     if isinstance(kind, Array):
