@@ -17,6 +17,7 @@ FILES: tuple[str, ...] = (
     # convolutions and matrix products
     "convolution.conv_2d",
     "convolution.depthwise_conv_2d",
+    "convolution.deformable_conv_2d",
     "convolution.transpose_conv",
     "convolution.fully_connected",
     "convolution.batch_matmul",
@@ -49,6 +50,10 @@ FILES: tuple[str, ...] = (
     "pooling.average_pool_2d",
     "pooling.max_pool_2d",
     "pooling.l2_pool_2d",
+    "pooling.max_pool_2d_with_positions",
+    "pooling.adaptive_average_pool_2d",
+    "pooling.adaptive_max_pool_2d",
+    "pooling.adaptive_max_pool_2d_with_positions",
     "reduction.mean",
     "reduction.sum",
     "reduction.reduce_max",
@@ -128,9 +133,10 @@ FILES: tuple[str, ...] = (
     "movement.gather_nd",
     "movement.embedding_lookup",
     "movement.hashtable_lookup",
-    # whole layers that run on the host
+    # images of other sizes
     "resize.resize_bilinear",
     "resize.resize_nearest_neighbor",
+    "resize.grid_sample",
     # sequences
     "sequence.lstm",
     "sequence.unidirectional_sequence_lstm",
@@ -152,6 +158,9 @@ FILES: tuple[str, ...] = (
     "detection.roi_align",
     "detection.roi_pooling",
     "detection.heatmap_max_keypoint",
+    "detection.multiclass_nms",
+    "detection.yolo_box",
+    "detection.prior_box",
     # hashes and samples
     "hashing.lsh_projection",
     "hashing.random_multinomial",

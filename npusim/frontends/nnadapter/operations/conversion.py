@@ -16,7 +16,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Node
-from npusim.kernels.graph.layout import SPATIAL
+from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.operator.element_types import fits
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import Activation
@@ -81,6 +81,12 @@ class Bound:
             self.inputs[argument.name] = list(taken)
         for outcome, taken in _dealt(operation, signature.outputs, operation.output_operands, "outputs"):
             self.outputs[outcome.name] = [operand for operand in taken if operand is not None]
+
+    @property
+    def tensors(self) -> list[Operand]:
+        """The inputs whose elements are read: neither parameters nor those of which only the sizes matter."""
+        names = [argument.name for argument in self.signature.inputs if not argument.kind]
+        return [operand for name in names for operand in self.inputs[name] if operand is not None]
 
 
 def _dealt(

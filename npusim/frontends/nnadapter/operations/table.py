@@ -5,12 +5,16 @@ from __future__ import annotations
 from npusim.frontends.nnadapter.codes import OperationType
 from npusim.frontends.nnadapter.operations import (
     convolutions,
+    detection,
     elementwise,
     functions,
+    images,
     movement,
     normalizations,
+    products,
     reductions,
     shapes,
+    windows,
 )
 from npusim.frontends.nnadapter.operations.row import Row
 
@@ -18,12 +22,16 @@ OPERATIONS: tuple[Row, ...] = tuple(
     sorted(
         (
             *convolutions.ROWS,
+            *detection.ROWS,
             *elementwise.ROWS,
             *functions.ROWS,
+            *images.ROWS,
             *movement.ROWS,
             *normalizations.ROWS,
+            *products.ROWS,
             *reductions.ROWS,
             *shapes.ROWS,
+            *windows.ROWS,
         ),
         key=lambda row: row.type,
     )
