@@ -7,8 +7,8 @@
         print(c.last_error())
 
 None is the null pointer, a list an array. No function raises, whatever it is given; `last_error` has the sentence of
-the last call that failed. Names of functions and codes (NNADAPTER_CONV_2D, NNADAPTER_UNKNOWN, ...) are made from the tables
-of `npusim.nnadapter.c.functions` and `npusim.frontends.nnadapter.codes`.
+the last call that failed. Functions come from the table of `npusim.nnadapter.c.functions`, codes (NNADAPTER_CONV_2D,
+NNADAPTER_UNKNOWN, ...) from those of `npusim.frontends.nnadapter.codes`.
 """
 
 from __future__ import annotations
