@@ -31,7 +31,7 @@ def _gear_faults(record: Record, gear: KeptGear) -> Iterator[str]:
         if len(ends) != len(types):
             yield f"{len(ends)} {word}s, the model has {len(types)}"
         for end, type_ in zip(ends, types, strict=False):
-            if not kept.fits(end.type.shape, type_.dimensions):
+            if not kept.fits(end.type.shape, type_.shape):
                 yield f"{word} {shown(end.name)} has shape {list(end.type.shape)}, the model has {type_.words()}"
     values: dict[int, TensorType] = {}
     for end in gear.inputs:

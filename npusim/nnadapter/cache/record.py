@@ -13,14 +13,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from npusim.frontends.nnadapter.codes import Layout, Precision
+from npusim.frontends.nnadapter.codes import Layout, Lifetime, Precision
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_json import from_json, to_json
 from npusim.isa.base.plain_values import Between, Misfit, shown
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.program.record import codec
-from npusim.kernels.graph.graph import UNKNOWN
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
 from npusim.nnadapter.cache import container
 from npusim.nnadapter.cache.refusals import BadContent
 
@@ -100,7 +100,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """An operand type as JSON has it: names instead of numbers, and nothing that a model says of itself."""
+    """An operand type as JSON has it: names instead of numbers."""
 
     precision: str
     dimensions: tuple[Annotated[int, Between(-1, (1 << 31) - 1)], ...]
@@ -110,6 +110,8 @@ class _Type:
     channel_dim: int | None = None
     layout: str = Layout.NCHW.name
     dynamic: tuple[tuple[int, ...], ...] = ()
+    ranked: bool = True
+    lifetime: str = Lifetime.TEMPORARY_VARIABLE.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +297,8 @@ def _written(type_: OperandType) -> _Type:
         type_.channel_dim,
         type_.layout.name,
         tuple(tuple(gear) for gear in type_.dynamic),
+        type_.ranked,
+        type_.lifetime.name,
     )
 
 
@@ -303,7 +307,7 @@ def _read(kept: _Type, where: str) -> OperandType:
 
     It may be one that only other doors have, such as 8 bits with a sign and a zero point.
     """
-    for kind, name in ((Precision, kept.precision), (Layout, kept.layout)):
+    for kind, name in ((Precision, kept.precision), (Layout, kept.layout), (Lifetime, kept.lifetime)):
         if name not in kind.__members__:
             raise BadContent(f"{where}: {shown(name)} is no {kind.__name__.lower()}")
     for scale in (*(kept.scales or ()), *(() if kept.scale is None else (kept.scale,))):
@@ -314,18 +318,22 @@ def _read(kept: _Type, where: str) -> OperandType:
             raise BadContent(f"{where}: shape {list(gear)} does not fit {list(kept.dimensions)}")
     return OperandType(
         Precision[kept.precision],
-        kept.dimensions,
+        list(kept.dimensions),
         kept.scale,
         kept.zero_point,
         kept.scales,
         kept.channel_dim,
         Layout[kept.layout],
         kept.dynamic,
+        Lifetime[kept.lifetime],
+        kept.ranked,
     )
 
 
 def fits(shape: Sequence[int], dimensions: Sequence[int]) -> bool:
-    """Whether a shape is one that dimensions allow, of which those below 0 are open."""
+    """Whether a shape is one that dimensions allow, of which those below 0 are open, and UNRANKED are any."""
+    if tuple(dimensions) == UNRANKED:
+        return True
     return len(shape) == len(dimensions) and all(
         said in (UNKNOWN, size) for said, size in zip(dimensions, shape, strict=True)
     )
