@@ -133,7 +133,7 @@ def round_half_away(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     return np.trunc(result, out=result)
 
 
-def codes_of_reals(steps: NDArray[np.floating[Any]], zero_point: int) -> Int32Array:
+def codes_of_reals(steps: NDArray[np.floating[Any]], zero_point: IntArray | int) -> Int32Array:
     """The nearest integers of reals, halves away from zero, plus a zero point: int32 in their shape, not yet clamped.
 
     A real that int32 cannot hold, of either sign or not a number, becomes -2**31, as the processor's conversion has
@@ -142,7 +142,7 @@ def codes_of_reals(steps: NDArray[np.floating[Any]], zero_point: int) -> Int32Ar
     nearest = round_half_away(steps)
     nearest[~(np.abs(nearest) <= _LARGEST)] = _SMALLEST
     codes = nearest.astype(np.int32)
-    codes += np.int32(zero_point)
+    codes += np.asarray(zero_point, np.int32)
     return codes
 
 

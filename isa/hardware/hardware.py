@@ -160,7 +160,6 @@ class Hardware(Section):
         max_length=256,
         description="operators (`npusim ops`) that the NPU lacks though its units could compute them; a study does "
         "not vary it",
-        json_schema_extra={"given": True},
     )
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()

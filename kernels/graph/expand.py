@@ -29,9 +29,7 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
         else:
             nodes.append(node)
     return (
-        graph
-        if len(nodes) == len(graph.nodes)
-        else replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+        graph if tuple(nodes) == graph.nodes else replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
     )
 
 

@@ -2,13 +2,15 @@
 
 Operators take images as batch, height, width, channels and filters as output channel, height, width, input channel.
 The graph of a door with another layout gets there what stands between: constants are permuted, other operands go
-through a transpose, and what is computed element by element stays in NHWC as long as nobody asks for the door's order.
+through a transpose, and an image stays in NHWC as long as no operator asks for the door's order. How operators stand to
+layouts is in the tables of `npusim.kernels.graph.layouts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -16,57 +18,53 @@ import numpy as np
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, State, Tensor
+from npusim.kernels.graph.inference import complete_results
+from npusim.kernels.graph.layouts import BY_AXIS, POINTWISE, SPATIAL, Order
 from npusim.kernels.operator.parameters import NONE, Parameters
-from npusim.kernels.operators.movement import transpose
-
-Order = tuple[int, ...]
-"""Axis i of the result is axis order[i] of the operand, as TRANSPOSE has it."""
+from npusim.kernels.operators.movement import reshape, transpose
 
 
 class Layout(NamedTuple):
     """How a door stores what slides over images and what they slide over.
 
-    image:     its images to batch, height, width, channels.
-    filter:    its filters of convolutions to output channel, height, width, input channel.
-    depthwise: its filters of depthwise convolutions to 1, height, width, output channel.
+    image:      its images to batch, height, width, channels.
+    filter:     its filters of convolutions to output channel, height, width, input channel.
+    depthwise:  its filters of depthwise convolutions to 1, height, width, output channel.
+    transposed: its filters of transposed convolutions to output channel, height, width, input channel.
     """
 
     name: str
     image: Order
     filter: Order
     depthwise: Order
+    transposed: Order
 
 
-NHWC = Layout("NHWC", (0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3))
+_SAME: Order = (0, 1, 2, 3)
+
+NHWC = Layout("NHWC", _SAME, _SAME, _SAME, _SAME)
 """TensorFlow Lite, NNAPI; and the operators here."""
 
-NCHW = Layout("NCHW", (0, 2, 3, 1), (0, 2, 3, 1), (1, 2, 3, 0))
-"""ONNX, PyTorch, NNEF: filters are output channel, input channel (1 of depthwise ones), height, width."""
+NCHW = Layout("NCHW", (0, 2, 3, 1), (0, 2, 3, 1), (1, 2, 3, 0), (1, 2, 3, 0))
+"""ONNX, PyTorch, NNEF, NNAdapter: filters are output channel, input channel (1 of depthwise ones), height, width; those
+of transposed convolutions input channel, output channel, height, width.
+"""
 
-SPATIAL: Mapping[str, tuple[str, ...]] = {
-    "conv_2d": ("image", "filter"),
-    "depthwise_conv_2d": ("image", "depthwise"),
-    "average_pool_2d": ("image",),
-    "max_pool_2d": ("image",),
-    "resize_bilinear": ("image",),
-    "resize_nearest_neighbor": ("image",),
-}
-"""The operators that know height from width, and what their leading operands are; their results are images."""
 
-POINTWISE = frozenset(
-    {
-        *("add", "sub", "mul", "maximum", "minimum", "relu", "relu6", "leaky_relu", "hard_swish"),
-        *("logistic", "tanh", "quantize", "dequantize"),
-    }
-)
-"""The operators that compute element by element, in whatever order the elements are."""
+class _Call(NamedTuple):
+    """A call as it is added: in which order each operand must be (None: the door's), whether results are images."""
+
+    orders: list[Order | None]
+    parameters: Parameters
+    images: bool
 
 
 class LayoutBuilder(GraphBuilder):
     """A builder for a door with another layout: the door names tensors in its own order, the graph has NHWC inside.
 
-    Parameters are those of the operators. Inputs, outputs and constants of the graph keep the door's order.
+    Parameters are those of the operators, with the door's axes. Inputs, outputs and constants of the graph keep the
+    door's order.
     """
 
     def __init__(self, name: str, layout: Layout, sizes: Sizes | None = None) -> None:
@@ -74,6 +72,8 @@ class LayoutBuilder(GraphBuilder):
         self._layout = layout
         self._turned: dict[tuple[int, Order], int] = {}
         self._only_turned: set[int] = set()
+        self._flat: dict[int, Node] = {}
+        """Images that a reshape made vectors of; it is added when somebody asks for them in the door's order."""
 
     def add(
         self,
@@ -85,19 +85,24 @@ class LayoutBuilder(GraphBuilder):
         name: str = "",
         bodies: Sequence[Graph] = (),
     ) -> Node:
-        """As `GraphBuilder.add`; the node that is returned is in NHWC."""
-        orders = self._orders(op, inputs)
-        if orders is None:
+        """As `GraphBuilder.add`; the node that is returned has its operands in NHWC where they are images."""
+        if self._waits(op, inputs, outputs, parameters):
+            return self._flattened(inputs, outputs, parameters, name)
+        if op == "fully_connected" and inputs[0] in self._flat:
+            inputs = self._unflattened(inputs)
+        call = self._call(op, inputs, parameters)
+        if call is None:
             for number in inputs:
                 if number is not None:
                     self._in_order_of_the_door(number)
             return super().add(op, inputs, outputs, parameters, name=name, bodies=bodies)
-        turned = [self._in_order(*each) for each in zip(inputs, orders, strict=True)]
-        images = [self._image(number) for number in outputs]
-        node = super().add(op, turned, images, parameters, name=name, bodies=bodies)
+        turned = [self._in_order(*each) for each in zip(inputs, call.orders, strict=True)]
+        images = [self._image(number) for number in outputs] if call.images else list(outputs)
+        node = super().add(op, turned, images, call.parameters, name=name, bodies=bodies)
         for number, image in zip(outputs, images, strict=True):
-            said = permuted(self.type(image), _inverse(self._layout.image))
-            self.tensors[number] = replace(self.tensors[number], type=said)
+            if call.images and self.shape(image) != UNRANKED:
+                said = permuted(self.type(image), _inverse(self._layout.image))
+                self.tensors[number] = replace(self.tensors[number], type=said)
         return node
 
     def graph(self, outputs: Sequence[int]) -> Graph:
@@ -106,28 +111,61 @@ class LayoutBuilder(GraphBuilder):
             self._in_order_of_the_door(number)
         return without_strays(super().graph(outputs))
 
-    def _orders(self, op: str, inputs: Sequence[int | None]) -> list[Order | None] | None:
-        """In which order each operand must be, None where it stays; None altogether for what the door's order suits."""
-        roles = SPATIAL.get(op)
-        if roles is not None:
-            orders: list[Order | None] = [getattr(self._layout, role) for role in roles]
-            return orders + [None] * (len(inputs) - len(roles))
-        there = [number for number in inputs if number is not None]
+    # What becomes of a call
+
+    def _call(self, op: str, inputs: Sequence[int | None], parameters: Parameters) -> _Call | None:
+        """A call in NHWC; None for what the door's order suits."""
         image = self._layout.image
-        any_turned = any((number, image) in self._turned for number in there)
-        if op in POINTWISE and any_turned and all(self._may_turn(number) for number in there):
-            return [image] * len(inputs)
-        return None
+        spatial = SPATIAL.get(op)
+        if spatial is not None:
+            orders: list[Order | None] = [
+                getattr(self._layout, role) if role else None for role in spatial.operands
+            ]
+            return _Call((orders + [None] * len(inputs))[: len(inputs)], parameters, spatial.images)
+        if not any(self._is_turned(number) for number in inputs if number is not None):
+            return None
+        if op in POINTWISE and all(self._may_turn(number) for number in inputs):
+            return _Call([image] * len(inputs), parameters, images=True)
+        if op == "transpose":
+            return self._transposed(inputs, parameters)
+        return self._by_axis(op, inputs, parameters)
 
-    def _may_turn(self, number: int) -> bool:
-        """Whether a tensor in NHWC costs nothing: it is there, or a constant of four dimensions or of one element."""
-        tensor = self.tensors[number]
-        if (number, self._layout.image) in self._turned:
+    def _is_turned(self, number: int) -> bool:
+        """Whether a tensor that is computed, or an input, is there in NHWC."""
+        return (number, self._layout.image) in self._turned and not self.tensors[number].constant
+
+    def _by_axis(self, op: str, inputs: Sequence[int | None], parameters: Parameters) -> _Call | None:
+        row, first = BY_AXIS.get(op), inputs[0]
+        if row is None or first is None or not self._is_turned(first):
+            return None
+        others = [number for number in inputs[1:] if number is not None]
+        if not row.alone and not all(self._has_order(number) for number in others):
+            return None
+        found = row.turn(parameters, self._layout.image, self.shape(first))
+        if found is None or (found.kept is not None and list(found.kept) != sorted(found.kept)):
+            return None
+        orders = [self._layout.image, *[None if row.alone else self._layout.image] * (len(inputs) - 1)]
+        return _Call(orders, found.parameters, found.kept is None)
+
+    def _transposed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call:
+        """A transpose reads the image where it is, in the door's order of its result."""
+        assert isinstance(parameters, transpose.Parameters)
+        perm = tuple(self._layout.image.index(axis) for axis in parameters.perm)
+        return _Call([self._layout.image], parameters.changed(perm=perm), images=False)
+
+    def _may_turn(self, number: int | None) -> bool:
+        """Whether a tensor is, or broadcasts as, an image; a constant of any lower rank does, too."""
+        if number is None:
             return True
-        return tensor.constant and (self._has_order(number, self._layout.image) or tensor.type.elements == 1)
+        return self._has_order(number) or (
+            self.tensors[number].constant and len(self.shape(number)) < len(self._layout.image)
+        )
 
-    def _has_order(self, number: int, order: Order) -> bool:
-        return len(self.shape(number)) == len(order)
+    def _has_order(self, number: int) -> bool:
+        shape = self.shape(number)
+        return shape != UNRANKED and len(shape) == len(self._layout.image)
+
+    # Tensors in another order
 
     def _image(self, number: int) -> int:
         """The tensor in NHWC that is written instead of one in the door's order."""
@@ -139,31 +177,124 @@ class LayoutBuilder(GraphBuilder):
         return image
 
     def _in_order(self, number: int | None, order: Order | None) -> int | None:
-        """A tensor in another order: permuted once if it is constant, else through a transpose."""
-        if number is None or order is None or not self._has_order(number, order):
+        """A tensor in another order: permuted once if it is constant, else through a transpose.
+
+        A constant of a lower rank is one of as many dimensions first, of one element if it is one.
+        """
+        if number is None or order is None or self._broadcasts(number):
+            if number is not None:
+                self._in_order_of_the_door(number)
             return number
         if (number, order) not in self._turned:
             self._in_order_of_the_door(number)
-            tensor = permuted_tensor(self.tensors[number], order)
+            source = self.tensors[number]
+            if not self._has_order(number):
+                source = _of_rank(source, len(order))
+            tensor = permuted_tensor(source, order)
             self._turned[number, order] = turned = self.tensor(tensor.name, tensor.type, tensor.data)
             if not tensor.constant:
                 self._transpose(number, turned, order)
         return self._turned[number, order]
 
+    def _broadcasts(self, number: int) -> bool:
+        """Whether a tensor is one element in any order."""
+        return not self._has_order(number) and self.tensors[number].type.elements == 1
+
     def _in_order_of_the_door(self, number: int) -> None:
-        """Lets a tensor be written that so far there is in NHWC only."""
+        """Lets a tensor be written that so far there is in NHWC only, or as an image."""
+        if number in self._flat:
+            node = self._flat.pop(number)
+            (source,) = node.inputs
+            assert source is not None
+            self._in_order_of_the_door(source)
+            super().add("reshape", node.inputs, node.outputs, node.parameters, name=node.name)
         if number in self._only_turned:
             self._only_turned.discard(number)
             self._transpose(self._turned[number, self._layout.image], number, _inverse(self._layout.image))
 
     def _transpose(self, source: int, target: int, order: Order) -> None:
+        """Brings a tensor into another order; where only axes of one element change places nothing moves."""
         name = f"{self.tensors[target].name}/{self._layout.name.lower()}"
-        super().add("transpose", (source,), (target,), transpose.Parameters(perm=order), name=name)
+        shape = self.shape(source)
+        if _still(shape, order):
+            said = reshape.Parameters(shape=tuple(shape[axis] for axis in order))
+            super().add("reshape", (source,), (target,), said, name=name)
+        else:
+            super().add("transpose", (source,), (target,), transpose.Parameters(perm=order), name=name)
+
+    # Images that become vectors
+
+    def _waits(
+        self, op: str, inputs: Sequence[int | None], outputs: Sequence[int], parameters: Parameters
+    ) -> bool:
+        """Whether a reshape makes vectors of images in NHWC, which a matrix product can take as they are."""
+        first = inputs[0] if op == "reshape" else None
+        if first is None or first not in self._only_turned:
+            return False
+        assert isinstance(parameters, reshape.Parameters)
+        shape = self.shape(first)
+        if min(shape) < 1 or _still(shape, self._layout.image):
+            return False
+        batch, length = shape[0], prod(shape[1:])
+        return parameters.shape in ((batch, length), (batch, reshape.REST), (reshape.REST, length))
+
+    def _flattened(
+        self, inputs: Sequence[int | None], outputs: Sequence[int], parameters: Parameters, name: str
+    ) -> Node:
+        """The node of such a reshape, which is not added yet; its result has its shape."""
+        node = Node(name or "reshape", "reshape", tuple(inputs), tuple(outputs), parameters)
+        complete_results(self.tensors, node)
+        self._flat[outputs[0]] = node
+        return node
+
+    def _unflattened(self, inputs: Sequence[int | None]) -> Sequence[int | None]:
+        """The operands of a matrix product of such vectors: they in NHWC, constant weights with columns likewise."""
+        vectors, weights = inputs[0], inputs[1]
+        assert vectors is not None
+        assert weights is not None
+        (source,) = self._flat[vectors].inputs
+        assert source is not None
+        sizes = self.shape(source)[1:]
+        kind = self.tensors[weights].type
+        scaling = kind.quantization
+        by_rows = scaling is None or scaling.axis in (None, 0)
+        if not self.tensors[weights].constant or kind.shape[1:] != (prod(sizes),) or not by_rows:
+            return inputs
+        order = self._layout.image
+        key = (vectors, order)
+        if key not in self._turned:
+            image = self._turned[source, order]
+            said = reshape.Parameters(shape=self.shape(vectors))
+            name = f"{self.tensors[vectors].name}/{self._layout.name.lower()}"
+            self._turned[key] = self.tensor(name, replace(self.type(vectors)))
+            super().add("reshape", (image,), (self._turned[key],), said, name=name)
+        return [self._turned[key], self._by_columns(weights, sizes), *inputs[2:]]
+
+    def _by_columns(self, weights: int, sizes: Sequence[int]) -> int:
+        """Constant weights [units, image] with their columns in NHWC."""
+        key = (weights, (*self._layout.image, *sizes))
+        if key not in self._turned:
+            tensor = self.tensors[weights]
+            data = tensor.data
+            if tensor.array is not None:
+                units = tensor.type.shape[0]
+                columns = tensor.array.reshape(units, *sizes).transpose(self._layout.image)
+                data = _frozen(columns.reshape(tensor.type.shape))
+            self._turned[key] = self.tensor(tensor.name, tensor.type, data)
+        return self._turned[key]
 
 
 def builder(name: str, layout: Layout = NHWC, sizes: Sizes | None = None) -> GraphBuilder:
     """A builder for a door with this layout."""
     return GraphBuilder(name, sizes) if layout == NHWC else LayoutBuilder(name, layout, sizes)
+
+
+def _still(shape: Sequence[int], order: Order) -> bool:
+    """Whether no element moves when a tensor is brought into an order: only axes of one element change places."""
+    if UNKNOWN in shape or len(shape) != len(order):
+        return False
+    long = [axis for axis in order if shape[axis] != 1]
+    return long == sorted(long)
 
 
 def permuted(kind: TensorType, order: Order) -> TensorType:
@@ -178,10 +309,25 @@ def permuted_tensor(tensor: Tensor, order: Order) -> Tensor:
     """A tensor whose axes are brought into an order; the elements of a constant come along."""
     data = tensor.data
     if tensor.array is not None:
-        turned: Array = np.ascontiguousarray(tensor.array.transpose(order))
-        turned.setflags(write=False)
-        data = turned
+        data = _frozen(tensor.array.transpose(order))
     return replace(tensor, type=permuted(tensor.type, order), data=data)
+
+
+def _frozen(array: Array) -> Array:
+    dense: Array = np.ascontiguousarray(array)
+    dense.setflags(write=False)
+    return dense
+
+
+def _of_rank(tensor: Tensor, rank: int) -> Tensor:
+    """A constant with dimensions of one in front, as it broadcasts; its scales go along."""
+    more = rank - len(tensor.type.shape)
+    scaling = tensor.type.quantization
+    if scaling is not None and scaling.axis is not None:
+        scaling = replace(scaling, axis=scaling.axis + more)
+    kind = replace(tensor.type, shape=(1,) * more + tensor.type.shape, quantization=scaling)
+    data = tensor.data if tensor.array is None else tensor.array.reshape(kind.shape)
+    return replace(tensor, type=kind, data=data)
 
 
 def without_strays(graph: Graph) -> Graph:

@@ -246,8 +246,11 @@ def permuted_moves(call: Call, split: Sequence[int], order: Sequence[int]) -> Pa
     return strided_moves(loops, _itemsize(input_type(call)))
 
 
-class _Band(NamedTuple):
-    """A part of an axis: so many elements, from one of the source and one of the target on; `step` -1: backwards."""
+class Band(NamedTuple):
+    """A part of an axis: so many elements, from one of the source and one of the target on.
+
+    `step`: from one to the next in the source; -1 walks backwards, 0 repeats the first.
+    """
 
     times: int
     source: int
@@ -255,27 +258,34 @@ class _Band(NamedTuple):
     step: int = 1
 
 
-def _mirrored(size: int, border: tuple[int, int], edge: int) -> list[_Band]:
+def mirrored(size: int, border: tuple[int, int], edge: int) -> list[Band]:
     """The parts of a mirrored axis: border, middle, border. `edge`: 0 if the edge is repeated, 1 if not."""
     before, after = border
-    bands = [
-        _Band(before, before - 1 + edge, 0, -1),
-        _Band(size, 0, before),
-        _Band(after, size - 1 - edge, before + size, -1),
+    return [
+        Band(before, before - 1 + edge, 0, -1),
+        Band(size, 0, before),
+        Band(after, size - 1 - edge, before + size, -1),
     ]
-    return [band for band in bands if band.times]
 
 
-def mirror_moves(call: Call, edge: int) -> Parts:
+def edged(size: int, border: tuple[int, int]) -> list[Band]:
+    """The parts of an axis whose borders repeat its first and last element."""
+    before, after = border
+    return [Band(before, 0, 0, 0), Band(size, 0, before), Band(after, size - 1, before + size, 0)]
+
+
+def rolled(size: int, shift: int) -> list[Band]:
+    """The parts of an axis whose elements go `shift` on, those that leave it coming in at the front."""
+    back = shift % size if size else 0
+    return [Band(back, size - back, 0), Band(size - back, 0, back)]
+
+
+def band_moves(call: Call, axes: Iterable[Sequence[Band]]) -> Parts:
     """A copy for each combination of the parts of all axes."""
     source, output = input_type(call), call.outputs[0]
     steps, to = dense_strides(source.shape), dense_strides(output.shape)
-    axes = [
-        _mirrored(size, border, edge)
-        for size, border in zip(source.shape, call.parameters.paddings, strict=True)
-    ]
     moves: Parts = ()
-    for bands in product(*axes):
+    for bands in product(*[[band for band in bands if band.times] for bands in axes]):
         start = sum([band.source * step for band, step in zip(bands, steps, strict=True)])
         end = sum([band.target * step for band, step in zip(bands, to, strict=True)])
         loops = [

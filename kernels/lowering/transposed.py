@@ -4,13 +4,18 @@ Output pixels fall into as many phases as there are steps of the stride: those o
 kernel, every stride-th, and are a convolution with them, backwards, whose windows lie one pixel apart. An instruction
 computes the pixels of a phase in a tile, and writes them a stride apart. So nothing is multiplied by zeros between
 pixels, and nothing is added in memory. Where strides are wider than the kernel, pixels that see no tap get the bias
-first.
+first. Filters whose taps lie apart get zeros between them. Groups of channels have instructions of their own, which
+read and write some of the channels of the whole maps.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.isa.engines.engine import Problem
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
@@ -19,7 +24,7 @@ from npusim.kernels.lowering.blocks import Blocks, Box, blocks
 from npusim.kernels.lowering.mac import alike, channel_step, convolution_stage, fastest_layout
 from npusim.kernels.lowering.stage import common_fields
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work
-from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.operands import input_type, weight_zero
 from npusim.kernels.operator.operator import Call
 
 
@@ -99,9 +104,10 @@ _SEES_NOTHING = {
 
 def lower_transposed(call: Call, hardware: Hardware) -> Parts:
     """Tiles of rows and of output channels, with an instruction for each phase of a tile."""
+    call = _without_dilations(call)
     batch, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, channels = call.outputs[0].shape
-    _, *kernel, _ = input_type(call, 1).shape
+    _, *kernel, inner = input_type(call, 1).shape
     (top, _), (left, _) = call.parameters.padding
     down, right = call.parameters.strides
     y_axis, x_axis = (
@@ -109,8 +115,8 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
         _Axis(ifm_width, ofm_width, kernel[1], right, left),
     )
     stage = convolution_stage(call)
-    boxes = _Boxes(y_axis, x_axis, depth)
-    needs = blocks(call, stage, boxes.of)
+    boxes = _Boxes(y_axis, x_axis, inner, channels * inner // depth)
+    needs = blocks(call, stage, boxes.of, boxes.ranges)
     ifm_bytes, ofm_bytes = ifm_width * depth, ofm_width * channels
     work = Work(
         rows=ofm_height,
@@ -118,24 +124,54 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
         channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), ifm_height, ifm_bytes, 0, ifm_height * ifm_bytes), y_axis.needed),),
         outputs=(Rows(("out", 0), ofm_height, ofm_bytes, 0, ofm_height * ofm_bytes),),
-        emit=_Emitter(hardware, boxes, needs, common_fields(call, stage)).tile,
+        emit=_Emitter(hardware, boxes, needs, depth, common_fields(call, stage)).tile,
         last_resort=1,
         entries=batch,
-        alike=alike(call, hardware, "transposed", y_axis, x_axis, depth, channels, stage.per_channel),
+        alike=alike(call, hardware, "transposed", y_axis, x_axis, depth, inner, channels, stage.per_channel),
         **needs.fields(),
     )
     return (work,)
 
 
+def _without_dilations(call: Call) -> Call:
+    """The call with filters as large as their dilated windows, zeros between their taps."""
+    apart = call.parameters.dilations
+    if apart == (1, 1):
+        return call
+    weights = input_type(call, 1)
+    channels, *taps, depth = weights.shape
+    height, width = ((count - 1) * step + 1 for count, step in zip(taps, apart, strict=True))
+    shape = (channels, height, width, depth)
+    data = call.constants[1]
+    if data is not SIZE_ONLY:
+        spread = np.full(shape, weight_zero(call), weights.numpy_dtype)
+        spread[:, :: apart[0], :: apart[1]] = np.asarray(data)
+        data = spread
+    kinds = (call.inputs[0], replace(weights, shape=shape), *call.inputs[2:])
+    how = call.parameters.changed(dilations=(1, 1))
+    return replace(call, inputs=kinds, parameters=how, constants={**call.constants, 1: data})
+
+
 class _Boxes(NamedTuple):
-    """The weights [o, taps down, taps right, depth] in the order of the phases: [phase, o, taps, taps, depth]."""
+    """The weights [o, taps down, taps right, depth] in the order of groups and phases: [phase, o, taps, taps, depth] of
+    each group, which has so many channels.
+    """
 
     down: _Axis
     right: _Axis
     depth: int
+    channels: int
+
+    def ranges(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The channels [first, last) group by group."""
+        ends = [*range(first - first % self.channels + self.channels, last, self.channels), last]
+        return list(zip([first, *ends], ends, strict=False))
 
     def of(self, first: int, last: int) -> list[Box]:
         """Those of channels [first, last)."""
+        return [box for part in self.ranges(first, last) for box in self._of_group(*part)]
+
+    def _of_group(self, first: int, last: int) -> list[Box]:
         filter_bytes = self.down.taps * self.right.taps * self.depth
         row_bytes = self.right.taps * self.depth
         found = []
@@ -164,61 +200,75 @@ class _Boxes(NamedTuple):
 
 
 class _Emitter(NamedTuple):
-    """Makes the instructions of tiles; common: fields that all of them have."""
+    """Makes the instructions of tiles; depth: that of the whole input, common: fields that all of them have."""
 
     hardware: Hardware
     boxes: _Boxes
     needs: Blocks
+    depth: int
     common: dict[str, Any]
 
     def tile(self, tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
-        """The bias first where some pixels see no tap, then each phase."""
+        """Group by group: the bias first where some pixels see no tap, then each phase."""
         down, right = self.boxes.down, self.boxes.right
-        _, begin = self.needs.addresses(tile.first_channel, tile.last_channel)
-        places = self.boxes.places(tile.channels)
+        parameters, weights = self.needs.addresses(tile.first_channel, tile.last_channel)
         ys = _phases(down, tile.first_row, tile.last_row, *down.needed(tile.first_row, tile.last_row))
         xs = _phases(right, 0, right.outputs, 0, right.size)
-        found = [
-            self._phase(tile, at, begin + places[y.first_tap, x.first_tap], y, x) for y in ys for x in xs
-        ]
         whole = sum([y.outputs for y in ys]) == tile.rows and sum([x.outputs for x in xs]) == right.outputs
-        return tuple(found if whole else [self._bias(tile, at), *found])
+        found: list[Instruction] = []
+        parts = self.boxes.ranges(tile.first_channel, tile.last_channel)
+        for (first, last), begin in zip(parts, parameters, strict=True):
+            part = _Part(
+                Tile(tile.first_row, tile.last_row, first, last, tile.entry),
+                at.inputs[0] + first // self.boxes.channels * self.boxes.depth,
+                at.constants + begin,
+                (at.outputs[0][0] + first - tile.first_channel, *at.outputs[0][1:]),
+            )
+            if not whole:
+                found.append(self._bias(part, at.constants))
+            places = self.boxes.places(last - first)
+            found += [
+                self._phase(part, at.constants + weights + places[y.first_tap, x.first_tap], y, x)
+                for y in ys
+                for x in xs
+            ]
+            weights += sum([box.size_bytes for box in self.boxes.of(first, last)])
+        return tuple(found)
 
-    def _convolve(self, tile: Tile, at: TileAddresses, **window: Any) -> Instruction:
+    def _convolve(self, part: _Part, **window: Any) -> Instruction:
         kernel = window["kernel_height"], window["kernel_width"]
-        sizes = window["ofm_height"], window["ofm_width"], tile.channels, window["ifm_depth"]
+        channels = part.tile.channels
+        sizes = window["ofm_height"], window["ofm_width"], channels, window["ifm_depth"]
         return Convolve(
-            parameters=at.constants,
-            ofm_depth=tile.channels,
+            parameters=part.parameters,
+            ofm_depth=channels,
             **fastest_layout(self.hardware, Problem(*sizes, *kernel)),
             **self.common,
             **window,
         )
 
-    def _bias(self, tile: Tile, at: TileAddresses) -> Instruction:
-        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
+    def _bias(self, part: _Part, weights: int) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = part.output
         return self._convolve(
-            tile,
-            at,
-            ifm=at.inputs[0],
-            weights=at.constants,
+            part,
+            ifm=part.input,
+            weights=weights,
             ofm=ofm_address,
             ofm_row_stride=ofm_row_stride,
             ofm_pixel_stride=ofm_pixel_stride,
-            ofm_height=tile.rows,
+            ofm_height=part.tile.rows,
             ofm_width=self.boxes.right.outputs,
             **_SEES_NOTHING,
         )
 
-    def _phase(self, tile: Tile, at: TileAddresses, weights: int, y: _Phase, x: _Phase) -> Instruction:
-        ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
+    def _phase(self, part: _Part, weights: int, y: _Phase, x: _Phase) -> Instruction:
+        ofm_address, ofm_row_stride, ofm_pixel_stride = part.output
         ifm_width, depth = self.boxes.right.size, self.boxes.depth
         return self._convolve(
-            tile,
-            at,
-            ifm=at.inputs[0] + (y.skipped * ifm_width + x.skipped) * depth,
-            ifm_row_stride=ifm_width * depth,
-            ifm_pixel_stride=depth,
+            part,
+            ifm=part.input + (y.skipped * ifm_width + x.skipped) * self.depth,
+            ifm_row_stride=ifm_width * self.depth,
+            ifm_pixel_stride=self.depth,
             ifm_height=y.size,
             ifm_width=x.size,
             ifm_depth=depth,
@@ -226,11 +276,20 @@ class _Emitter(NamedTuple):
             kernel_width=x.taps,
             pad_top=y.pad,
             pad_left=x.pad,
-            weights=at.constants + weights,
-            ofm=ofm_address + (y.output - tile.first_row) * ofm_row_stride + x.output * ofm_pixel_stride,
+            weights=weights,
+            ofm=ofm_address + (y.output - part.tile.first_row) * ofm_row_stride + x.output * ofm_pixel_stride,
             ofm_row_stride=ofm_row_stride * self.boxes.down.stride,
             ofm_pixel_stride=ofm_pixel_stride * self.boxes.right.stride,
             ofm_height=y.outputs,
             ofm_width=x.outputs,
             **dict.fromkeys(("stride_height", "stride_width", "dilation_height", "dilation_width"), 1),
         )
+
+
+class _Part(NamedTuple):
+    """The channels of a group in a tile: where the group's input, their parameters and their output begin."""
+
+    tile: Tile
+    input: int
+    parameters: int
+    output: tuple[int, int, int]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
     from npusim.reports.folder import ReportFile
 
-OUTPUT, JSON = "--output", "--json"
+OUTPUT, JSON, DOT = "--output", "--json", "--dot"
 
 
 def register(app: typer.Typer) -> None:
@@ -99,6 +99,10 @@ def run(
         Path | None,
         typer.Option("--report", metavar="DIR", help="Write a page, report.html, its data, and its figures."),
     ] = None,
+    dot: Annotated[
+        Path | None,
+        typer.Option(DOT, metavar="F", help="Write the model as a drawing in the DOT language of graphviz."),
+    ] = None,
     timing_only: Annotated[
         bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
     ] = False,
@@ -121,7 +125,7 @@ def run(
         from npusim.cli import run_table
 
         one: dict[str, object] = {"--input": input, OUTPUT: output, "--what-if": what_if or None}
-        one |= {"--unknown": unknown, "--host": host, "--partition": partition}
+        one |= {DOT: dot, "--unknown": unknown, "--host": host, "--partition": partition}
         where = run_table.Targets(reports, report)
         run_table.run(models, machines, set_ or (), effort, where, one)
         return
@@ -133,7 +137,9 @@ def run(
     asked = _Asked(models[0], hw[0] if hw else None, set_ or (), compiler, seed, input)
     targets = ({OUTPUT: output} if output else {}) | dict(reports)
     pages = _report_files(report) if report else {}
-    _check_outputs(asked, machines[0], targets, report, pages)
+    _check_outputs(asked, machines[0], targets | ({DOT: dot} if dot else {}), report, pages)
+    if dot:
+        _draw(asked.model, dot)
     program, wall = _compiled(asked)
     if not isinstance(program, Program):
         others: dict[str, object] = {"--report": report, "--what-if": what_if}
@@ -216,6 +222,19 @@ def _check_outputs(
     sources: dict[str, Path | None] = {"MODEL": Path(asked.model), "--input": asked.input}
     sources |= hardware_inputs(machine) | partition_inputs(asked.compiler.partition)
     files.check_outputs(targets, sources, {"--report": (folder, [path.name for path in pages])})
+
+
+def _draw(path: str, target: Path) -> None:
+    """Write the model as a drawing. Raises NpusimError for a program, which is no graph any more."""
+    from npusim.frontends.nnadapter.model import Model
+    from npusim.session import api
+    from npusim.session.opening import is_program
+
+    if is_program(path):
+        raise NpusimError(
+            f"{DOT} {target}: {path} is a compiled program, which has no operators; give the model"
+        )
+    Model.of(api.load(path)).save_dot(target)
 
 
 def _compiled(asked: _Asked) -> tuple[Program | Executable, dict[str, float]]:

@@ -1,1 +1,152 @@
-"""NNAdapter in Python: one model on several simulated devices, compiled once and kept."""
+"""NNAdapter in Python: one model on several simulated devices.
+
+    from npusim import nnadapter as nna
+
+    model = nna.Model()
+    x = model.add_operand(nna.OperandType(nna.FLOAT32, [1, 3, 32, 32]))
+    y = model.relu(x)
+    model.identify(inputs=[x], outputs=[y])
+    model.finish()
+    context = nna.Context([nna.Device.acquire("npusim"), nna.Device.acquire("npusim_host")])
+    compilation = nna.Compilation(model, context)
+    compilation.finish()
+    execution = nna.Execution(compilation)
+    execution.set_input(0, array)
+    result = execution.compute()
+
+Names are imported when they are first used: besides those of `__all__`, every name of the codes, such as
+`nna.CONV_2D`, `nna.FUSED_RELU`, `nna.NCHW`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npusim.frontends.nnadapter.codes import (
+        AutoPad,
+        DeviceType,
+        FuseCode,
+        InterpolateMode,
+        Layout,
+        Lifetime,
+        OperationType,
+        PadMode,
+        Precision,
+        ResultCode,
+    )
+    from npusim.frontends.nnadapter.errors import (
+        DeviceInternalError,
+        DeviceNotFound,
+        FeatureNotSupported,
+        InvalidDimensions,
+        InvalidParameter,
+        NNAdapterError,
+        OutOfMemory,
+    )
+    from npusim.frontends.nnadapter.operand import Operand, Operation
+    from npusim.frontends.nnadapter.operand_type import OperandType
+    from npusim.nnadapter.compilation import Compilation
+    from npusim.nnadapter.context import Context
+    from npusim.nnadapter.device import Device
+    from npusim.nnadapter.execution import Execution
+    from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
+    from npusim.nnadapter.hal.properties import PropertyWarning
+    from npusim.nnadapter.hal.registry import devices, register, register_preset, unregister
+    from npusim.nnadapter.model import Model
+    from npusim.nnadapter.partition import Partition
+    from npusim.nnadapter.result import Result
+    from npusim.nnadapter.sources import from_file, from_graph, from_nn_hal, from_nnef, from_onnx, from_tflite
+
+_DOOR = "npusim.frontends.nnadapter"
+_HOMES = {
+    f"{_DOOR}.codes": (
+        *("AutoPad", "DeviceType", "FuseCode", "InterpolateMode", "Layout", "Lifetime", "OperationType"),
+        *("PadMode", "Precision", "ResultCode"),
+    ),
+    f"{_DOOR}.errors": (
+        *("DeviceInternalError", "DeviceNotFound", "FeatureNotSupported", "InvalidDimensions"),
+        *("InvalidParameter", "NNAdapterError", "OutOfMemory"),
+    ),
+    f"{_DOOR}.operand": ("Operand", "Operation"),
+    f"{_DOOR}.operand_type": ("OperandType",),
+    "npusim.nnadapter.compilation": ("Compilation",),
+    "npusim.nnadapter.context": ("Context",),
+    "npusim.nnadapter.device": ("Device",),
+    "npusim.nnadapter.hal.driver": ("Argument", "Cache", "Driver", "Properties", "Submodel"),
+    "npusim.nnadapter.execution": ("Execution",),
+    "npusim.nnadapter.model": ("Model",),
+    "npusim.nnadapter.partition": ("Partition",),
+    "npusim.nnadapter.hal.properties": ("PropertyWarning",),
+    "npusim.nnadapter.hal.registry": ("devices", "register", "register_preset", "unregister"),
+    "npusim.nnadapter.result": ("Result",),
+    "npusim.nnadapter.sources": (
+        *("from_file", "from_graph", "from_nn_hal", "from_nnef", "from_onnx", "from_tflite"),
+    ),
+}
+"""The modules that the names come from."""
+
+__all__ = [
+    "Argument",
+    "AutoPad",
+    "Cache",
+    "Compilation",
+    "Context",
+    "Device",
+    "DeviceInternalError",
+    "DeviceNotFound",
+    "DeviceType",
+    "Driver",
+    "Execution",
+    "FeatureNotSupported",
+    "FuseCode",
+    "InterpolateMode",
+    "InvalidDimensions",
+    "InvalidParameter",
+    "Layout",
+    "Lifetime",
+    "Model",
+    "NNAdapterError",
+    "Operand",
+    "OperandType",
+    "Operation",
+    "OperationType",
+    "OutOfMemory",
+    "PadMode",
+    "Partition",
+    "Precision",
+    "Properties",
+    "PropertyWarning",
+    "Result",
+    "ResultCode",
+    "Submodel",
+    "devices",
+    "from_file",
+    "from_graph",
+    "from_nn_hal",
+    "from_nnef",
+    "from_onnx",
+    "from_tflite",
+    "register",
+    "register_preset",
+    "unregister",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(module), name)
+            return value
+    from npusim.frontends.nnadapter.codes import ENUMERATIONS
+
+    for kind in ENUMERATIONS:
+        if name in kind.__members__:
+            value = globals()[name] = kind[name]
+            return value
+    raise AttributeError(f"module 'npusim.nnadapter' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -29,7 +29,7 @@ def parse(texts: Sequence[str]) -> Settings:
             faults.append(f"{path}: is set twice")
         else:
             try:
-                found[path] = hardware_file.field_value(path, _value(value))
+                found[path] = hardware_file.field_value(path, _value(path, value))
             except ValueError as fault:
                 faults.append(f"{path}: {fault}")
     if faults:
@@ -37,13 +37,19 @@ def parse(texts: Sequence[str]) -> Settings:
     return found
 
 
-def _value(text: str) -> object:
-    """A number, true, false or a list as TOML has them; anything else is text, quoted or not."""
+def _value(path: str, text: str) -> object:
+    """A number, true or false as TOML has them, a list where the parameter is one; anything else is text, quoted or
+    not.
+    """
+    known = hardware_file.parameter(path)
+    kinds = bool | int | float | str
+    if known is not None and isinstance(known.default, list):
+        kinds |= list
     try:
         value: object = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
     except tomllib.TOMLDecodeError:
         return text
-    return value if isinstance(value, bool | int | float | str | list) else text
+    return value if isinstance(value, kinds) else text
 
 
 def changed(hardware: Hardware, settings: Settings) -> Hardware:

@@ -303,20 +303,50 @@ def test_casts_of_whole_numbers_wrap_or_saturate(saturating: bool, expected: lis
 
 
 def test_quantize_and_dequantize_other_widths() -> None:
-    call = call_with([of("float16", 3)], [codes(3, dtype="uint8", scale=0.5, zero_point=100)])
+    call = call_with(
+        [of("float16", 3)], [codes(3, dtype="uint8", scale=0.5, zero_point=100)], given("quantize")
+    )
     assert results(operator("quantize"), call, [1.25, -INF, NAN])[0][0] == 103
     wide = TensorType("int16", (2,), Quantization((0.5,), (0,)))
-    assert results(operator("quantize"), call_with([wide], [codes(2, scale=0.25)]), [10, 100]) == [[20, 127]]
+    assert results(
+        operator("quantize"), call_with([wide], [codes(2, scale=0.25)], given("quantize")), [10, 100]
+    ) == [[20, 127]]
     assert results(operator("dequantize"), call_with([wide], [of("float16", 2)]), [3, -30000]) == [
         [1.5, -15000]
     ]
+
+
+def test_quantize_to_a_scale_per_channel() -> None:
+    """Channels in steps of 1/2 and 1/4, halves away from zero."""
+    kind = TensorType("int8", (2, 2), Quantization((0.5, 0.25), (0, 0), 1))
+    found = results(
+        operator("quantize"),
+        call_with([reals(2, 2)], [kind], given("quantize")),
+        [[1.25, 1.25], [-0.75, -40]],
+    )
+    assert found == [[[3, 5], [-2, -128]]]
+
+
+def test_quantize_of_what_32_bits_do_not_hold() -> None:
+    """LiteRT's conversion gives the smallest code; the nearest one if saturating. No number is neither."""
+    values = [INF, -INF, 1e30, NAN]
+    call = call_with([reals(4)], [codes(4, scale=0.5)], given("quantize"))
+    assert results(operator("quantize"), call, values) == [[-128] * 4]
+    call = call_with([reals(4)], [codes(4, scale=0.5)], given("quantize", saturating=True))
+    assert results(operator("quantize"), call, values) == [[127, -128, 127, -128]]
+
+
+def test_quantize_toward_zero_gives_no_smallest_code() -> None:
+    call = call_with([reals(4)], [codes(4, scale=0.5)], given("quantize", truncate=True))
+    assert results(operator("quantize"), call, [1.4, -1.4, -INF, 1e30]) == [[2, -2, -127, 127]]
 
 
 # No elements
 
 EMPTY_OPERATORS = (
     "abs", "neg", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "floor", "ceil", "round", "sign", "square", "elu",
-    "gelu", "hard_swish", "logistic", "tanh", "relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "add", "sub", "mul",
+    "gelu", "hard_swish", "logistic", "swish", "softplus", "clip",
+    "tanh", "relu", "relu6", "relu_n1_to_1", "relu_0_to_1", "add", "sub", "mul",
     "div", "maximum", "minimum", "prelu", "squared_difference", "equal", "less", "quantize",
 )  # fmt: skip
 

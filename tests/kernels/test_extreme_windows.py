@@ -76,26 +76,29 @@ def test_pools_larger_than_their_image(
 
 def test_a_pool_of_many_rows_takes_no_time() -> None:
     # 200,000 windows of 200,000 rows each, cut to the image: 4e10 steps one by one
-    window = given("max_pool_2d", filter=[200_000, 1], padding=[[99_999, 100_000], [0, 0]])
+    window = {"filter": [200_000, 1], "padding": [[99_999, 100_000], [0, 0]]}
     shape = (1, 200_000, 1, 1)
     image = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
-    call = Call(window, (codes(*shape),), (codes(*shape),), {})
     seen = image[0, 1:, 0, 0].astype(np.int64)  # what window 100,000 sees: rows 1 to 200,000
     for name, expected in (("max_pool_2d", seen.max()), ("average_pool_2d", np.rint(seen.mean()))):
+        call = Call(given(name, **window), (codes(*shape),), (codes(*shape),), {})
         assert operator(name).broken_rule(call) is None
         [found] = operator(name).reference(call, [image])
         assert found[0, 100_000, 0, 0] == expected
 
 
 def test_float_pools_see_the_image_only() -> None:
-    window = given("max_pool_2d", filter=[30_000, 30_000], padding=[[14_999, 15_000]] * 2)
-    call = Call(window, (reals(1, 4, 4, 1),), (reals(1, 4, 4, 1),), {})
+    window = {"filter": [30_000, 30_000], "padding": [[14_999, 15_000]] * 2}
+    calls = {
+        name: Call(given(name, **window), (reals(1, 4, 4, 1),), (reals(1, 4, 4, 1),), {})
+        for name in ("max_pool_2d", "average_pool_2d")
+    }
     image = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
     image[0, 0, 0] = -np.inf
-    [found] = operator("max_pool_2d").reference(call, [image])
+    [found] = operator("max_pool_2d").reference(calls["max_pool_2d"], [image])
     assert found.ravel().tolist() == [15.0] * 16
     image[0, 0, 0] = 8.0
-    [found] = operator("average_pool_2d").reference(call, [image])
+    [found] = operator("average_pool_2d").reference(calls["average_pool_2d"], [image])
     assert found.ravel().tolist() == [8.0] * 16
 
 

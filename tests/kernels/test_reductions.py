@@ -263,4 +263,17 @@ def test_rules(name: str, x: TensorType, ofm: TensorType, parameters: dict[str, 
 def test_more_than_there_are_is_refused() -> None:
     outputs = [reals(3), numbers("int32", 3)]
     call = call_with([reals(2)], outputs, given("topk_v2", k=3))
-    assert operator("topk_v2").broken_rule(call) == "the last axis has at least k elements"
+    assert operator("topk_v2").broken_rule(call) == "the axis has at least k elements"
+
+
+def test_the_smallest_along_any_axis() -> None:
+    """Columns 3 1 2 and 1 1 5: of equals the first one comes first, or the last one."""
+    x, kinds = numbers("int32", 3, 2), [numbers("int32", 2, 2), numbers("int64", 2, 2)]
+    values = [[3, 1], [1, 1], [2, 5]]
+    for last_first, rows in ((False, [0, 1]), (True, [1, 0])):
+        how = given("topk_v2", k=2, axis=0, smallest=True, last_first=last_first)
+        found = results(operator("topk_v2"), call_with([x], kinds, how), values)
+        assert found == [[[1, 1], [2, 1]], [[1, rows[0]], [2, rows[1]]]]
+    how = given("topk_v2", k=2, axis=-2)
+    found = results(operator("topk_v2"), call_with([x], kinds, how), values)
+    assert found == [[[3, 5], [2, 1]], [[0, 2], [2, 0]]]

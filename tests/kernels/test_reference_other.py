@@ -153,6 +153,17 @@ def test_a_table_is_in_the_order_of_raw_bytes() -> None:
         ("leaky_relu", {"alpha": 0.25}, [-5, -6, 7], [-1, -2, 7]),
         # x * (x + 3) / 6 at 1: 4 / 6 = 0.667 in 1/8 is 5.33; beyond 3 it is x, below -3 zero
         ("hard_swish", {}, [8, 24, 40, -24, -40], [5, 24, 40, 0, 0]),
+        # x * (x / 4 + 1/4) at 1: 0.5; from 3 on x, up to -1 zero
+        ("hard_swish", {"alpha": 0.25, "beta": 0.25}, [8, 24, 40, -8, -40], [4, 24, 40, 0, 0]),
+        # 1 / 4 + 1/4 and its limits 0 and 1, which is 8/8
+        ("hard_sigmoid", {"alpha": 0.25, "beta": 0.25}, [8, 24, 40, -8, -40], [4, 8, 8, 0, 0]),
+        # 1 * 0.7311 in 1/8 is 5.85; -1 * 0.2689 is -2.15
+        ("swish", {}, [8, -8, 0, 127], [6, -2, 0, 127]),
+        # log(1 + e) = 1.3133 in 1/8 is 10.5; log(1 + 1/e) is 2.51; log(2) is 5.55
+        ("softplus", {}, [8, -8, 0, 127], [11, 3, 6, 127]),
+        ("softplus", {"threshold": 0.5}, [8, -8, 0, 127], [8, 3, 6, 127]),
+        ("clip", {"least": -0.5, "most": 1.5}, [-9, -4, 12, 127], [-4, -4, 12, 12]),
+        ("clip", {"most": 1.5}, [-9, -4, 12, 127], [-9, -4, 12, 12]),
     ],
 )
 def test_eight_bit_functions(
@@ -174,6 +185,14 @@ def test_eight_bit_functions(
         ("relu6", {}, [0.0, 0.0, 5.0]),
         ("leaky_relu", {"alpha": 0.5}, [-0.5, 0.0, 5.0]),
         ("hard_swish", {}, [-1 / 3, 0.0, 5.0]),
+        ("hard_swish", {"alpha": 0.2, "beta": 0.1}, [0.0, 0.0, 5.0]),
+        ("hard_sigmoid", {"alpha": 0.2, "beta": 0.3}, [0.1, 0.3, 1.0]),
+        ("swish", {}, [-0.2689414, 0.0, 4.9665358]),
+        ("softplus", {}, [0.3132617, 0.6931472, 5.0067153]),
+        ("softplus", {"beta": 2.0}, [0.0634640, 0.3465736, 5.0000227]),
+        ("softplus", {"threshold": 4.0}, [0.3132617, 0.6931472, 5.0]),
+        ("clip", {"least": -0.5}, [-0.5, 0.0, 5.0]),
+        ("clip", {"least": 2.0, "most": 1.0}, [1.0, 1.0, 1.0]),
     ],
 )
 def test_functions_in_floating_point(name: str, parameters: dict[str, Any], expected: list[float]) -> None:
@@ -469,7 +488,7 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "arg_max",
             call_with([codes(2, 3)], [codes(2)], given("arg_max", axis=1)),
-            "element types are (int8|uint8|int32|float16|float32|bool -> int32|int64)",
+            "element types are (int8|uint8|int16|int32|int64|float16|float32|bool -> int32|int64)",
         ),
         (
             "transpose",

@@ -98,6 +98,53 @@ def test_pools(op: str, dtype: str) -> None:
     check(one(op, dtype, (2, 9, 8, 5), activation="relu6", **window), dtype, sums=True)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("op", "others", "parameters"),
+    [
+        ("swish", [], {}),
+        ("softplus", [], {"beta": 1.5}),
+        ("hard_sigmoid", [], {"alpha": 0.2, "beta": 0.4}),
+        ("hard_swish", [], {"alpha": 0.2, "beta": 0.4}),
+        ("clip", [], {"least": -1.0, "most": 2.0}),
+        ("clip", [], {"most": 2.0}),
+        ("batch_normalization", [(6,)] * 4, {"axis": 1}),
+        ("group_normalization", [(6,)] * 2, {"axis": 1, "groups": 3}),
+        ("layer_normalization", [(5, 8)] * 2, {"begin_axis": 2}),
+        ("layer_normalization", [(8,)] * 2, {"begin_axis": 3}),
+        ("lp_normalization", [], {"axes": (1,), "p": 1}),
+        ("lp_normalization", [], {"axes": (3,), "p": 2}),
+    ],
+)
+def test_what_lanes_do_step_by_step(
+    op: str, others: list[tuple[int, ...]], parameters: dict[str, Any], dtype: str
+) -> None:
+    """Nearly what the host gives in one; steps of halves are rounded one by one."""
+    graph = one(op, dtype, (2, 6, 5, 8), *others, **parameters)
+    rng = np.random.default_rng(0)
+    values = [rng.uniform(0.1, 4, graph.tensors[number].type.shape).astype(dtype) for number in graph.inputs]
+    values[0] -= values[0].dtype.type(2)
+    fast = npusim.simulate(npusim.compile(graph, WITH), values)
+    slow = npusim.simulate(npusim.compile(graph, WITHOUT), values)
+    assert "host" not in {layer.unit for layer in fast.layers}
+    assert {layer.unit for layer in slow.layers} == {"host"}
+    near = 2e-5 if dtype == "float32" else 2e-2
+    np.testing.assert_allclose(fast.outputs[0], slow.outputs[0], rtol=near, atol=near)
+
+
+def test_saturating_quantize_on_lanes() -> None:
+    values = np.array([0.3, -0.25, 1e30, -1e30, np.inf, -np.inf], np.float32)
+    builder = GraphBuilder("quantize")
+    kind = unshaped("int8", Quantization((0.5,), (0,)))
+    x = builder.input("x", TensorType("float32", values.shape))
+    graph = builder.graph(
+        builder.node("quantize", [x], [kind], operator("quantize").parameters(saturating=True))
+    )
+    run = npusim.simulate(npusim.compile(graph, WITH), [values])
+    assert {layer.unit for layer in run.layers} == {"vector"}
+    assert run.outputs[0].tolist() == [1, -1, 127, -128, 127, -128]
+
+
 BINARY = (
     "add",
     "sub",
@@ -149,7 +196,7 @@ def test_reals_become_codes(codes: str, dtype: str) -> None:
     builder = GraphBuilder("quantize")
     x = builder.input("x", TensorType(dtype, (40, 30)))
     result = TensorType(codes, (40, 30), Quantization((0.03125,), (3,)))
-    graph = builder.graph(builder.node("quantize", [x], [result]))
+    graph = builder.graph(builder.node("quantize", [x], [result], operator("quantize").parameters()))
     values = [np.random.default_rng(0).normal(size=(40, 30)).astype(dtype)]
     fast, slow = (npusim.simulate(npusim.compile(graph, machine), values) for machine in (WITH, WITHOUT))
     assert fast.layers[0].unit == "vector"

@@ -1,8 +1,8 @@
 """The convolution that leads from the output back to the input, the other way round.
 
-ifm [n, h, w, i], weights [o, kernel h, kernel w, i], optional bias [o] -> ofm [n, rows, columns, o]. Each input pixel
-adds its value, times the weights, to a window of output pixels; windows lie `strides` apart, and what falls into the
-padding is dropped.
+ifm [n, h, w, i], weights [o, kernel h, kernel w, i / groups], optional bias [o] -> ofm [n, rows, columns, o]. Each
+input pixel adds its value, times the weights, to a window of output pixels; windows lie `strides` apart, and what falls
+into the padding is dropped. Input and output channels fall into as many groups, in order.
 """
 
 from __future__ import annotations
@@ -28,33 +28,38 @@ from npusim.kernels.operator.operands import (
     with_halves,
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
-from npusim.kernels.operator.parameters import Count
+from npusim.kernels.operator.parameters import Count, Pair
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
-from npusim.kernels.operators.convolution import convolution, weighted_sum
-from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
+from npusim.kernels.operators.convolution import weighted_sum
+from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, groups
 
 
 class Parameters(Window):
     """size: height and width of the output where they are not what windows less padding give; then padding below and
-    to the right says nothing, and pixels that no window reaches hold the bias.
+    to the right says nothing, and pixels that no window reaches hold the bias. dilations: steps inside a window.
     """
 
     size: tuple[Count, Count] | None = None
+    dilations: Pair = (1, 1)
 
 
 def _filters(call: Call) -> bool:
-    """weights are [output channels, height, width, input channels of the feature map]"""
+    """weights are [output channels, height, width, input channels of a group], in groups of equal size"""
     shape = input_type(call, WEIGHTS).shape
-    return len(shape) == 4 and min(shape) > 0 and shape[3] == input_type(call).shape[3]
+    if len(shape) != 4 or min(shape) == 0 or input_type(call).shape[3] % shape[3]:
+        return False
+    return shape[0] % groups(call) == 0
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
     """As many pixels as the windows cover, less the padding, unless the size is given."""
     batch, *size, _ = input_type(call).shape
     channels, *kernel, _ = input_type(call, WEIGHTS).shape
-    strides, padding = call.parameters.strides, call.parameters.padding
-    axes = zip(size, kernel, strides, padding, strict=True)
-    rows, columns = call.parameters.size or [(s - 1) * step + k - sum(pads) for s, k, step, pads in axes]
+    how = call.parameters
+    axes = zip(size, kernel, how.strides, how.dilations, how.padding, strict=True)
+    rows, columns = how.size or [
+        (s - 1) * step + (k - 1) * apart + 1 - sum(pads) for s, k, step, apart, pads in axes
+    ]
     return ((batch, rows, columns, channels),)
 
 
@@ -72,12 +77,21 @@ def _sums(call: Call[Parameters], pixels: NDArray[np.float64], weights: NDArray[
     (_, rows, columns, _), (height, width) = call.outputs[0].shape, pixels.shape[1:3]
     (top, _), (left, _) = call.parameters.padding
     down, right = call.parameters.strides
+    apart_y, apart_x = call.parameters.dilations
     sums = np.zeros(call.outputs[0].shape)
     for tap in product(range(weights.shape[1]), range(weights.shape[2])):
-        ys, targets_y = _reached(height, rows, down, tap[0] - top)
-        xs, targets_x = _reached(width, columns, right, tap[1] - left)
-        sums[:, targets_y, targets_x] += pixels[:, ys, xs] @ weights[:, tap[0], tap[1]].T
+        ys, targets_y = _reached(height, rows, down, tap[0] * apart_y - top)
+        xs, targets_x = _reached(width, columns, right, tap[1] * apart_x - left)
+        sums[:, targets_y, targets_x] += _times(pixels[:, ys, xs], weights[:, tap[0], tap[1]], groups(call))
     return sums
+
+
+def _times(pixels: NDArray[np.float64], weights: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Pixels [..., i] times weights [o, i / groups], group by group."""
+    if count == 1:
+        return pixels @ weights.T
+    parts = zip(np.split(pixels, count, axis=-1), np.split(weights, count), strict=True)
+    return np.concatenate([part @ of_group.T for part, of_group in parts], axis=-1)
 
 
 def _reached(size: int, count: int, stride: int, offset: int) -> tuple[slice, slice]:
@@ -104,16 +118,27 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _workload(call: Call) -> Workload:
-    """Every input pixel times every weight."""
-    channels, height, width, _ = input_type(call, WEIGHTS).shape
-    work = weighted_sum.workload(call, "gemm", height * width * input_type(call).shape[3])
-    return replace(work, macs=input_type(call).elements * channels * height * width)
+    """Every input pixel times every weight of its group."""
+    channels, height, width, depth = input_type(call, WEIGHTS).shape
+    work = weighted_sum.workload(call, "gemm", height * width * depth)
+    return replace(work, macs=input_type(call).elements * channels * height * width // groups(call))
 
 
 def _steps_on_npu(call: Call[Parameters]) -> bool:
     """on the NPU pixels a stride apart lie less than 2**20 bytes apart, rows less than 2**24"""
     (_, _, columns, channels), (down, right) = call.outputs[0].shape, call.parameters.strides
     return right * channels < 1 << 20 and down * columns * channels < 1 << 24
+
+
+def _dilated_on_npu(call: Call[Parameters]) -> bool:
+    """on the NPU filters whose taps lie apart are constants"""
+    return call.parameters.dilations == (1, 1) or WEIGHTS in call.constants
+
+
+def _extent_on_npu(call: Call[Parameters]) -> bool:
+    """on the NPU windows, dilated, are 1..255 high and wide"""
+    _, *kernel, _ = input_type(call, WEIGHTS).shape
+    return all((k - 1) * d + 1 <= 255 for k, d in zip(kernel, call.parameters.dilations, strict=True))
 
 
 OPERATOR = Operator(
@@ -140,9 +165,10 @@ OPERATOR = Operator(
             "mac",
             (
                 weighted_sum.quantized_maps,
-                convolution.kernel_on_npu,
+                _extent_on_npu,
                 maps_on_npu,
                 _steps_on_npu,
+                _dilated_on_npu,
             ),
             lower_transposed,
         ),

@@ -19,8 +19,8 @@ MAPS, REGIONS, IMAGES = range(3)
 TYPES = (
     "float32, float32, int32 -> float32",
     "float16, float16, int32 -> float16",
-    "uint8, uint16, int32 -> uint8",
-    "int8, uint16, int32 -> int8",
+    "uint8, uint16|float32, int32 -> uint8",
+    "int8, uint16|float32, int32 -> int8",
 )
 
 
@@ -59,6 +59,15 @@ def regions(call: Call[Parameters], values: Values) -> Regions:
         if wrong.any():
             raise OperandFault(f"region {int(np.argmax(wrong))} {what}")
     return Regions(maps, corners, images)
+
+
+def anywhere(call: Call[Parameters], values: Values) -> Regions:
+    """The operands of a call whose regions may lie outside their images. Raises OperandFault for one of no image."""
+    maps, boxes, images = arrays(values, 3)
+    check_images(images, len(maps))
+    asked = call.parameters
+    scale = 1 / np.array([asked.width_stride, asked.height_stride] * 2)
+    return Regions(maps, boxes * scale.astype(np.float32), images)
 
 
 def shapes(call: Call[Parameters]) -> bool:

@@ -1,9 +1,10 @@
 """roi_align: regions of feature maps at one size, every result the mean of points between the pixels.
 
 Inputs: maps [images, height, width, depth], regions [n, 4] as (x1, y1, x2, y2) in the image, the image of each region
-[n]. Output [n, height, width, depth]. A region has sides of 1 pixel or more; each bin has `samples` points
-down and right, evenly spread, 0 for as many as the bin has pixels, rounded up. Points are interpolated between four
-pixels; one at or beyond the last pixel takes that.
+[n]. Output [n, height, width, depth]. A region has sides of 1 pixel or more; each bin has `samples` points down and
+right, evenly spread, 0 for as many as the bin has pixels, rounded up. Points are interpolated between four pixels; one
+at or beyond the last pixel takes that. With `anywhere` a region may lie outside its image, as Paddle has it.
+Points that lie more than a pixel outside are 0 then, those nearer take the pixel at the edge.
 """
 
 from __future__ import annotations
@@ -29,32 +30,48 @@ Floats = NDArray[np.float32]
 
 
 class Parameters(regions.Parameters):
-    """samples: points of a bin down and right; 0 for as many as it has pixels, rounded up."""
+    """samples: points of a bin down and right; 0 for as many as it has pixels, rounded up.
+
+    anywhere: regions may lie outside their image.
+    centers:  regions begin half a pixel further up and left, pixels having their centres at halves, and may be smaller
+              than one.
+    """
 
     samples: tuple[Size, Size] = (0, 0)
+    anywhere: bool = False
+    centers: bool = False
 
 
 def _compute(call: Call[Parameters], values: Values) -> list[Array]:
-    given = regions.regions(call, values)
+    how = call.parameters
+    given = regions.anywhere(call, values) if how.anywhere else regions.regions(call, values)
     result = np.zeros(call.outputs[0].shape, np.float32)
     _, height, width, _ = given.maps.shape
-    for index, ((x1, y1, x2, y2), image) in enumerate(zip(given.corners, given.images, strict=True)):
-        down = _weights(y1, y2, height, call.parameters.size[0], call.parameters.samples[0])
-        right = _weights(x1, x2, width, call.parameters.size[1], call.parameters.samples[1])
+    corners = given.corners - np.float32(0.5) if how.centers else given.corners
+    for index, ((x1, y1, x2, y2), image) in enumerate(zip(corners, given.images, strict=True)):
+        down = _weights(y1, y2, height, how, 0)
+        right = _weights(x1, x2, width, how, 1)
         columns = np.tensordot(down, given.maps[image], axes=(1, 0))
         result[index] = np.tensordot(right, columns, axes=(1, 1)).swapaxes(0, 1)
     return [result]
 
 
-def _weights(begin: np.float32, end: np.float32, pixels: int, bins: int, samples: int) -> Floats:
+def _weights(begin: np.float32, end: np.float32, pixels: int, how: Parameters, axis: int) -> Floats:
     """[bins, pixels]: what each pixel along an axis gives to the mean of the points of each bin.
 
     Interpolation in two directions is the product of that in one.
     """
-    step = np.maximum(end - begin, np.float32(1)) / np.float32(bins)
+    bins, samples = how.size[axis], how.samples[axis]
+    size = end - begin if how.centers else np.maximum(end - begin, np.float32(1))
+    step = size / np.float32(bins)
     count = samples if samples > 0 else ceil(step)
+    if count < 1:
+        return np.zeros((bins, pixels), np.float32)
     point = np.arange(bins * count, dtype=np.float32) + np.float32(0.5)
     place = begin + point * (step / np.float32(count))
+    outside = (place < -1) | (place > pixels) if how.anywhere else np.zeros(len(place), bool)
+    place = np.maximum(place, np.float32(0)) if how.anywhere else place
+    place = np.where(outside, np.float32(0), place)
     low = np.floor(place).astype(np.int64)
     beyond = low >= pixels - 1
     low = np.where(beyond, pixels - 1, low)
@@ -64,6 +81,7 @@ def _weights(begin: np.float32, end: np.float32, pixels: int, bins: int, samples
     rows = np.arange(bins * count)
     np.add.at(weights, (rows, low), 1 - share)
     np.add.at(weights, (rows, high), share)
+    weights[outside] = 0
     mean: Floats = weights.reshape(bins, count, pixels).mean(axis=1, dtype=np.float32)
     return mean
 

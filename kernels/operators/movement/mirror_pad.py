@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.move import mirror_moves
+from npusim.kernels.lowering.move import band_moves, mirrored
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
@@ -43,7 +43,8 @@ def _a_pair_per_axis(call: Call[Parameters]) -> bool:
 
 
 def _lower(call: Call[Parameters], hardware: Hardware) -> Parts:
-    return mirror_moves(call, _edge(call))
+    borders = zip(input_type(call).shape, call.parameters.paddings, strict=True)
+    return band_moves(call, [mirrored(size, border, _edge(call)) for size, border in borders])
 
 
 OPERATOR = Operator(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
 from npusim.isa.base.tensor import Array, Quantization
 from npusim.kernels.lowering.real import lower_real_convert, on_real_lanes, real_inputs
 from npusim.kernels.lowering.vector import lower_quantize
-from npusim.kernels.operator import rules
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -21,7 +23,14 @@ from npusim.kernels.operator.operands import (
     quantization,
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
+
+_BEYOND_CODES = 1 << 20
+"""Steps that lead out of the codes from every zero point, and that 32 bits hold."""
+
+_LARGEST = {"float16": 65504.0, "float32": 2.0**127}
+"""Reals about as large as the types hold."""
 
 
 def _codes(call: Call, values: Values) -> list[Array]:
@@ -38,9 +47,34 @@ def _codes(call: Call, values: Values) -> list[Array]:
     ]
 
 
-def _reals(call: Call, values: Values) -> list[Array]:
-    ofm = call.outputs[0]
-    return [quantize_reals(input_value(values), quantization(ofm), ofm.dtype)]
+class Parameters(parameters.Parameters):
+    """saturating: reals beyond the codes become the nearest code (NNAdapter); otherwise those that no 32 bits hold
+    in steps become the smallest, as LiteRT has it.
+    truncate: reals are cut off toward zero and no code is the smallest (NNAdapter's built-in device).
+    """
+
+    saturating: bool = False
+    truncate: bool = False
+
+
+def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+    ofm, how = call.outputs[0], call.parameters
+    reals: Any = input_value(values)
+    if not (how.saturating or how.truncate):
+        return [quantize_reals(reals, quantization(ofm), ofm.dtype)]
+    scales, zero_points = _by_element(quantization(ofm), reals.ndim)
+    low, high = code_range(ofm.dtype)
+    with np.errstate(all="ignore"):
+        steps = np.asarray(reals / scales).astype(np.float64)
+        steps = np.clip(np.trunc(steps) if how.truncate else steps, low - zero_points, high - zero_points)
+    return [clamp(codes_of_reals(steps, zero_points), low + how.truncate, high, ofm.dtype)]
+
+
+def _by_element(target: Quantization, rank: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Scales and zero points as they broadcast with what has them."""
+    shape = () if target.axis is None else (-1,) + (1,) * (rank - 1 - target.axis)
+    scales, zero_points = np.array(target.scales, np.float32), np.array(target.zero_points, np.int64)
+    return scales.reshape(shape), zero_points.reshape(shape)
 
 
 def _multiplier(call: Call) -> Multiplier:
@@ -50,31 +84,61 @@ def _multiplier(call: Call) -> Multiplier:
 def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
     """Codes of float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
     low, high = code_range(dtype)
+    scales, zero_points = _by_element(target, reals.ndim)
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite quotient is one that int32 cannot hold
-        steps = reals / np.float32(target.scale)
-    return clamp(codes_of_reals(steps, target.zero_point), low, high, dtype)
+        steps = np.asarray(reals / scales)
+    return clamp(codes_of_reals(steps, zero_points), low, high, dtype)
 
 
-def _halves(call: Call, values: Values) -> list[Array]:
+def _halves(call: Call[Parameters], values: Values) -> list[Array]:
     return _reals(call, [input_value(values).astype(np.float32)])
 
 
+def _one_scale(call: Call) -> bool:
+    """on real lanes there is one scale and zero point, and the codes are int8 or uint8"""
+    return rules.eight_bit_output(call) and quantization(call.outputs[0]).axis is None
+
+
+def _as_litert(call: Call[Parameters]) -> bool:
+    """on real lanes what 32 bits do not hold in steps becomes the smallest code (neither saturating nor truncated)"""
+    return not (call.parameters.saturating or call.parameters.truncate)
+
+
+def _expand(call: Call[Parameters]) -> Expansion | None:
+    """Reals limited to where 32 bits hold them in steps, which is where nothing is left to saturate."""
+    ofm, ifm = call.outputs[0], input_type(call)
+    if call.parameters.truncate or not (call.parameters.saturating and ifm.real and _one_scale(call)):
+        return None
+    steps = RealSteps(call)
+    limit = quantization(ofm).scale * _BEYOND_CODES
+    if limit >= _LARGEST[ifm.dtype]:
+        return None
+    below = steps.pair("minimum", 0, steps.number(limit))
+    inside = steps.pair("maximum", below, steps.number(-limit))
+    return steps.result(steps.step("quantize", [inside], ofm.shape, Parameters(), ofm))
+
+
 def _scaled(call: Call) -> bool:
-    """whole numbers have one scale and zero point"""
+    """whole numbers have one scale and zero point, or those that reals become one for each channel"""
     tensors = (input_type(call), call.outputs[0])
-    return all(tensor.real or (tensor.quantized and quantization(tensor).axis is None) for tensor in tensors)
+    per_channel = input_type(call).real
+    return all(
+        tensor.real or (tensor.quantized and (per_channel or quantization(tensor).axis is None))
+        for tensor in tensors
+    )
 
 
 OPERATOR = Operator(
     name="quantize",
+    parameters=Parameters,
     types=(
         "int8|uint8|int16|float32|float16 -> int8|uint8|int16",
+        "float32|float16 -> uint16|int32",
         "int32 -> int8|int16",
         "int16 -> int32",
     ),
     rules=(
         rules.operands(1),
-        rules.per_tensor,
         _scaled,
         rules.same_shape,
         sound_scales,
@@ -87,6 +151,7 @@ OPERATOR = Operator(
     workload=elementwise,
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),
-        on_real_lanes(lower_real_convert, rules.eight_bit_output, kind=real_inputs),
+        on_real_lanes(lower_real_convert, _one_scale, _as_litert, kind=real_inputs),
     ),
+    expand=_expand,
 )

@@ -28,6 +28,7 @@ class Parameters(Along):
     """x / (bias + alpha * (squares of up to `radius` elements on each side and of x itself)) ** beta.
 
     last_left_out: the last element of a window does not count, which is how LiteRT's kernel has it.
+    one_more: one more element counts behind x: windows of an even size.
     """
 
     radius: Size
@@ -35,6 +36,7 @@ class Parameters(Along):
     alpha: float
     beta: float
     last_left_out: bool = False
+    one_more: bool = False
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
@@ -43,9 +45,9 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     if not x.size:
         return [input_value(values)]
     reach = min(how.radius, x.shape[-1])
-    window = 2 * reach + 1 - how.last_left_out
+    window = 2 * reach + 1 - how.last_left_out + how.one_more
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        squares = np.pad(x * x, [(0, 0)] * (x.ndim - 1) + [(reach, reach)])
+        squares = np.pad(x * x, [(0, 0)] * (x.ndim - 1) + [(reach, reach + how.one_more)])
         windows = sliding_window_view(squares, max(window, 1), axis=-1)[..., : x.shape[-1], :window]
         sums = windows.sum(axis=-1, dtype=np.float32)
         divisors = np.float32(how.bias) + np.float32(how.alpha) * sums

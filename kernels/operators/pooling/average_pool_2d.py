@@ -1,7 +1,8 @@
-"""The mean of each window of an image; padding is not counted."""
+"""The mean of each window of an image; padding is not counted, unless the parameters say so."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,26 +12,74 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.vector import lower_average_pool
 from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.operands import by_type, input_value, with_halves
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operands import by_type, input_type, input_value, quantization, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.parameters import NO_BORDERS, Borders
+from npusim.kernels.operators.movement import pad
 from npusim.kernels.operators.pooling import pooling
 
-Parameters = pooling.Pooling
+
+class Parameters(pooling.Pooling):
+    """counted: how much of the padding, next to the image, counts as zeros."""
+
+    counted: Borders = NO_BORDERS
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     """Codes are averaged as they are: input and output have one scale and zero point."""
     image: Any = input_value(values)
-    ofm = call.outputs[0]
-    sums = pooling.combine_windows(image.astype(np.int32), call, np.add)
-    means = rounding_divide(sums, pooling.elements_seen(call))
+    ofm, counted = call.outputs[0], call.parameters.counted
+    sums, elements = (
+        pooling.combine_windows(image.astype(np.int32), call, np.add),
+        pooling.elements_seen(call),
+    )
+    if counted != NO_BORDERS:
+        inside, elements = elements, pooling.elements_seen(call, counted)
+        sums += (elements - inside) * _zero(call)
+    means = rounding_divide(sums, elements)
     return [clamp(means, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
+
+
+def _zero(call: Call) -> int:
+    scaled = input_type(call).quantization is not None
+    return quantization(input_type(call)).zero_point if scaled else 0
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     sums = pooling.combine_windows(input_value(values), call, np.add)
-    sums /= pooling.elements_seen(call)
+    sums /= pooling.elements_seen(call, call.parameters.counted)
     return [limited(call.parameters.activation, sums)]
+
+
+def _counted_padding(call: Call[Parameters]) -> bool:
+    """no more of the padding counts than there is"""
+    how = call.parameters
+    sides = zip(sum(how.counted, ()), sum(how.padding, ()), strict=True)
+    return all(counted <= there for counted, there in sides)
+
+
+def _image_only(call: Call[Parameters]) -> bool:
+    """on the NPU windows count what lies in the image"""
+    return call.parameters.counted == NO_BORDERS
+
+
+def _padded(call: Call[Parameters]) -> Expansion | None:
+    """The padding that counts as zeros around the image, then a pool."""
+    how, image = call.parameters, input_type(call)
+    if how.counted == NO_BORDERS:
+        return None
+    found = Expansion(len(call.inputs))
+    paddings = ((0, 0), *how.counted, (0, 0))
+    shape = tuple(size + sum(border) for size, border in zip(image.shape, paddings, strict=True))
+    (wide,) = found.call("pad", "pad", (0,), [replace(image, shape=shape)], pad.Parameters(paddings=paddings))
+    left = tuple(
+        (there[0] - counted[0], there[1] - counted[1])
+        for there, counted in zip(how.padding, how.counted, strict=True)
+    )
+    pool = how.changed(padding=left, counted=NO_BORDERS)
+    found.results += found.call("pool", "average_pool_2d", (wide,), call.outputs, pool)
+    return found
 
 
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _codes, "float32": _reals})
@@ -39,10 +88,14 @@ OPERATOR = Operator(
     name="average_pool_2d",
     parameters=Parameters,
     types=alike(*REFERENCES),
-    rules=pooling.RULES,
+    rules=(*pooling.RULES, _counted_padding),
     infer=pooling.infer,
     reference=by_type(REFERENCES),
     workload=pooling.workload,
     window=pooling.window,
-    lowerings=(pooling.npu_lowering(lower_average_pool), pooling.on_lanes("average")),
+    expand=_padded,
+    lowerings=(
+        pooling.npu_lowering(lower_average_pool, _image_only),
+        pooling.on_lanes("average", _image_only),
+    ),
 )

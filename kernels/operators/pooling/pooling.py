@@ -28,7 +28,7 @@ from npusim.kernels.operator.geometry import (
 )
 from npusim.kernels.operator.operands import elementwise, input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Rule, Shapes, SlidingWindow
-from npusim.kernels.operator.parameters import Pair
+from npusim.kernels.operator.parameters import NO_BORDERS, Border, Borders, Pair
 from npusim.kernels.operator.rescale import sound_scales
 
 
@@ -55,7 +55,7 @@ def _padding_below_filter(call: Call[Pooling]) -> bool:
     return all(max(padding) < size for padding, size in pairs)
 
 
-def _one_scale(call: Call) -> bool:
+def one_scale(call: Call) -> bool:
     """8-bit input and output have one zero point and one scale (to 1e-6): pooling does not rescale"""
     if input_type(call).real:
         return True
@@ -70,7 +70,7 @@ RULES: tuple[Rule, ...] = (
     _output_shape,
     _padding_below_filter,
     sound_scales,
-    _one_scale,
+    one_scale,
     activation_in_32_bits,
 )
 
@@ -86,13 +86,13 @@ NPU_RULES: tuple[Rule, ...] = (
 def rows_fit(call: Call[Pooling], hardware: Hardware) -> bool:
     """the scratchpad holds the rows that one row of windows sees"""
     ifm = input_type(call)
-    seen = int(_seen(call, 1)[1].max(initial=0))
-    return seen * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes
+    rows = int(seen(call, 1)[1].max(initial=0))
+    return rows * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes
 
 
-def npu_lowering(lower: Callable[[Call, Hardware], Parts]) -> Lowering:
+def npu_lowering(lower: Callable[[Call, Hardware], Parts], *more: Rule) -> Lowering:
     """A pool of codes on the vector unit."""
-    return Lowering("vector", NPU_RULES, lower, (rows_fit,))
+    return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit,))
 
 
 def combine_windows(values: NDArray[Any], call: Call[Pooling], combine: np.ufunc) -> NDArray[Any]:
@@ -103,11 +103,11 @@ def combine_windows(values: NDArray[Any], call: Call[Pooling], combine: np.ufunc
     """
     result = values
     for axis in (1, 2):
-        result = _combine(result, axis, *_seen(call, axis), combine)
+        result = combine_runs(result, axis, *seen(call, axis), combine)
     return result
 
 
-def _combine(
+def combine_runs(
     values: NDArray[Any], axis: int, first: IntArray, lengths: IntArray, combine: np.ufunc
 ) -> NDArray[Any]:
     """`lengths` elements from `first` on along an axis, combined, for each window.
@@ -131,27 +131,29 @@ def _combine(
     return np.moveaxis(result, 0, axis)
 
 
-def elements_seen(call: Call[Pooling]) -> NDArray[np.int32]:
-    """How many elements of the image each window sees: [rows, columns, 1]."""
-    rows, columns = (_seen(call, axis)[1].astype(np.int32) for axis in (1, 2))
-    seen: NDArray[np.int32] = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
-    return seen
+def elements_seen(call: Call[Pooling], counted: Borders = NO_BORDERS) -> NDArray[np.int32]:
+    """How many elements of the image and of the borders around it each window sees: [rows, columns, 1]."""
+    rows, columns = (seen(call, axis, counted[axis - 1])[1].astype(np.int32) for axis in (1, 2))
+    elements: NDArray[np.int32] = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
+    return elements
 
 
-def _seen(call: Call[Pooling], axis: int) -> tuple[IntArray, IntArray]:
-    """The first element of the image that each window sees along axis 1 (height) or 2 (width), and how many it sees."""
+def seen(call: Call[Pooling], axis: int, border: Border = (0, 0)) -> tuple[IntArray, IntArray]:
+    """The first element that each window sees along axis 1 (height) or 2 (width), and how many it sees, of the image
+    with a border before and behind.
+    """
     window = call.parameters
     first = np.arange(call.outputs[0].shape[axis]) * window.strides[axis - 1]
     first -= window.padding[axis - 1][0]
-    last = np.minimum(first + window.filter[axis - 1], input_type(call).shape[axis])
-    first = np.maximum(first, 0)
+    last = np.minimum(first + window.filter[axis - 1], input_type(call).shape[axis] + border[1])
+    first = np.maximum(first, -border[0])
     return first, last - first
 
 
 def workload(call: Call[Pooling]) -> Workload:
     """One elementwise step per element of the image read, windows that overlap counted as often as they do."""
     images, _, _, channels = input_type(call).shape
-    height, width = (int(_seen(call, axis)[1].sum()) for axis in (1, 2))
+    height, width = (int(seen(call, axis)[1].sum()) for axis in (1, 2))
     return elementwise(call, images * channels * height * width)
 
 
@@ -160,6 +162,6 @@ def window(call: Call[Pooling]) -> SlidingWindow:
     return SlidingWindow(call.parameters.filter, call.parameters.strides)
 
 
-def on_lanes(name: str) -> Lowering:
+def on_lanes(name: str, *more: Rule) -> Lowering:
     """A pool of real numbers on the real lanes: "average", "maximum" or "l2"."""
-    return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:], needs=(rows_fit,))
+    return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:], *more, needs=(rows_fit,))

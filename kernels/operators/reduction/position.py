@@ -48,7 +48,7 @@ def position_operator(name: str, find: Find) -> Operator:
     return Operator(
         name=name,
         parameters=Parameters,
-        types=("int8|uint8|int32|float16|float32|bool -> int32|int64",),
+        types=("int8|uint8|int16|int32|int64|float16|float32|bool -> int32|int64",),
         rules=(rules.operands(1), rules.per_tensor, an_axis, _elements, _positions),
         infer=_infer,
         reference=reference,

@@ -1,4 +1,4 @@
-"""topk_v2: the k largest elements along the last axis, from the largest down, and their positions."""
+"""topk_v2: the k largest or smallest elements along an axis, from there on, and their positions."""
 
 from __future__ import annotations
 
@@ -7,46 +7,49 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.axes import all_read
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.axes import Along, all_read, an_axis, axis_of
 from npusim.kernels.operator.operands import input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Size
 
 
-class Parameters(parameters.Parameters):
-    """k: how many; last_first: of equal elements the last one comes first, not the first one."""
+class Parameters(Along):
+    """k: how many; axis: along which; smallest: the smallest, from there up.
+
+    last_first: of equal elements the last one comes first, not the first one.
+    """
 
     k: Size
     last_first: bool = False
+    smallest: bool = False
 
 
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
-    x: Any = input_value(values)
-    k, size = call.parameters.k, x.shape[-1]
-    # A stable sort in rising order, read from the back, has the last of equals first.
-    if call.parameters.last_first:
-        positions = np.argsort(x, axis=-1, kind="stable")[..., ::-1]
-    else:
-        positions = size - 1 - np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
-    positions = positions[..., :k]
-    found = np.take_along_axis(x, positions, axis=-1)
-    return [found, positions.astype(call.outputs[1].numpy_dtype)]
+    how = call.parameters
+    x: Any = np.moveaxis(input_value(values), axis_of(call), -1)
+    # A stable sort in rising order has the first of equals first; read from the back, the last.
+    turned = how.smallest == how.last_first
+    positions = np.argsort(x[..., ::-1] if turned else x, axis=-1, kind="stable")
+    positions = x.shape[-1] - 1 - positions if turned else positions
+    positions = (positions if how.smallest else positions[..., ::-1])[..., : how.k]
+    outputs = (np.take_along_axis(x, positions, axis=-1), positions.astype(call.outputs[1].numpy_dtype))
+    return [np.ascontiguousarray(np.moveaxis(output, -1, axis_of(call))) for output in outputs]
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
-    shape = (*input_type(call).shape[:-1], call.parameters.k)
-    return shape, shape
+    shape, axis = input_type(call).shape, axis_of(call)
+    found = (*shape[:axis], call.parameters.k, *shape[axis + 1 :])
+    return found, found
 
 
 def _enough(call: Call[Parameters]) -> bool:
-    """the last axis has at least k elements"""
-    shape = input_type(call).shape
-    return len(shape) > 0 and call.parameters.k <= shape[-1]
+    """the axis has at least k elements"""
+    return call.parameters.k <= input_type(call).shape[axis_of(call)]
 
 
 def _shapes(call: Call) -> bool:
-    """both outputs have the input's shape, with k elements along the last axis"""
+    """both outputs have the input's shape, with k elements along the axis"""
     return _infer(call) == tuple(output.shape for output in call.outputs)
 
 
@@ -59,10 +62,10 @@ OPERATOR = Operator(
     name="topk_v2",
     parameters=Parameters,
     types=tuple(
-        f"{dtype} -> {dtype}, int32"
+        f"{dtype} -> {dtype}, int32|int64"
         for dtype in ("int8", "uint8", "int16", "int32", "int64", "float16", "float32")
     ),
-    rules=(rules.operands(1, 2), rules.per_tensor, _enough, _shapes, _same_codes),
+    rules=(rules.operands(1, 2), rules.per_tensor, an_axis, _enough, _shapes, _same_codes),
     infer=_infer,
     reference=_reference,
     workload=all_read,

@@ -6,6 +6,7 @@ LiteRT computes int8 in integers with 10 fraction bits per axis, uint8 and float
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import floor, inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,11 +38,13 @@ class Resizing(parameters.Parameters):
     """Parameters of a resize: height and width of the output, and which pixels lie on each other.
 
     align_corners: those in the corners; half_pixel_centers: those in the middle, pixels having their centres at halves.
+    steps: pixels of the input from one of the output to the next, down and right, where sizes do not say so.
     """
 
     size: tuple[Size, Size]
     align_corners: bool = False
     half_pixel_centers: bool = False
+    steps: tuple[float, float] | None = None
 
 
 Parameters = Resizing
@@ -63,6 +66,8 @@ def _integer_axis(call: Call[Resizing], axis: int) -> Axis:
     if call.parameters.align_corners and count > 1:
         size, divisor = size - 1, count - 1
     scale = (size * one + divisor // 2) // divisor
+    if call.parameters.steps is not None:
+        scale = floor(call.parameters.steps[axis - 1] * one + 0.5)
     position = np.arange(count, dtype=np.int64) * scale
     if call.parameters.half_pixel_centers:
         position = position + (scale // 2 - one // 2)
@@ -76,9 +81,7 @@ def _integer_axis(call: Call[Resizing], axis: int) -> Axis:
 def _float_axis(call: Call[Resizing], axis: int) -> Axis:
     """Positions and weights in float32."""
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
-    scale = np.float32(size) / np.float32(count)
-    if call.parameters.align_corners and count > 1:
-        scale = np.float32(size - 1) / np.float32(count - 1)
+    scale = float_step(call, axis)
     position = np.arange(count, dtype=np.float32)
     if call.parameters.half_pixel_centers:
         position = (position + np.float32(0.5)) * scale - np.float32(0.5)
@@ -88,6 +91,17 @@ def _float_axis(call: Call[Resizing], axis: int) -> Axis:
     above = np.clip(np.ceil(position).astype(np.int64), 0, size - 1)
     weight_above = position - below.astype(np.float32)
     return Axis(below, above, np.float32(1) - weight_above, weight_above)
+
+
+def float_step(call: Call[Resizing], axis: int) -> np.float32:
+    """Pixels of the input from one of the output to the next, in float32."""
+    how = call.parameters
+    size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
+    if how.steps is not None:
+        return np.float32(how.steps[axis - 1])
+    if how.align_corners and count > 1:
+        return np.float32(size - 1) / np.float32(count - 1)
+    return np.float32(size) / np.float32(count)
 
 
 def _interpolate(
@@ -120,6 +134,8 @@ def _on_lines(call: Call[Resizing]) -> tuple[Line, Line] | None:
     rows, columns = (_short_line(call, axis) for axis in (1, 2))
     if rows is not None and columns is not None and _digits(rows) + _digits(columns) <= _REAL_BITS - 8:
         return rows, columns
+    if call.parameters.steps is not None:
+        return None
     first, second = (_real_axis(call, axis) for axis in (1, 2))
     return (first.line, second.line) if tie_free(first, second) else None
 
@@ -213,6 +229,12 @@ def corners_or_centers(call: Call[Resizing]) -> bool:
     return not (call.parameters.align_corners and call.parameters.half_pixel_centers)
 
 
+def steps_forward(call: Call[Resizing]) -> bool:
+    """steps are above 0, and not said with align_corners, which says them"""
+    steps = call.parameters.steps
+    return steps is None or (all(0 < step < inf for step in steps) and not call.parameters.align_corners)
+
+
 REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_reals, "int16": _integers, "float32": _reals})
 
 OPERATOR = Operator(
@@ -225,6 +247,7 @@ OPERATOR = Operator(
         images,
         some_pixels,
         corners_or_centers,
+        steps_forward,
     ),
     infer=infer,
     reference=by_type(REFERENCES),

@@ -18,9 +18,11 @@ from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.resize.resize_bilinear import (
     Resizing,
     corners_or_centers,
+    float_step,
     images,
     infer,
     some_pixels,
+    steps_forward,
 )
 from npusim.kernels.operators.tables.lookup import round_half_away
 
@@ -30,10 +32,7 @@ Parameters = Resizing
 def _nearest(call: Call[Parameters], axis: int) -> NDArray[np.int64]:
     """The input position of each output position along one axis, in float32 steps."""
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
-    corners = call.parameters.align_corners
-    scale = np.float32(size) / np.float32(count)
-    if corners and count > 1:
-        scale = np.float32(size - 1) / np.float32(count - 1)
+    corners, scale = call.parameters.align_corners, float_step(call, axis)
     offset = np.float32(0.5 if call.parameters.half_pixel_centers else 0)
     position = (np.arange(count, dtype=np.float32) + offset) * scale
     nearest = round_half_away(position) if corners else np.floor(position).astype(np.int64)
@@ -65,7 +64,7 @@ OPERATOR = Operator(
     name="resize_nearest_neighbor",
     parameters=Parameters,
     types=ANY_ALIKE,
-    rules=(rules.operands(1), images, some_pixels, corners_or_centers),
+    rules=(rules.operands(1), images, some_pixels, corners_or_centers, steps_forward),
     infer=infer,
     reference=_reference,
     workload=move,

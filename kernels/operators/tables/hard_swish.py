@@ -1,14 +1,51 @@
-"""hard_swish: x * relu6(x + 3) / 6, element by element."""
+"""hard_swish: x times alpha * x + beta limited to 0..1, element by element; usually x * relu6(x + 3) / 6."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from npusim.isa.arithmetic.integer import quantize_multiplier, rounding_divide_by_power
+from npusim.isa.base.tensor import Array
+from npusim.kernels.operator import parameters
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import MOST_LEFT, Multiplier
-from npusim.kernels.operators.tables.lookup import Int64Array, tabulate, unary_operator
+from npusim.kernels.operators.tables.hard_sigmoid import gate, gate_in_steps
+from npusim.kernels.operators.tables.lookup import (
+    Float32Array,
+    Int64Array,
+    real_function,
+    tabulate,
+    tabulate_by_value,
+    unary_operator,
+)
+
+
+class Parameters(parameters.Parameters):
+    """alpha: the slope of the gate between 0 and 1; beta: the gate at 0."""
+
+    alpha: float = 1 / 6
+    beta: float = 0.5
+
+
+def _usual(call: Call[Parameters]) -> bool:
+    """alpha is 1/6 and beta 1/2"""
+    alpha, beta = call.parameters.alpha, call.parameters.beta
+    return np.float32(alpha) == np.float32(1 / 6) and beta == 0.5
+
+
+def _reals(call: Call[Parameters], x: Float32Array) -> Float32Array:
+    if _usual(call):
+        return real_function("hard_swish")(call, x)
+    return x * gate(call.parameters.alpha, call.parameters.beta, x)
+
+
+def _expand(call: Call[Parameters]) -> Expansion:
+    steps = RealSteps(call)
+    opened = gate_in_steps(steps, call.parameters.alpha, call.parameters.beta)
+    return steps.result(steps.pair("mul", 0, opened))
 
 
 def _codes(call: Call, codes: Int64Array) -> Int64Array:
@@ -31,7 +68,7 @@ def _multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
 
 def _moved_in_16_bits(call: Call) -> bool:
     """input scale / output scale is from 2**-9 to less than 2**7, and the input scale about 2**-22 to 2**24"""
-    if input_type(call).real:
+    if input_type(call).real or not _usual(call):
         return True
     # LiteRT refuses a left shift of the output, and C leaves undefined what 16 bits moved right by 16 are.
     (_, output_shift), (_, gate_shift) = _multipliers(call)
@@ -77,7 +114,20 @@ def _truncating_high(a: Int64Array, b: Int64Array) -> Int64Array:
     return quotient
 
 
-table = tabulate(_codes)
-"""The output code of each of a call's 256 input codes, in raw byte order."""
+_usual_table, _other_table = tabulate(_codes), tabulate_by_value(_reals)
 
-OPERATOR = unary_operator("hard_swish", table, _moved_in_16_bits)
+
+def table(call: Call[Parameters]) -> Array:
+    """The output code of each of a call's 256 input codes, in raw byte order."""
+    return (_usual_table if _usual(call) else _other_table)(call)
+
+
+OPERATOR = unary_operator(
+    "hard_swish",
+    table,
+    _moved_in_16_bits,
+    parameters=Parameters,
+    on_host=_reals,
+    lane_rules=(_usual,),
+    expand=_expand,
+)

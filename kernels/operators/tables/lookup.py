@@ -19,6 +19,7 @@ from npusim.kernels.lowering.real import lower_real_unary, on_real_lanes
 from npusim.kernels.lowering.vector import lower_table
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -112,6 +113,21 @@ def tabulate_real(function: RealFunction, clamped: tuple[str, ...] = ("int8",)) 
     return tabulate(codes_of)
 
 
+def tabulate_by_value(function: RealFunction) -> Table:
+    """The table of a real function that LiteRT has no table of: float32 results divided by the output's scale.
+
+    They are rounded half away from zero, and what the output type does not hold becomes its nearest code.
+    """
+
+    def codes_of(call: Call, codes: Int64Array) -> IntArray:
+        target = quantization(call.outputs[0])
+        with np.errstate(all="ignore"):
+            steps = function(call, reals_of(call, codes)) / np.float32(target.scale)
+        return codes_of_reals(np.clip(steps, *_BEYOND_CODES), target.zero_point)
+
+    return tabulate(codes_of)
+
+
 def reals_of(call: Call, codes: Int64Array) -> Float32Array:
     """The real numbers that codes of the input stand for, in float32."""
     source = quantization(input_type(call))
@@ -133,12 +149,16 @@ def unary_operator(
     whole: Mapping[str, Reference] | None = None,
     lanes: Lanes | None = None,
     on_host: RealFunction | None = None,
+    lane_rules: tuple[Rule, ...] | None = None,
+    expand: Callable[[Call], Expansion | None] | None = None,
 ) -> Operator:
     """The operator that looks 8-bit tensors up in `table` and applies a function of the real lanes to real numbers.
 
     whole:   the references of further element types, whose elements stand for themselves.
     lanes:   the function of the real lanes and its alpha; that of the operator's name if None.
     on_host: a function of real numbers that the lanes do not have, in place of that.
+    lane_rules: which calls the lanes have nevertheless; None where they have none that `on_host` does.
+    expand:  a call on real numbers as simpler ones that the lanes have.
     """
     chosen = lanes or (lambda call: (name, 0.0))
     real = on_host or real_function(chosen)
@@ -154,7 +174,11 @@ def unary_operator(
     on_vector_unit = Lowering(
         "vector", (rules.eight_bit,), lambda call, hardware: lower_table(call, table(call))
     )
-    on_lanes = on_real_lanes(lambda call: lower_real_unary(call, *chosen(call)))
+    on_lanes = on_real_lanes(lambda call: lower_real_unary(call, *chosen(call)), *(lane_rules or ()))
+
+    def in_steps(call: Call) -> Expansion | None:
+        return expand(call) if expand is not None and input_type(call).real else None
+
     return Operator(
         name=name,
         parameters=parameters,
@@ -163,7 +187,8 @@ def unary_operator(
         infer=like_input,
         reference=by_type(references),
         workload=elementwise,
-        lowerings=(on_vector_unit,) if on_host else (on_vector_unit, on_lanes),
+        lowerings=(on_vector_unit,) if on_host and lane_rules is None else (on_vector_unit, on_lanes),
+        expand=in_steps if expand else None,
     )
 
 

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from npusim import models
 from npusim.cli.app import app
 from npusim.cli.base import Progress
+from npusim.frontends.nnadapter.model import Model
 from npusim.isa.base.tensor import TensorType
 from npusim.models.writer import ModelWriter
 from npusim.numbers.area import area
@@ -81,6 +82,23 @@ def test_run_writes_every_file(digits: Path, tmp_path: Path) -> None:
     assert layers.read_text().count("\n") == len(plain["layers"]) + 1
     assert json.loads(trace.read_text())["otherData"]["cycles"] == result.cycles
     assert sorted(os.listdir(tmp_path)) == ["l.csv", "o.npz", "r.json", "t.json"]
+
+
+def test_run_draws_the_network(digits: Path, tmp_path: Path) -> None:
+    """What the drawing is, tests/npusim/nnadapter/test_dot.py has."""
+    drawing = tmp_path / "network.dot"
+    assert npusim("run", digits, "--dot", drawing).status == 0
+    assert drawing.read_text() == Model.of(api.load(digits)).dot()
+    program = tmp_path / "digits.npu"
+    assert npusim("compile", digits, "-o", program).status == 0
+    done = npusim("run", program, "--dot", drawing)
+    assert done.status == 2
+    assert done.err.endswith("digits.npu is a compiled program, which has no operators; give the model\n")
+    done = npusim("run", digits, "digits_cnn", "--dot", drawing)
+    assert (done.status, done.err) == (
+        2,
+        "npusim: --dot: goes with one model on one machine; this is a table of 2 models by 1 machine\n",
+    )
 
 
 def test_two_runs_write_equal_json_but_for_wall_times(digits: Path, tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def test_explore_takes_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("name=a = b", "name", "a = b"),
         ("description=3\nx=4", "description", "3\nx=4"),
         ("description=[1]", "description", "[1]"),
+        ('lacks_operators=["softmax", "mean"]', "lacks_operators", ("softmax", "mean")),
     ],
 )
 def test_values_are_numbers_words_and_text(text: str, path: str, value: object) -> None:

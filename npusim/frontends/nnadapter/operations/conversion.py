@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,12 +16,17 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Node
+from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.operator.element_types import fits
+from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.table import operator
 
 if TYPE_CHECKING:
     from npusim.frontends.nnadapter.operations.signature import Argument, Outcome, Signature
+
+_CONVERTING = ("quantize", "dequantize")
+"""Operators between codes and real numbers."""
 
 _ACTIVATIONS: Mapping[FuseCode, Activation] = {
     FuseCode.FUSED_NONE: "none",
@@ -75,6 +81,12 @@ class Bound:
             self.inputs[argument.name] = list(taken)
         for outcome, taken in _dealt(operation, signature.outputs, operation.output_operands, "outputs"):
             self.outputs[outcome.name] = [operand for operand in taken if operand is not None]
+
+    @property
+    def tensors(self) -> list[Operand]:
+        """The inputs whose elements are read: neither parameters nor those of which only the sizes matter."""
+        names = [argument.name for argument in self.signature.inputs if not argument.kind]
+        return [operand for name in names for operand in self.inputs[name] if operand is not None]
 
 
 def _dealt(
@@ -141,6 +153,10 @@ class Conversion:
             raise NotKnown(self.operation.place, name, operand.name)
         return value
 
+    def known(self, name: str) -> Array | None:
+        """The value of an argument; None where only a run gives it."""
+        return self._operands.known(self.given(name))
+
     def whole(self, name: str) -> int:
         """A whole number."""
         return int(self._one(name))
@@ -148,6 +164,11 @@ class Conversion:
     def real(self, name: str) -> float:
         """A real number."""
         return float(self._one(name))
+
+    def number(self, name: str) -> int | float:
+        """A number of any kind."""
+        number: int | float = self._one(name).item()
+        return number
 
     def flag(self, name: str) -> bool:
         """A truth."""
@@ -243,21 +264,47 @@ class Conversion:
     ) -> tuple[int, ...]:
         """Adds a node with these results (not said: the operation's outputs) and returns them.
 
-        Where the operator does not take codes, its operands become real numbers and its results codes again.
+        Where the operator does not take codes, or none of these scales, its operands become real numbers and its
+        results codes again.
         """
-        results = results or tuple(
-            operand.type.tensor_type() for operands in self._bound.outputs.values() for operand in operands
-        )
+        results = results or self._all_results()
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         coded = any(kind is not None and kind.quantized for kind in (*kinds, *results))
-        converts = op in ("quantize", "dequantize")
-        if (
-            coded
-            and not converts
-            and (self._operands.in_reals or not fits(operator(op).types, kinds, results))
-        ):
-            return self._in_reals(op, inputs, results, parameters)
-        return self._added(op, inputs, results, parameters)
+        direct = not coded or op in _CONVERTING
+        if direct or (not self._operands.in_reals and self._takes(op, inputs, results, parameters)):
+            return self._added(op, inputs, results, parameters)
+        return self._in_reals(op, inputs, results, parameters)
+
+    def node_in_reals(
+        self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any
+    ) -> tuple[int, ...]:
+        """`node` of an operator whose codes are no real numbers: they become such in any case."""
+        return self._in_reals(op, inputs, results or self._all_results(), parameters)
+
+    def _all_results(self) -> tuple[TensorType, ...]:
+        return tuple(
+            operand.type.tensor_type() for operands in self._bound.outputs.values() for operand in operands
+        )
+
+    def _takes(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> bool:
+        """Whether an operator takes these codes; of images, whose layout here is not the operator's, the types say."""
+        entry = operator(op)
+        kinds = tuple(None if number is None else self.builder.type(number) for number in inputs)
+        if not fits(entry.types, kinds, results) or op in SPATIAL:
+            return fits(entry.types, kinds, results)
+        try:
+            call = Call(entry.parameters(**parameters), kinds, tuple(results), {})
+            shapes = entry.infer(call)
+        except (GraphError, LookupError, TypeError, ValueError, ArithmeticError):
+            return True  # what is wrong is said of the codes
+        shaped = tuple(replace(kind, shape=shape) for kind, shape in zip(results, shapes, strict=True))
+        return entry.broken_rule(replace(call, outputs=shaped)) is None
 
     def _added(
         self,
@@ -280,19 +327,31 @@ class Conversion:
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...]:
         """A node on real numbers between codes."""
-        reals = [None if number is None else self._real(number) for number in inputs]
+        reals = [None if number is None else self.as_real(number) for number in inputs]
         wide = [unshaped("float32") if kind.quantized else kind for kind in results]
         made = self._added(op, reals, wide, parameters)
-        return tuple(
-            self._added("quantize", [number], [kind], self._cut_off())[0] if kind.quantized else number
-            for number, kind in zip(made, results, strict=True)
-        )
+        return tuple(self.as_code(number, kind) for number, kind in zip(made, results, strict=True))
 
     def _cut_off(self) -> Mapping[str, Any]:
-        return {"truncate": True} if self._operands.in_reals else {}
+        return {"truncate": True} if self._operands.in_reals else {"saturating": True}
 
-    def _real(self, number: int) -> int:
-        """A tensor as real numbers; a constant is converted here."""
+    def as_code(self, number: int, kind: TensorType) -> int:
+        """Real numbers as codes of a type; as they are for a type without scale."""
+        return self._added("quantize", [number], [kind], self._cut_off())[0] if kind.quantized else number
+
+    def real_of(self, name: str) -> float:
+        """A known number, that a code stands for if the argument has one."""
+        scaling, number = self.given(name).type.quantization, self.real(name)
+        if scaling is None:
+            return number
+        return float(np.float32(scaling.scale) * np.float32(number - scaling.zero_point))
+
+    def copied(self, tensor: int) -> int:
+        """A copy, for a result that is an operand."""
+        return self.reshaped(tensor, self.builder.shape(tensor))
+
+    def as_real(self, number: int) -> int:
+        """A tensor as real numbers, if it has codes; a constant is converted here."""
         tensor = self.builder.tensors[number]
         scaling = tensor.type.quantization
         if not tensor.type.quantized or scaling is None:

@@ -2,11 +2,11 @@
 
     input filter bias auto_pad:i=0 pads:I? strides:I=(1,1) fuse_code:i=0 > output=input
 
-An argument `name` is a tensor; `name:kind` a parameter, whose value must be known when the model is built: i a whole
-number, f a real one, b a truth, I and F lists of them, or v a number of any kind. `?` says that it may be omitted, `=`
-what the methods of `Model` take where it is not given, `+` that there are one or more. A result `name=input` has the
-precision of that argument, `name:PRECISION` always that one, `name@argument` the one that a parameter says by its
-number, and `name` alone the one that its operand has.
+An argument `name` is a tensor, `name:s` one of which only the sizes matter; other kinds are parameters, whose value
+must be known when the model is built: i a whole number, f a real one, b a truth, I and F lists of them, or v a number
+of any kind. `?` says that it may be omitted, `=` what the methods of `Model` take where it is not given, `+` that there
+are one or more. A result `name=input` has the precision of that argument, `name:PRECISION` always that one,
+`name@argument` the one that a parameter says by its number, and `name` alone the one that its operand has.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from npusim.frontends.nnadapter.codes import Precision
 
-_ARGUMENT = re.compile(r"(?P<name>\w+?)(?::(?P<kind>[ifbvIF]))?(?P<marks>[?+]*)(?:=(?P<default>\S+))?")
+_ARGUMENT = re.compile(r"(?P<name>\w+?)(?::(?P<kind>[ifbvsIF]))?(?P<marks>[?+]*)(?:=(?P<default>\S+))?")
 _RESULT = re.compile(r"(?P<name>\w+?)(?P<marks>[?+]*)(?:(?P<how>[=:@])(?P<of>\w+))?")
 
 NOTHING: Any = object()
@@ -26,7 +26,7 @@ NOTHING: Any = object()
 
 
 class Argument(NamedTuple):
-    """An input of an operation; `kind` is "" for a tensor."""
+    """An input of an operation; `kind` is "" for a tensor, "s" for one of which only the sizes matter."""
 
     name: str
     kind: str = ""

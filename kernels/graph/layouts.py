@@ -1,0 +1,158 @@
+"""How operators stand to the layout of images: which of their operands are images, and which parameters name axes.
+
+Operators take images as batch, height, width, channels (NHWC). A door with another layout names axes in its own order;
+`npusim.kernels.graph.layout` brings operands and parameters into NHWC by these tables, and back where no table has an
+operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.table import FILES
+
+Order = tuple[int, ...]
+"""Axis i of the result is axis order[i] of the operand, as TRANSPOSE has it."""
+
+AS_IT_IS = ""
+"""The role of an operand that is no image: it keeps the door's order."""
+
+
+class Spatial(NamedTuple):
+    """An operator that knows height from width without being told: it wants NHWC, whatever the door has.
+
+    operands: the roles of the leading operands, each a field of `Layout` or AS_IT_IS; others are AS_IT_IS.
+    images:   whether its results are images.
+    """
+
+    operands: tuple[str, ...] = ("image",)
+    images: bool = True
+
+
+SPATIAL: Mapping[str, Spatial] = {
+    "conv_2d": Spatial(("image", "filter")),
+    "depthwise_conv_2d": Spatial(("image", "depthwise")),
+    "transpose_conv": Spatial(("image", "transposed")),
+    "deformable_conv_2d": Spatial(("image", "image", "image", "filter")),
+    "roi_align": Spatial(("image",)),
+    "roi_pooling": Spatial(("image",)),
+    "yolo_box": Spatial(("image",), images=False),
+    **dict.fromkeys(
+        (
+            *("average_pool_2d", "max_pool_2d", "l2_pool_2d", "max_pool_2d_with_positions"),
+            *("adaptive_average_pool_2d", "adaptive_max_pool_2d", "adaptive_max_pool_2d_with_positions"),
+            *("resize_bilinear", "resize_nearest_neighbor", "grid_sample", "instance_normalization"),
+            *("space_to_depth", "depth_to_space", "space_to_batch_nd", "batch_to_space_nd"),
+        ),
+        Spatial(),
+    ),
+}
+
+_BY_ELEMENT = ("tables.", "elementwise.")
+_NOT_BROADCAST = frozenset({"select"})
+"""Their operands have different ranks without numpy's rules."""
+
+POINTWISE = frozenset(
+    {file.partition(".")[2] for file in FILES if file.startswith(_BY_ELEMENT)} - _NOT_BROADCAST
+    | {"quantize", "dequantize"}
+)
+"""The operators that compute element by element, in whatever order the elements are; operands broadcast."""
+
+
+class Axes(NamedTuple):
+    """What of a call changes when its operands lie in another order.
+
+    parameters: as the operator gets them.
+    kept:       the axes of the operand, in the door's numbers and the new order, that the results have; None: all.
+    """
+
+    parameters: Parameters
+    kept: Sequence[int] | None = None
+
+
+Turn = Callable[[Any, Order, Sequence[int]], Axes | None]
+"""From parameters in the door's order, the order that operands get, and the first operand's shape in the door's order;
+None where the call has to stay in the door's order.
+"""
+
+
+class ByAxis(NamedTuple):
+    """An operator whose parameters name axes: it takes images in any order, if its parameters follow.
+
+    alone: only the first operand is an image; otherwise all are.
+    """
+
+    turn: Turn
+    alone: bool = False
+
+
+def _axis(how: Any, order: Order, shape: Sequence[int]) -> Axes:
+    return Axes(how.changed(axis=order.index(how.axis % len(order))))
+
+
+def _dropped_axis(how: Any, order: Order, shape: Sequence[int]) -> Axes:
+    gone = how.axis % len(order)
+    return Axes(how.changed(axis=order.index(gone)), [axis for axis in order if axis != gone])
+
+
+def _axes(how: Any, order: Order, shape: Sequence[int]) -> Axes:
+    return Axes(how.changed(axes=tuple(sorted(order.index(axis) for axis in how.axes))))
+
+
+def _reduced(how: Any, order: Order, shape: Sequence[int]) -> Axes:
+    kept = None if how.keep_dims else [axis for axis in order if axis not in how.axes]
+    return _axes(how, order, shape)._replace(kept=kept)
+
+
+def _squeezed(how: Any, order: Order, shape: Sequence[int]) -> Axes:
+    gone = [axis % len(order) for axis in how.axes] or [axis for axis, size in enumerate(shape) if size == 1]
+    kept = [axis for axis in order if axis not in gone]
+    return Axes(how.changed(axes=tuple(sorted(order.index(axis) for axis in gone))), kept)
+
+
+def _permuted(*names: str) -> Turn:
+    """Of parameters with a value for each axis; one that says nothing goes on doing so."""
+
+    def turn(how: Any, order: Order, shape: Sequence[int]) -> Axes:
+        values = {name: getattr(how, name) for name in names}
+        said = {name: tuple(value[axis] for axis in order) for name, value in values.items() if value}
+        return Axes(how.changed(**said))
+
+    return turn
+
+
+def _sliced(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
+    """Elements under another shape are no image."""
+    return None if how.shape is not None else _permuted("begin", "size", "strides")(how, order, shape)
+
+
+def _planes(how: Any, order: Order, shape: Sequence[int]) -> Axes:
+    """Of prior_box, whose results are no images."""
+    spatial = tuple(order.index(axis) for axis in how.spatial)
+    return Axes(how.changed(spatial=spatial), ())
+
+
+BY_AXIS: Mapping[str, ByAxis] = {
+    **dict.fromkeys(
+        ("concatenation", "split", "channel_shuffle", "softmax", "log_softmax", "cumsum", "l2_normalization"),
+        ByAxis(_axis),
+    ),
+    **dict.fromkeys(
+        ("local_response_normalization", "batch_normalization", "group_normalization"),
+        ByAxis(_axis, alone=True),
+    ),
+    **dict.fromkeys(("arg_max", "arg_min", "unpack"), ByAxis(_dropped_axis, alone=True)),
+    **dict.fromkeys(
+        ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any"),
+        ByAxis(_reduced),
+    ),
+    **dict.fromkeys(("reverse_v2", "lp_normalization"), ByAxis(_axes)),
+    **dict.fromkeys(("pad", "mirror_pad"), ByAxis(_permuted("paddings"))),
+    "tile": ByAxis(_permuted("multiples")),
+    "slice": ByAxis(_permuted("begin", "size", "strides")),
+    "strided_slice": ByAxis(_sliced),
+    "squeeze": ByAxis(_squeezed),
+    "prior_box": ByAxis(_planes),
+}

@@ -1,0 +1,72 @@
+"""A call on reals as simpler calls, for what the lanes for reals do not do in one instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.operator.axes import Reduction
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operands import input_type
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.parameters import NONE, Activated, ByValue, Parameters
+
+Shape = tuple[int, ...]
+
+_WITH_ACTIVATION = ("add", "sub", "mul", "div")
+
+
+class RealSteps:
+    """The steps of a call, all of its element type; halves are rounded after each. Numbers are those of the expansion.
+
+    The operands of the call are numbers 0, 1, ...
+    """
+
+    def __init__(self, call: Call) -> None:
+        self._expansion = Expansion(len(call.inputs))
+        self._call = call
+        self.shapes = {
+            number: tensor.shape for number, tensor in enumerate(call.inputs) if tensor is not None
+        }
+
+    def step(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        shape: Shape,
+        parameters: Parameters = NONE,
+        kind: TensorType | None = None,
+    ) -> int:
+        """The result of an operator, of `shape` and the call's element type, or of another `kind`."""
+        name = f"{op}_{len(self._expansion.parts)}"
+        kind = kind or TensorType(input_type(self._call).dtype, shape)
+        [number] = self._expansion.call(name, op, inputs, (kind,), parameters)
+        self.shapes[number] = shape
+        return number
+
+    def number(self, value: float) -> int:
+        """A constant that broadcasts with everything."""
+        number = self._expansion.constant(np.array(value, input_type(self._call).dtype))
+        self.shapes[number] = ()
+        return number
+
+    def function(self, op: str, x: int) -> int:
+        """A function of every element."""
+        return self.step(op, [x], self.shapes[x])
+
+    def pair(self, op: str, a: int, b: int) -> int:
+        """add, sub, mul, div, maximum or minimum of two tensors that broadcast."""
+        shape = np.broadcast_shapes(self.shapes[a], self.shapes[b])
+        return self.step(op, [a, b], shape, Activated() if op in _WITH_ACTIVATION else ByValue())
+
+    def reduction(self, op: str, x: int, axes: Shape) -> int:
+        """mean or sum over axes, which keep one element each."""
+        shape = tuple(1 if axis in axes else size for axis, size in enumerate(self.shapes[x]))
+        return self.step(op, [x], shape, Reduction(axes=axes, keep_dims=True))
+
+    def result(self, *numbers: int) -> Expansion:
+        """The expansion whose results are these."""
+        self._expansion.results = list(numbers)
+        return self._expansion

@@ -1,0 +1,161 @@
+"""Models as graphs of the DOT language, which graphviz draws.
+
+Operations are yellow boxes with their names; operands are plain nodes with their value, where they are constants of
+one element, or else their shape; edges have `index:argument`. Tooltips say names and types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from npusim.frontends.nnadapter.operand import Operand, Operation
+from npusim.frontends.nnadapter.operations import table
+from npusim.isa.base.printable import printable
+from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.control import body_names
+from npusim.kernels.graph.graph import UNRANKED, Graph
+
+COLORS = ("yellow", "lightskyblue", "palegreen", "lightsalmon", "plum", "khaki", "lightgray", "paleturquoise")
+"""Of operations, by device where it is said; more devices begin again."""
+
+
+class _Operand(NamedTuple):
+    number: int
+    label: str
+    tooltip: str
+
+
+class _Operation(NamedTuple):
+    """inputs, outputs: operands by number, each with what the operation calls it."""
+
+    number: int
+    label: str
+    tooltip: str
+    inputs: Sequence[tuple[int, str]]
+    outputs: Sequence[tuple[int, str]]
+
+
+def of_operations(
+    name: str,
+    operands: Iterable[Operand],
+    operations: Sequence[Operation],
+    devices: Mapping[int, str] | None = None,
+) -> str:
+    """The DOT text of a model that is built operation by operation, finished or not.
+
+    operands: of the operations, and whatever else is to be drawn.
+    devices:  of operations, by their numbers; each device has a colour, and its name stands below the operation's.
+    """
+    lines = _lines("", map(_of_operand, operands), map(_of_operation, operations), devices or {})
+    return _text(name, lines)
+
+
+def of_graph(graph: Graph, devices: Mapping[int, str] | None = None) -> str:
+    """The DOT text of a graph that another door has read; what its nodes decide on stands in frames beside them.
+
+    devices: as of `of_operations`.
+    """
+    return _text(graph.name, _graph_lines("", graph, devices or {}))
+
+
+def _text(name: str, lines: Iterable[str]) -> str:
+    return "\n".join((f"digraph {_quoted(name)} {{", *(f"  {line}" for line in lines), "}\n"))
+
+
+def _lines(
+    prefix: str, operands: Iterable[_Operand], operations: Iterable[_Operation], devices: Mapping[int, str]
+) -> Iterator[str]:
+    """prefix: of the identities of nodes, so that graphs in one text have different ones."""
+    colors = dict(zip(dict.fromkeys(devices.values()), COLORS * len(devices), strict=False))
+    for operand in operands:
+        name = f"{prefix}operand_{operand.number}"
+        yield f"{name} [label={_quoted(operand.label)}, tooltip={_quoted(operand.tooltip)}];"
+    for operation in operations:
+        name = f"{prefix}operation_{operation.number}"
+        device = devices.get(operation.number)
+        label = operation.label if device is None else f"{operation.label}\n{device}"
+        color = COLORS[0] if device is None else colors[device]
+        yield (
+            f"{name} [label={_quoted(label)}, shape=box, style=filled, fillcolor={color}, "
+            f"tooltip={_quoted(operation.tooltip)}];"
+        )
+        for index, (number, argument) in enumerate(operation.inputs):
+            if number >= 0:
+                yield f"{prefix}operand_{number} -> {name} [label={_quoted(f'{index}:{argument}')}];"
+        for index, (number, argument) in enumerate(operation.outputs):
+            yield f"{name} -> {prefix}operand_{number} [label={_quoted(f'{index}:{argument}')}];"
+
+
+def _quoted(text: str) -> str:
+    """A text as DOT has it: quotes and backslashes escaped, lines parted by backslash n."""
+    lines = [printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n")]
+    return '"' + "\\n".join(lines) + '"'
+
+
+def _shape(sizes: Sequence[int]) -> str:
+    if tuple(sizes) == UNRANKED:
+        return "[...]"
+    return f"[{', '.join('?' if size < 0 else str(size) for size in sizes)}]"
+
+
+def _value_or(constant: Array | None, shape: str) -> str:
+    """The value of a constant of one element, else the shape."""
+    return str(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else shape
+
+
+def _of_operand(operand: Operand) -> _Operand:
+    label = _value_or(operand.buffer, _shape(operand.type.dimensions))
+    return _Operand(operand.index, label, f"{operand.name}: {operand.type.words()}")
+
+
+def _of_operation(operation: Operation) -> _Operation:
+    row = table.row(operation.type).signature
+    read = [-1 if operand is None else operand.index for operand in operation.input_operands]
+    written = [operand.index for operand in operation.output_operands]
+    inputs, outputs = (
+        _named([(end.name, end.repeats) for end in ends], numbers)
+        for ends, numbers in ((row.inputs, read), (row.outputs, written))
+    )
+    return _Operation(operation.index, operation.type.name, operation.name, inputs, outputs)
+
+
+def _named(ends: Sequence[tuple[str, bool]], numbers: Sequence[int]) -> list[tuple[int, str]]:
+    """Operands with the names of a signature, of which one may stand for several."""
+    several = len(numbers) - len(ends) + 1
+    names: list[str] = []
+    for name, repeats in ends:
+        names += [f"{name.removesuffix('s')}{number}" for number in range(several)] if repeats else [name]
+    return list(zip(numbers, names, strict=False))
+
+
+def _graph_lines(prefix: str, graph: Graph, devices: Mapping[int, str]) -> Iterator[str]:
+    taken = {number for node in graph.nodes for number in (*node.inputs, *node.outputs)}
+    taken |= {*graph.inputs, *graph.outputs}
+    operands = (
+        _Operand(
+            number,
+            _value_or(tensor.array, _shape(tensor.type.shape)),
+            f"{tensor.name}: {tensor.type.dtype}{_shape(tensor.type.shape)}",
+        )
+        for number, tensor in enumerate(graph.tensors)
+        if number in taken
+    )
+    operations = (
+        _Operation(
+            number,
+            node.op,
+            node.name,
+            [(-1 if end is None else end, "input") for end in node.inputs],
+            [(end, "output") for end in node.outputs],
+        )
+        for number, node in enumerate(graph.nodes)
+    )
+    yield from _lines(prefix, operands, operations, devices)
+    for number, node in enumerate(graph.nodes):
+        for word, body in zip(body_names(node.op), node.bodies, strict=True):
+            inside = f"{prefix}operation_{number}_{word}_"
+            yield f"subgraph cluster_{inside} {{"
+            yield f"  label={_quoted(f'{node.name}: {word}')};"
+            yield from (f"  {line}" for line in _graph_lines(inside, body, {}))
+            yield "}"

@@ -1,0 +1,52 @@
+"""Gears: the choices of input shapes that a model is compiled for, a program for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npusim.frontends.nnadapter.errors import InvalidDimensions
+from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter.network import Network
+from npusim.frontends.nnadapter.operand import Operand
+from npusim.frontends.nnadapter.operand_type import Shape
+
+Gear = Mapping[Operand, Shape]
+"""The shapes of the inputs whose types leave sizes open."""
+
+
+def gears(model: Model) -> tuple[Gear, ...]:
+    """The gears of a finished model: one without shapes where all sizes are known.
+
+    Row k of `dynamic` of every input with open sizes is gear k. Raises InvalidDimensions where an input with open sizes
+    says none, or inputs say different numbers.
+    """
+    open_inputs = [operand for operand in model.input_operands if not operand.type.known]
+    if not open_inputs:
+        return ({},)
+    for operand in open_inputs:
+        if not operand.type.dynamic:
+            raise InvalidDimensions(
+                f"{operand.name}: is {operand.type.words()} and says no shapes (dynamic) that it may take"
+            )
+    counts = {operand.name: len(operand.type.dynamic) for operand in open_inputs}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InvalidDimensions(
+            f"dynamic: inputs say different numbers of shapes ({said}); shape k of each is gear k"
+        )
+    rows = [
+        {operand: tuple(operand.type.dynamic[number]) for operand in open_inputs}
+        for number in range(len(open_inputs[0].type.dynamic))
+    ]
+    distinct: list[Gear] = []
+    for row in rows:
+        if row not in distinct:
+            distinct.append(row)
+    return tuple(distinct)
+
+
+def networks(model: Model) -> tuple[Network, ...]:
+    """The model as contexts see it, once per gear. Raises InvalidParameter for one that is not finished."""
+    if not model.finished:
+        model.network()  # says so
+    return tuple(model.network(gear) for gear in gears(model))

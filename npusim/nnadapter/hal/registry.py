@@ -1,0 +1,220 @@
+"""The devices that there are: those that ship with npusim, hardware by name, drivers of users."""
+
+from __future__ import annotations
+
+import atexit
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from npusim.frontends.nnadapter.codes import DeviceType
+from npusim.frontends.nnadapter.errors import (
+    DeviceInternalError,
+    DeviceNotFound,
+    InvalidParameter,
+    NNAdapterError,
+)
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.nearest import nearest
+from npusim.isa.base.plain_values import printable
+from npusim.isa.hardware import file as hardware_file
+from npusim.isa.hardware.hardware import Hardware
+from npusim.session import api
+
+DriverClass = TypeVar("DriverClass", bound=type)
+
+MEMBERS = (
+    *("open", "close", "create_context", "destroy_context", "create_program", "destroy_program"),
+    "execute_program",
+)
+"""The methods that a driver must have; `validate_program` may be left out."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def _npusim() -> type:
+    return _accelerator("npusim", lambda: api.hardware(api.DEFAULT_HARDWARE))
+
+
+def _shipped(module: str, name: str) -> Callable[[], type]:
+    def load() -> type:
+        made: type = getattr(import_module(f"npusim.nnadapter.hal.{module}"), name)
+        return made
+
+    return load
+
+
+def _accelerator(device: str, machine: Callable[[], Hardware]) -> type:
+    from npusim.nnadapter.hal.simulated import accelerator
+
+    return accelerator(device, machine)
+
+
+def _preset(name: str) -> Callable[[], type]:
+    return lambda: _accelerator(name, lambda: api.hardware(name))
+
+
+_SHIPPED: Mapping[str, Callable[[], type]] = {
+    "npusim": _npusim,
+    "npusim_host": _shipped("simulated", "Host"),
+    **{name: _preset(name) for name in hardware_file.list_presets()},
+    "builtin_device": _shipped("builtin", "Builtin"),
+    "fake_device": _shipped("fake", "Fake"),
+}
+"""The driver of each device that ships with npusim; it is imported when the device is first acquired."""
+
+_REGISTERED: dict[str, Callable[[], type]] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A driver that is open: until the process ends."""
+
+    driver: Any
+    device: object
+
+
+_OPENED: dict[str, Opened] = {}
+
+
+def devices() -> list[str]:
+    """The names of all devices, those that users registered last."""
+    return [*_SHIPPED, *_REGISTERED]
+
+
+def register(driver: DriverClass) -> DriverClass:
+    """Makes a driver known by its name; returns the class, so that it can stand in front of one as a decorator.
+
+    Raises InvalidParameter for a class that lacks a member, and for a name that another driver has.
+    """
+    if not isinstance(driver, type):
+        raise InvalidParameter(f"register: is {driver!r}, must be a class such as nna.Driver")
+    name = getattr(driver, "name", None)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidParameter(
+            f"{driver.__name__}.name: is {name!r}, must be up to 64 letters, digits, '_' and '-'"
+        )
+    for fault in _faults(driver):
+        raise InvalidParameter(f"{driver.__name__} ({name}): {fault}")
+    _take(name, lambda: driver)
+    return driver
+
+
+def _faults(driver: type) -> list[str]:
+    faults = []
+    if not isinstance(getattr(driver, "vendor", None), str):
+        faults.append("vendor must be a text")
+    kind, version = getattr(driver, "type", None), getattr(driver, "version", None)
+    if isinstance(kind, bool) or kind not in tuple(DeviceType):
+        faults.append(f"type is {kind!r}, must be CPU, GPU or ACCELERATOR")
+    if isinstance(version, bool) or not isinstance(version, int):
+        faults.append(f"version is {version!r}, must be a whole number")
+    keys = getattr(driver, "keys", {})
+    if not isinstance(keys, Mapping) or not all(
+        isinstance(key, str) and callable(parser) for key, parser in keys.items()
+    ):
+        faults.append("keys must map names of properties to what makes values of their texts")
+    from npusim.nnadapter.hal.driver import Driver
+
+    for member in MEMBERS:
+        method = getattr(driver, member, None)
+        left = method is getattr(Driver, member) and member in ("create_program", "execute_program")
+        if not callable(method) or left:
+            faults.append(f"has no {member}")
+    return faults
+
+
+def register_preset(name: str, hardware: str | Path | Hardware) -> None:
+    """Makes a simulated NPU known: a preset, a hardware file, or a `Hardware`, under a name.
+
+    Raises InvalidParameter for a name that another device has, HardwareError for a file with faults.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidParameter(f"name {name!r}: must be up to 64 letters, digits, '_' and '-'")
+    if not isinstance(hardware, str | Path | Hardware):
+        raise InvalidParameter(f"{name}: hardware is {hardware!r}, must be a preset, a file or a Hardware")
+    machine = hardware if isinstance(hardware, Hardware) else api.hardware(hardware)
+    _take(name, lambda: _accelerator(name, lambda: machine))
+
+
+def _take(name: str, driver: Callable[[], type]) -> None:
+    if name in devices():
+        raise InvalidParameter(f"{name}: a device of this name is registered already")
+    _REGISTERED[name] = driver
+
+
+def unregister(name: str) -> None:
+    """Forgets a registered device; those that are acquired stay.
+
+    Raises DeviceNotFound for one that nobody registered.
+    """
+    if name not in _REGISTERED:
+        raise DeviceNotFound(f"{printable(str(name))}: is no device that was registered")
+    del _REGISTERED[name]
+    opened = _OPENED.pop(name, None)
+    if opened is not None:
+        atexit.register(_close, name, opened)
+
+
+def opened(name: object) -> Opened:
+    """The driver of a device, opened at the first call of the process.
+
+    Raises InvalidParameter for what is no name, DeviceNotFound for one that no device has, with the nearest, and for a
+    device that cannot be opened.
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidParameter(f"device: is {name!r}, must be a name, such as {devices()[0]!r}")
+    if name not in _OPENED:
+        _OPENED[name] = _open(name)
+    return _OPENED[name]
+
+
+def _open(name: str) -> Opened:
+    load = _SHIPPED.get(name) or _REGISTERED.get(name)
+    if load is None:
+        near = nearest(name, devices())
+        hint = f"did you mean {near}? There" if near else "there"
+        raise DeviceNotFound(f"device {printable(name)!r}: does not exist, {hint} are {', '.join(devices())}")
+    try:
+        driver = load()()
+        device = driver.open()
+    except NNAdapterError as fault:
+        raise DeviceNotFound(f"device {name!r}: cannot be opened: {fault}") from fault
+    except Exception as fault:
+        text = str(fault) if isinstance(fault, NpusimError) else f"{type(fault).__name__}: {fault}"
+        raise DeviceNotFound(f"device {name!r}: cannot be opened: {text}") from fault
+    return Opened(driver, device)
+
+
+def called(device: str, method: str, call: Callable[[], Any]) -> Any:
+    """What a method of a driver returns. Raises DeviceInternalError where it fails."""
+    try:
+        return call()
+    except NNAdapterError:
+        raise
+    except MemoryError:
+        from npusim.frontends.nnadapter.errors import OutOfMemory
+
+        raise OutOfMemory(f"{device}: {method}: there is no memory left") from None
+    except NpusimError as fault:
+        raise DeviceInternalError(f"{device}: {fault}") from fault
+    except Exception as fault:
+        raise DeviceInternalError(f"{device}: {method}: {type(fault).__name__}: {fault}") from fault
+
+
+def _close(name: str, one: Opened) -> None:
+    try:
+        one.driver.close(one.device)
+    except Exception as fault:  # the process ends, and nobody is there to take it
+        import warnings
+
+        warnings.warn(f"{name}: close: {type(fault).__name__}: {fault}", stacklevel=1)
+
+
+@atexit.register
+def _close_all() -> None:
+    for name, one in _OPENED.items():
+        _close(name, one)

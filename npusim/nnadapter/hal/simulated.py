@@ -1,0 +1,177 @@
+"""Devices that npusim simulates: NPUs of a hardware description, and the host CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from npusim.frontends.nnadapter.codes import DeviceType
+from npusim.frontends.nnadapter.errors import (
+    DeviceInternalError,
+    InvalidDimensions,
+    InvalidParameter,
+    NNAdapterError,
+)
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program import container
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.system import execute
+from npusim.nnadapter.hal import machines
+from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
+from npusim.scheduler import prepare
+from npusim.scheduler.network.storage import HostStep
+from npusim.session import api
+from npusim.session.host import host_functions, one_blas_thread
+
+
+@dataclass
+class SimulatedContext:
+    """What a simulated device is in a context.
+
+    machine:  its hardware as the properties want it, and as the context has it share memories and host.
+    with_cpu: whether the context has a CPU device too, which takes what the NPU cannot do.
+    host_changes: parameters of the host that the device wants otherwise, whoever's host it is.
+    """
+
+    machine: Hardware
+    with_cpu: bool = False
+    effort: str = "fast"
+    host_changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Simulated(Driver):
+    """A device whose program is one of npusim's own: the runtime links it with those of others on one system.
+
+    in_reals: it computes on real numbers between codes.
+    """
+
+    vendor = "npusim"
+    in_reals: ClassVar[bool] = False
+
+    def own_machine(self) -> Hardware:
+        """The hardware, before properties change it."""
+        raise NotImplementedError
+
+    def create_context(
+        self, device: object, properties: Properties, callback: Callable[..., Any] | None
+    ) -> SimulatedContext:
+        """A context whose machine is as the properties want it."""
+        machine = machines.changed(self.own_machine(), self.name, properties)
+        effort = machines.value_of(properties, self.name, "EFFORT")
+        return SimulatedContext(machine, effort=effort or "fast")
+
+    def validate_program(self, context: SimulatedContext, model: Submodel) -> Sequence[str | None]:
+        """Why each operation cannot be computed here, or None."""
+        return [self._reason(context, Submodel(model.network, (place,))) for place in model.places]
+
+    def _reason(self, context: SimulatedContext, one: Submodel) -> str | None:
+        try:
+            graph = one.graph(in_reals=self.in_reals).graph
+        except NNAdapterError as fault:
+            return str(fault)
+        return self.refusal(context, graph)
+
+    def refusal(self, context: SimulatedContext, graph: Graph) -> str | None:
+        """Why this device cannot compute the graph of one operation, or None."""
+        return None
+
+    def placed(self, graph: Graph) -> Graph:
+        """The graph of a piece with what the host is to compute marked."""
+        return graph
+
+    def create_program(self, context: object, model: Submodel | None, cache: Cache) -> Program:
+        """Compiles a model, or restores what a cache kept."""
+        assert isinstance(context, SimulatedContext)
+        if model is None:
+            if not cache.buffer:
+                raise InvalidParameter(f"{self.name}: create_program: neither a model nor a cache is given")
+            return container.loads(cache.buffer)
+        graph = self.placed(model.graph(in_reals=self.in_reals).graph)
+        program = api.compile_program(graph, context.machine, effort=context.effort)
+        if cache.token:
+            cache.buffer = container.dumps(program)
+        return program
+
+    def execute_program(
+        self, program: object, inputs: Sequence[Argument], outputs: Sequence[Argument]
+    ) -> float | None:
+        """Runs a program alone on its machine. The runtime itself runs all programs of a model on one system."""
+        assert isinstance(program, Program)
+        if not outputs or len(outputs) != len(program.outputs) or len(inputs) != len(program.inputs):
+            raise InvalidParameter(
+                f"{self.name}: {len(inputs)} inputs and {len(outputs)} outputs, the program has "
+                f"{len(program.inputs)} and {len(program.outputs)}"
+            )
+        arrays = [argument.read() for argument in inputs]
+        for place, array in zip(program.inputs, arrays, strict=True):
+            if array.shape != place.type.shape:
+                raise InvalidDimensions(
+                    f"{self.name}: input {place.name} is {list(array.shape)}, must be {list(place.type.shape)}"
+                )
+        try:
+            with one_blas_thread(False):
+                done = execute(program, arrays, host_functions=host_functions(program))
+        except NpusimError as fault:
+            raise DeviceInternalError(f"{self.name}: {fault}") from None
+        for argument, made in zip(outputs, done.outputs or (), strict=True):
+            argument.write(made)
+        return program.hardware.us_of_cycles(done.cycles)
+
+
+def on_host(graph: Graph, reason: str) -> Graph:
+    """The graph with every node, and those of bodies, on the host."""
+    nodes = tuple(
+        replace(
+            node,
+            on_host="" if node.bodies else reason,
+            bodies=tuple(on_host(body, reason) for body in node.bodies),
+        )
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=nodes)
+
+
+def accelerator(device: str, machine: Callable[[], Hardware]) -> type[Simulated]:
+    """The driver of a simulated NPU; `machine` gives its hardware when it is first needed."""
+
+    class Accelerator(Simulated):
+        name = device
+        type = DeviceType.ACCELERATOR
+        version = 1
+        keys: ClassVar[Mapping[str, Any]] = machines.keys_of(device, host=False)
+
+        def own_machine(self) -> Hardware:
+            return machine()
+
+        def refusal(self, context: SimulatedContext, graph: Graph) -> str | None:
+            """In a context with a CPU, what needs a host; else nothing: it has a host of its own."""
+            if not context.with_cpu:
+                return None
+            try:
+                items = prepare(graph, context.machine).items
+            except NpusimError as fault:
+                return str(fault)
+            return next((item.body.reason for item in items if isinstance(item.body, HostStep)), None)
+
+    Accelerator.__doc__ = f"The simulated NPU {device}."
+    return Accelerator
+
+
+class Host(Simulated):
+    """The simulated host CPU: it computes every operation, timed by the model of its core."""
+
+    name = "npusim_host"
+    type = DeviceType.CPU
+    version = 1
+    keys: ClassVar[Mapping[str, Any]] = machines.keys_of("npusim_host", host=True)
+
+    def own_machine(self) -> Hardware:
+        """The default machine, whose host it is."""
+        return api.hardware(api.DEFAULT_HARDWARE)
+
+    def placed(self, graph: Graph) -> Graph:
+        """Everything is on the host."""
+        return on_host(graph, f"{self.name} computes it")

@@ -1,0 +1,26 @@
+"""The model that applications build, and what contexts say of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.frontends.nnadapter import model as door
+
+if TYPE_CHECKING:
+    from npusim.nnadapter.context import Context, Supported
+
+
+class Model(door.Model):
+    """A network, built by calls or read by another door."""
+
+    def supported_operations(self, context: Context) -> Supported:
+        """Per operation whether a device of the context can do it; `.reasons` says which cannot, and why.
+
+        Raises InvalidParameter for what is no context, and for a model that is not finished.
+        """
+        from npusim.frontends.nnadapter.errors import InvalidParameter
+        from npusim.nnadapter.context import Context
+
+        if not isinstance(context, Context):
+            raise InvalidParameter(f"context: is {context!r}, must be a Context")
+        return context.supported_operations(self)

@@ -1,0 +1,76 @@
+"""What a run of a compiled model gives: outputs, and what each piece and each boundary took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from npusim.base import files
+from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.isa.base.tensor import Array
+from npusim.nnadapter.compiled import CompiledPiece
+from npusim.numbers.run import RunResult
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result:
+    """One run.
+
+    outputs:       by index.
+    run:           every number of what npusim simulated; None where nothing was.
+    not_simulated: the devices that computed pieces themselves.
+    said_us:       what these said that it took them; None where one did not.
+    """
+
+    outputs: Sequence[Array]
+    run: RunResult | None
+    pieces: Sequence[CompiledPiece]
+    not_simulated: Sequence[str] = ()
+    said_us: float | None = 0.0
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the simulated system."""
+        return 0 if self.run is None else int(self.run.cycles)
+
+    @property
+    def energy(self) -> float:
+        """Microjoules of the simulated system."""
+        return 0.0 if self.run is None else float(self.run.energy_uj)
+
+    @property
+    def latency(self) -> float:
+        """Milliseconds: of the simulated system, and what devices that are not simulated said."""
+        return (0.0 if self.run is None else self.run.latency_ms) + (self.said_us or 0.0) * 1e-3
+
+    def report(self, path: str | Path) -> Path:
+        """Writes a report: `.html` a page, `.json`, `.csv` and `.trace.json` as those of `npusim run`.
+
+        Raises InvalidParameter for another suffix, and where nothing was simulated.
+        """
+        target = Path(path)
+        if self.run is None:
+            raise InvalidParameter(f"{path}: no device of this run is simulated, there is nothing to report")
+        text = _rendered(self.run, target)
+        files.write(target, lambda file: file.write(text.encode("utf-8")))
+        return target
+
+    def __repr__(self) -> str:
+        numbers = f"{self.cycles} cycles, {self.latency:.4g} ms, {self.energy:.4g} uJ"
+        return f"<Result: {len(self.outputs)} outputs, {numbers}>"
+
+
+def _rendered(run: RunResult, path: Path) -> str:
+    from npusim.reports.run import chrome_trace, html, layers_csv, result_json
+
+    name = path.name.lower()
+    for suffix, render in (
+        (".trace.json", chrome_trace.render),
+        (".json", result_json.render),
+        (".csv", layers_csv.render),
+        (".html", html.render),
+    ):
+        if name.endswith(suffix):
+            return render(run)
+    raise InvalidParameter(f"{path}: a report ends with .html, .json, .csv or .trace.json")
