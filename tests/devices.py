@@ -57,7 +57,8 @@ def executable(graph: Graph, cores: Sequence[Hardware], core_of: Sequence[int]) 
             else:
                 places[number] = Place(window, placement)
         places |= {
-            number: Place(window, placement) for number, placement in zip(outputs, program.outputs, strict=True)
+            number: Place(window, placement)
+            for number, placement in zip(outputs, program.outputs, strict=True)
         }
         if moves:
             steps.append(Transfer(f"{piece.name}/operands", tuple(moves)))
@@ -77,7 +78,12 @@ def run(made: Executable, cores: Sequence[Hardware], *, data: bool = False, seed
 
 
 def measured(
-    model: str, machines: Sequence[str], core_of: Sequence[int], clocks: Sequence[float] = (), *, data: bool = False
+    model: str,
+    machines: Sequence[str],
+    core_of: Sequence[int],
+    clocks: Sequence[float] = (),
+    *,
+    data: bool = False,
 ) -> RunResult:
     """A built-in model on devices of presets, with clocks of their own; the rest of `core_of` is its last entry."""
     return _measured(model, tuple(machines), tuple(core_of), tuple(clocks), data)
