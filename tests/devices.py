@@ -1,4 +1,4 @@
-"""Executables over several devices, made by hand: a graph cut where the device changes, transfers between the pieces."""
+"""Executables over several devices, made by hand: a graph cut where the device changes, transfers between pieces."""
 
 from __future__ import annotations
 
