@@ -13,7 +13,8 @@ class Workload:
     """The amount of work of one operator, from its shapes alone.
 
     kind:        "gemm" (convolution, fully connected), "depthwise", "elementwise" (everything else that
-                 computes), "move" (copies bytes), "free" (nothing happens, e.g. reshape).
+                 computes), "move" (copies bytes), "free" (nothing happens, e.g. reshape), "handover" (the host
+                 goes from one device to the next, and computes nothing).
     dtype:       the column of CPU rates that its element type takes (`ElementType.rates`).
     macs:        multiply-accumulates (0 for elementwise and move).
     inner_k:     length of one dot product (gemm: kernel_h * kernel_w * channels_in).
@@ -21,7 +22,7 @@ class Workload:
     weight_bytes, input_bytes, output_bytes: bytes of constants, activations read, activations written.
     """
 
-    kind: Literal["gemm", "depthwise", "elementwise", "move", "free"]
+    kind: Literal["gemm", "depthwise", "elementwise", "move", "free", "handover"]
     dtype: Rates = "int8"
     macs: int = 0
     inner_k: int = 0

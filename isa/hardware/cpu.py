@@ -7,7 +7,7 @@ PerformanceInfo divide by what a whole network costs here. One operator takes, o
     depthwise    macs / (depthwise rate * n * f)
     elementwise  elements * cycles per element / (n * f)
     move         output bytes / (copy rate * f), one thread
-    all          max(that, DRAM bytes / bandwidth) + operator overhead; "free" work takes nothing
+    all          max(that, DRAM bytes / bandwidth) + operator overhead; "free" work and handovers take nothing
 
     energy       time * (energy per cycle and core * n * f + uncore power) + DRAM bytes * energy per byte
 
@@ -130,7 +130,7 @@ def cpu_core(name: str) -> CpuCore:
 def cpu_time_us(workload: Workload, host: Host) -> float:
     """Microseconds of one operator on the host's threads."""
     core = cpu_core(host.core)
-    if workload.kind == "free":
+    if workload.kind in ("free", "handover"):
         return 0.0
     computing_us = _core_cycles(workload, core) / (_threads(workload, host) * _clock_mhz(host, core))
     memory_us = _dram_bytes(workload, core) / (core.bandwidth_gb_per_s * 1e3)

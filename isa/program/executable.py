@@ -25,12 +25,13 @@ from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
-from npusim.isa.instructions.word import WORD_BYTES
+from npusim.isa.instructions.word import WORD_BYTES, Waits
 from npusim.isa.program.program import Area, Layer, Program
 
 OWN = -1
@@ -38,6 +39,9 @@ OWN = -1
 
 DECISION = "decide"
 """The host operator that reads a condition; it computes nothing."""
+
+HANDOVER = "handover"
+"""The host operator that goes from one device to the next; it computes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,15 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Copy tensors, each (from, to), all of them at once: no target may lie in another's bytes."""
+    """Copy tensors, each (from, to), all of them at once: no target may lie in another's bytes.
+
+    handover: the host takes over from one device and starts the next first; there may be nothing to copy then.
+    """
 
     name: str
     moves: tuple[tuple[Place, Place], ...]
     core: int = 0
+    handover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,31 +212,11 @@ def _glue(
     """The program of a transfer or a decision, with its code at an address; it sees all of the executable, which ends
     there in each memory.
     """
-    calls: tuple[HostCall, ...] = ()
-    code: list[Instruction] = []
     if isinstance(step, Transfer):
-        sizes = sum(source.tensor.type.size_bytes for source, _ in step.moves)
-        work = Workload("move", input_bytes=sizes, output_bytes=sizes)
-        layer = Layer(step.name, "transfer", "dma", work)
-        channels = executable.hardware.dma.channels
-        code += [
-            Copy(
-                channel=number % channels,
-                source_space=source.tensor.space,
-                source=linked.address(source),
-                target_space=target.tensor.space,
-                target=linked.address(target),
-                size=source.tensor.type.size_bytes,
-            )
-            for number, (source, target) in enumerate(step.moves)
-            if source.tensor.type.size_bytes
-        ]
+        code, layers, calls = _transfer(executable, step, linked)
     else:
-        condition = replace(step.condition.tensor, address=linked.address(step.condition))
-        work = Workload("elementwise", elements=1, input_bytes=condition.type.size_bytes)
-        layer = Layer(step.name, type(step).__name__.lower(), "host", work)
-        calls = (HostCall(step.name, DECISION, {}, (condition,), (), work, "the host reads the condition"),)
-        code.append(Call(index=0))
+        code, layers, calls = _decision(executable, step, linked)
+    layer_of = [min(position, len(layers) - 1) for position in range(len(code))]
     code_space = executable.hardware.holder("code")
     ends = {**ends, code_space: code_address + len(code) * WORD_BYTES}
     return Program(
@@ -240,12 +228,60 @@ def _glue(
         code_address=code_address,
         inputs=(),
         outputs=(),
-        layers=(layer,),
-        layer_of=np.zeros(len(code), np.uint32),
+        layers=tuple(layers),
+        layer_of=np.array(layer_of, np.uint32),
         host_calls=calls,
         code_space=code_space,
         areas=tuple(Area(space, end) for space, end in ends.items() if space != Space.DRAM),
     )
+
+
+class _Glue(NamedTuple):
+    """What a program of a step is made of; its last layer has all instructions but those that others take, one each."""
+
+    code: list[Instruction]
+    layers: list[Layer]
+    calls: tuple[HostCall, ...] = ()
+
+
+def _transfer(executable: Executable, step: Transfer, linked: Linked) -> _Glue:
+    """Copies, on all channels in turn, behind a handover if there is one."""
+    made = _Glue([], [])
+    waits: Waits = ()
+    if step.handover:
+        name, work = f"{step.name}/handover", Workload("handover")
+        call = HostCall(name, HANDOVER, {}, (), (), work, "the next device is another one")
+        made = _Glue([Call(index=0)], [Layer(name, HANDOVER, "host", work)], (call,))
+        waits = ((Unit.HOST, 1),)
+        if not step.moves:
+            return made
+    size_bytes = sum(source.tensor.type.size_bytes for source, _ in step.moves)
+    work = Workload("move", input_bytes=size_bytes, output_bytes=size_bytes)
+    made.layers.append(Layer(step.name, "transfer", "dma", work))
+    channels = executable.hardware.dma.channels
+    made.code.extend(
+        Copy(
+            waits=waits,
+            channel=number % channels,
+            source_space=source.tensor.space,
+            source=linked.address(source),
+            target_space=target.tensor.space,
+            target=linked.address(target),
+            size=source.tensor.type.size_bytes,
+        )
+        for number, (source, target) in enumerate(step.moves)
+        if source.tensor.type.size_bytes
+    )
+    return made
+
+
+def _decision(executable: Executable, step: If | While, linked: Linked) -> _Glue:
+    """A call of the host that reads the condition."""
+    condition = replace(step.condition.tensor, address=linked.address(step.condition))
+    work = Workload("elementwise", elements=1, input_bytes=condition.type.size_bytes)
+    call = HostCall(step.name, DECISION, {}, (condition,), (), work, "the host reads the condition")
+    layer = Layer(step.name, type(step).__name__.lower(), "host", work)
+    return _Glue([Call(index=0)], [layer], (call,))
 
 
 def _check(executable: Executable) -> None:

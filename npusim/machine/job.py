@@ -19,6 +19,7 @@ from npusim.isa.instructions.memory import HostFunction, Memory, Spaces, check_v
 from npusim.isa.instructions.region import Space
 from npusim.isa.program.executable import (
     DECISION,
+    HANDOVER,
     OWN,
     Executable,
     If,
@@ -217,7 +218,7 @@ class Job:
         ((own_space, own),) = linked.bases[OWN].items()
         whole[own_space][own : own + len(executable.values)] = np.frombuffer(executable.values, np.uint8)
         self._whole = Spaces({Space.SCRATCHPAD: self._cores[0].scratchpad, **whole})
-        of_decisions: Mapping[str, HostFunction] = {DECISION: lambda *_: ()}
+        of_glue: Mapping[str, HostFunction] = {DECISION: lambda *_: (), HANDOVER: lambda *_: ()}
         glue = set(linked.glue.values())
         for number, program in enumerate(linked.programs):
             bases = linked.base(number)
@@ -225,7 +226,7 @@ class Job:
                 space: content[bases.get(space, 0) :][: program.memory_bytes(space)]
                 for space, content in whole.items()
             }
-            functions = of_decisions if number in glue else bindings.host_functions
+            functions = of_glue if number in glue else bindings.host_functions
             self._memories[number] = memory_of(program, functions, windows)
         places = (*executable.inputs, *executable.states)
         for place, value in zip(places, (*bindings.inputs, *(bindings.states or ())), strict=False):

@@ -8,35 +8,21 @@ are the carried values when it has ended; those of an IF have places of their ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from npusim.isa.base.errors import GraphError
-from npusim.isa.base.placement import Placement
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.program.executable import (
-    OWN,
-    Executable,
-    If,
-    Launch,
-    Place,
-    Step,
-    Transfer,
-    While,
-    conflicts,
-)
+from npusim.isa.program.executable import Executable, If, Launch, Place, Step, While
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.control import IF, body_operands
-from npusim.kernels.graph.graph import Graph, Node, Tensor
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.unknown import require_known
 from npusim.scheduler.partition.stretches import stretches
+from npusim.scheduler.partition.windows import Windows
 
 Places = dict[int, Place]
 """Where the tensors of a graph lie, by number."""
-
-Moves = Sequence[tuple[Place, Place]]
 
 
 def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Program]) -> Executable:
@@ -45,7 +31,8 @@ def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Prog
     Raises GraphError for a graph that is not well formed, for operators that npusim does not have, and for a state that
     is read and updated in different stretches; and what `compiled` raises.
     """
-    made = _Partition(hardware, compiled)
+    windows = Windows(hardware)
+    made = _Partition(windows, compiled)
     check_bound(graph)
     require_known(graph)
     places: Places = {}
@@ -53,22 +40,24 @@ def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Prog
     inputs, outputs = (
         tuple(made.place(graph, number, places) for number in ends) for ends in (graph.inputs, graph.outputs)
     )
-    states = [
-        Place(number, state) for number, program in enumerate(made.programs) for state in program.states
-    ]
     return Executable(
-        graph.name, hardware, tuple(made.programs), steps, inputs, outputs, tuple(states), bytes(made.values)
+        graph.name,
+        hardware,
+        tuple(windows.programs),
+        steps,
+        inputs,
+        outputs,
+        windows.states(),
+        bytes(windows.values),
     )
 
 
 @dataclass
 class _Partition:
-    """The programs made so far, and the executable's own window."""
+    """What the steps of a graph are made with."""
 
-    hardware: Hardware
+    windows: Windows
     compiled: Callable[[Graph], Program]
-    programs: list[Program] = field(default_factory=list)
-    values: bytearray = field(default_factory=bytearray)
 
     def take(self, graph: Graph, name: str, places: Places) -> tuple[Step, ...]:
         """The steps of a graph. `places` says where its inputs lie; it learns where the results do, and where those
@@ -87,28 +76,13 @@ class _Partition:
     def place(self, graph: Graph, number: int, places: Places) -> Place:
         """Where a tensor lies; a constant, or an input that no program reads, gets a place now."""
         if number not in places:
-            places[number] = self._own(graph.tensors[number])
+            places[number] = self.windows.own(graph.tensors[number])
         return places[number]
-
-    def _own(self, tensor: Tensor) -> Place:
-        """A new place in the executable's own window."""
-        content = bytes(tensor.type.size_bytes)
-        if tensor.constant:
-            if tensor.array is None:
-                raise GraphError(
-                    f"constant {quoted(tensor.name)} is known by its size only; where a layer decides it must have data"
-                )
-            content = tensor.array.tobytes()
-        space = self.hardware.holder("activations")
-        self.values += bytes(-len(self.values) % self.hardware.port(space).burst_bytes)
-        address = len(self.values)
-        self.values += content
-        return Place(OWN, Placement(tensor.name, tensor.type, address, space))
 
     def _program(self, stretch: Graph, places: Places) -> list[Step]:
         """Compile a stretch; copy what it reads, and launch it."""
-        program, window = self.compiled(stretch), len(self.programs)
-        self.programs.append(program)
+        program, window = self.compiled(stretch), len(self.windows.programs)
+        self.windows.programs.append(program)
         moves = []
         for number, read in zip(stretch.inputs, program.inputs, strict=True):
             if number in places:
@@ -118,13 +92,13 @@ class _Partition:
         for number, written in zip(stretch.outputs, program.outputs, strict=True):
             places[number] = Place(window, written)
         return [
-            *self._moves(f"{stretch.name}/operands", moves),
+            *self.windows.transfers(f"{stretch.name}/operands", moves),
             *([Launch(window)] if program.instructions else []),
         ]
 
     def _if(self, graph: Graph, node: Node, name: str, places: Places) -> list[Step]:
         operands = [self.place(graph, number, places) for number in node.inputs if number is not None]
-        results = [self._own(graph.tensors[number]) for number in node.outputs]
+        results = [self.windows.own(graph.tensors[number]) for number in node.outputs]
         branches: list[tuple[Step, ...]] = []
         for word, body in zip(("then", "otherwise"), node.bodies, strict=True):
             inside = dict(zip(body.inputs, operands[1:], strict=True))
@@ -133,7 +107,7 @@ class _Partition:
                 (self.place(body, end, inside), result)
                 for end, result in zip(body.outputs, results, strict=True)
             ]
-            branches.append((*steps, *self._moves(f"{name}/{word}/results", moves)))
+            branches.append((*steps, *self.windows.transfers(f"{name}/{word}/results", moves)))
         places.update(zip(node.outputs, results, strict=True))
         then, otherwise = branches
         return [If(name, operands[0], then, otherwise)]
@@ -156,28 +130,14 @@ class _Partition:
         condition = self.place(test, test.outputs[0], tested)
         places.update(zip(node.outputs, carried, strict=True))
         return [
-            *self._moves(f"{name}/operands", list(zip(operands, carried, strict=True))),
+            *self.windows.transfers(f"{name}/operands", list(zip(operands, carried, strict=True))),
             While(
                 name,
                 testing,
                 condition,
-                (*turning, *self._moves(f"{name}/turn/results", list(zip(results, carried, strict=True)))),
+                (
+                    *turning,
+                    *self.windows.transfers(f"{name}/turn/results", list(zip(results, carried, strict=True))),
+                ),
             ),
-        ]
-
-    def _moves(self, name: str, moves: Moves) -> list[Step]:
-        """Copies, all as if at once; by way of places of their own where one would overwrite what another reads."""
-        moves = [
-            (source, target)
-            for source, target in moves
-            if (source.window, source.tensor.address) != (target.window, target.tensor.address)
-        ]
-        if not moves:
-            return []
-        if not conflicts(moves):
-            return [Transfer(name, tuple(moves))]
-        aside = [self._own(Tensor(source.tensor.name, source.tensor.type)) for source, _ in moves]
-        return [
-            Transfer(f"{name}/aside", tuple(zip((source for source, _ in moves), aside, strict=True))),
-            Transfer(name, tuple(zip(aside, (target for _, target in moves), strict=True))),
         ]

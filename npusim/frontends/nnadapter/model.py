@@ -12,7 +12,8 @@ Shapes and types of results are found as operations are added, as far as they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,25 +21,24 @@ import numpy as np
 
 from npusim.base import files
 from npusim.frontends.nnadapter import operand_type as types
+from npusim.frontends.nnadapter.arrays import array_of, frozen, precision_of, raw_bytes
 from npusim.frontends.nnadapter.codes import Lifetime, OperationType, Precision
-from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter
+from npusim.frontends.nnadapter.errors import (
+    FeatureNotSupported,
+    InvalidDimensions,
+    InvalidParameter,
+    NNAdapterError,
+)
+from npusim.frontends.nnadapter.inference import give_types, lifetime
+from npusim.frontends.nnadapter.methods import method
 from npusim.frontends.nnadapter.network import GraphNetwork, ModelNetwork, Network
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.frontends.nnadapter.operations import table
-from npusim.frontends.nnadapter.operations.conversion import (
-    Bound,
-    NotKnown,
-    argument_fault,
-    types_of_outputs,
-)
-from npusim.frontends.nnadapter.operations.signature import NOTHING, Argument
+from npusim.frontends.nnadapter.operations.conversion import Bound, NotKnown, argument_fault
 from npusim.frontends.nnadapter.parts import Parts
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
-
-_PARAMETERS = {"i": Precision.INT32, "f": Precision.FLOAT32, "b": Precision.BOOL8}
-"""The precision in which the methods of a model write a parameter of a kind."""
 
 
 class Model:
@@ -57,6 +57,7 @@ class Model:
         self.finished = False
         self._graph: Graph | None = None
         self._names: set[str] = set()
+        self._writers: dict[Operand, Operation] = {}
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
@@ -80,15 +81,15 @@ class Model:
         Raises InvalidParameter.
         """
         self._require_open()
-        array = _array(value, f"operands[{len(self.operands)}]")
+        array = array_of(value, f"operands[{len(self.operands)}]")
         if type is None:
-            type = OperandType(_precision_of(array), list(array.shape))
+            type = OperandType(precision_of(array), list(array.shape))
         count = len(self.operands)
         operand = self.add_operand(type, name)
         try:
             self.set_operand_value(operand, array)
         except InvalidParameter:
-            self._forget(count)
+            self.forget(count)
             raise
         return operand
 
@@ -108,9 +109,9 @@ class Model:
         where = operand.name
         if operand.type.lifetime in (Lifetime.MODEL_INPUT, Lifetime.MODEL_OUTPUT):
             raise InvalidParameter(f"{where}: is {operand.type.lifetime.name}, so it cannot be a constant")
-        if any(operand in operation.output_operands for operation in self.operations):
+        if operand in self._writers:
             raise InvalidParameter(f"{where}: an operation writes it, so it cannot be a constant")
-        raw = _raw(buffer, where)
+        raw = raw_bytes(buffer, where)
         size = raw.nbytes if length is None else length
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= raw.nbytes:
             raise InvalidParameter(f"{where}: length is {length!r}, the buffer has {raw.nbytes} bytes")
@@ -121,7 +122,7 @@ class Model:
             raise InvalidParameter(f"{where}: length is {size} bytes, {operand.type.words()} has {wanted}")
         data = raw.reshape(-1).view(np.uint8)[:size]
         data = data.copy() if copy else data
-        operand.buffer = _frozen(data.view(operand.type.dtype).reshape(operand.type.shape))
+        operand.buffer = frozen(data.view(operand.type.dtype).reshape(operand.type.shape))
         operand.type.lifetime = Lifetime.CONSTANT_COPY if copy else Lifetime.CONSTANT_REFERENCE
 
     def add_operation(
@@ -140,17 +141,15 @@ class Model:
         """
         self._require_open()
         count = len(self.operands)
-        before: list[tuple[Operand, OperandType]] = []
         try:
             operation = self._operation(type, inputs, outputs)
-            before = [(operand, operand.type.copy()) for operand in operation.output_operands]
-            self._typed(operation)
-        except InvalidParameter:
-            for operand, kind in before:
-                operand.type = kind
-            self._forget(count)
+            with unchanged(operation.output_operands):
+                give_types(self.name, operation, self._pending)
+        except NNAdapterError:
+            self.forget(count)
             raise
         self.operations.append(operation)
+        self._writers.update(dict.fromkeys(operation.output_operands, operation))
         made = operation.output_operands
         return made[0] if len(made) == 1 else made
 
@@ -171,7 +170,8 @@ class Model:
                     f"identify: inputs: {operand.name} is named {given.count(operand)} times"
                 )
         for operand in self.input_operands + self.output_operands:
-            operand.type.lifetime = Lifetime.TEMPORARY_VARIABLE
+            if operand.buffer is None:
+                operand.type.lifetime = lifetime(operand)
         for operand in given:
             operand.type.lifetime = Lifetime.MODEL_INPUT
         for operand in gotten:
@@ -189,8 +189,9 @@ class Model:
         if not self.output_operands:
             raise InvalidParameter("finish: the model's inputs and outputs are not identified")
         ordered = self._ordered()
-        for operation in ordered:
-            self._typed(operation)
+        with unchanged(self.operands):
+            for operation in ordered:
+                give_types(self.name, operation, lambda operand: False)
         self._sorted = ordered
         self.finished = True
 
@@ -201,7 +202,8 @@ class Model:
 
         shapes: of inputs whose types leave sizes open: those of one gear. Shapes that follow from them are found.
 
-        Raises InvalidParameter for a model that is not finished, InvalidDimensions where sizes stay open.
+        Raises InvalidParameter for a model that is not finished, InvalidDimensions where sizes of inputs stay open,
+        FeatureNotSupported where what only a run gives decides shapes or parameters.
         """
         if not self.finished:
             raise InvalidParameter(f"{self.name}: is not finished")
@@ -211,12 +213,13 @@ class Model:
         for operand in self.input_operands:
             if min(known.get(operand, operand.type.shape), default=0) < 0:
                 raise InvalidDimensions(f"{operand.name}: is {operand.type.words()}, its sizes must be known")
-        if any(not operand.type.known for operand in self.operands):
-            known |= self._shapes(known)
+        values = {operand: operand.values[0] for operand in self.operands if len(operand.values) == 1}
+        if any(not operand.type.known or len(operand.values) > 1 for operand in self.operands):
+            values = self._resolve(known)
         inputs, outputs = (
             tuple(operand.index for operand in ends) for ends in (self.input_operands, self.output_operands)
         )
-        return ModelNetwork(self.name, self.operands, self._sorted, inputs, outputs, known)
+        return ModelNetwork(self.name, self.operands, self._sorted, inputs, outputs, known, values)
 
     @property
     def sorted_operations(self) -> Sequence[Operation]:
@@ -271,7 +274,7 @@ class Model:
         self.operands.append(Operand(self, index, type, label))
         return self.operands[-1]
 
-    def _forget(self, count: int) -> None:
+    def forget(self, count: int) -> None:
         """Takes back the operands that came after the first `count`."""
         self._names -= {operand.name for operand in self.operands[count:]}
         del self.operands[count:]
@@ -307,7 +310,7 @@ class Model:
         for operand in operands:
             if operand.buffer is not None or operand.type.lifetime is Lifetime.MODEL_INPUT:
                 raise InvalidParameter(f"{where}: writes {operand.name}, which is given to the model")
-            writer = next((one for one in self.operations if operand in one.output_operands), None)
+            writer = self._writers.get(operand)
             if writer is not None or operands.count(operand) > 1:
                 other = "it" if writer is None else writer.place
                 raise InvalidParameter(f"{where}: writes {operand.name}, which {other} writes too")
@@ -322,9 +325,10 @@ class Model:
             count += self._several(kind, inputs, where) - 1
         first = next((operand for operand in inputs if operand is not None), None)
         like = OperandType(Precision.FLOAT32) if first is None else first.type.copy()
-        like.lifetime, like.dimensions, like.dynamic = Lifetime.TEMPORARY_VARIABLE, (), ()
         if like.scales is not None:  # per channel: of no shape yet
             like = OperandType(Precision.FLOAT32)
+        like.lifetime, like.dimensions, like.dynamic = Lifetime.TEMPORARY_VARIABLE, [], ()
+        like.ranked = False
         return tuple(self._added(like.copy()) for _ in range(count))
 
     def _several(self, kind: OperationType, inputs: Sequence[Operand | None], where: str) -> int:
@@ -339,26 +343,21 @@ class Model:
                 return int(number(operand.known))
         raise InvalidParameter(f"{where}: outputs must be given, nothing says how many there are")
 
-    def _typed(self, operation: Operation) -> None:
-        """Gives the outputs of an operation their types, as far as they follow from what is known."""
-        bound = Bound(operation, table.row(operation.type).signature)
-        types_of_outputs(bound)
-        parts = Parts(self.name)
-        try:
-            parts.add(operation)
-        except NotKnown:
-            return
-        for operand in operation.output_operands:
-            operand.type.dimensions = list(parts.shape(operand))
+    def _pending(self, operand: Operand) -> bool:
+        """Whether an operand without sizes may get some from an operation that is to be added yet."""
+        fixed = operand.buffer is not None or operand.type.lifetime is Lifetime.MODEL_INPUT
+        return not (fixed or operand in self._writers or operand.type.dimensions)
 
-    def _shapes(self, known: Mapping[Operand, Shape]) -> dict[Operand, Shape]:
-        """The shapes that follow from those of the inputs."""
-        parts = Parts(self.name, known)
-        found = {}
-        for operation in self._sorted:
-            parts.add(operation)
-            found.update({operand: parts.shape(operand) for operand in operation.output_operands})
-        return found
+    def _resolve(self, shapes: dict[Operand, Shape]) -> dict[Operand, Array]:
+        """Adds to the shapes of the inputs those that follow; the values that follow from them and from constants."""
+        parts = Parts(self.name, shapes)
+        try:
+            for operation in self._sorted:
+                parts.add(operation)
+                shapes.update({operand: parts.shape(operand) for operand in operation.output_operands})
+        except NotKnown as fault:
+            raise FeatureNotSupported(str(fault)) from None
+        return parts.values
 
     def _ordered(self) -> list[Operation]:
         """The operations in an order in which they can run, as near as possible to that in which they were added."""
@@ -404,106 +403,18 @@ class Model:
             """A method per operation, by its name in lower case."""
 
 
-def _frozen(array: Array) -> Array:
-    array.setflags(write=False)
-    return array
-
-
-def _raw(buffer: object, where: str) -> Array:
-    """The bytes of a buffer, without a copy where there need be none."""
-    if isinstance(buffer, np.ndarray):
-        return np.ascontiguousarray(buffer)
+@contextmanager
+def unchanged(operands: Sequence[Operand]) -> Iterator[None]:
+    """Operands get back what they were where something is refused."""
+    before = [(operand, operand.type.copy(), operand.values) for operand in operands]
     try:
-        return np.frombuffer(memoryview(buffer), np.uint8)  # type: ignore[arg-type]
-    except (TypeError, ValueError, BufferError):
-        raise InvalidParameter(f"{where}: is {type(buffer).__name__}, must be an array or bytes") from None
-
-
-def _array(value: Any, where: str) -> Array:
-    """A value as an array, in the types that NNAdapter has: Python's whole numbers as INT32, its reals as FLOAT32."""
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        array = np.asarray(None)
-    if not isinstance(value, np.ndarray | np.generic):
-        if array.dtype.kind == "f":
-            array = array.astype(np.float32)
-        elif array.dtype.kind == "i":
-            array = array.astype(np.int32 if array.size == 0 or np.abs(array).max() < 1 << 31 else np.int64)
-    if array.dtype.kind not in "biuf":
-        raise InvalidParameter(f"{where}: is {value!r}, must be numbers or truths")
-    return array
-
-
-def _precision_of(array: Array) -> Precision:
-    for row in types.PRECISIONS:
-        if row.dtype == array.dtype.name and not row.scaled:
-            return row.precision
-    raise InvalidParameter(f"{array.dtype}: is no precision; give the operand's type")
-
-
-# The methods.
-
-
-def _method(type_: OperationType) -> Callable[..., Any]:
-    """The method of `Model` that adds an operation; parameters are plain values or operands."""
-    row = table.row(type_)
-    arguments = row.signature.inputs
-
-    def method(self: Model, *given: Any, outputs: Sequence[Operand] | None = None, **named: Any) -> Any:
-        count = len(self.operands)
-        try:
-            return self.add_operation(type_, operands_of(self, given, named), outputs)
-        except InvalidParameter:
-            self._forget(count)
-            raise
-
-    def operands_of(self: Model, given: Sequence[Any], named: Mapping[str, Any]) -> list[Operand | None]:
-        where = f"{type_.name.lower()}()"
-        operands: list[Operand | None] = []
-        if row.signature.repeated is not None and given and not isinstance(given[0], (list, tuple)):
-            raise InvalidParameter(f"{where}: {arguments[0].name} must be a list of operands")
-        values = dict(zip((argument.name for argument in arguments), given, strict=False))
-        wrong = [
-            name for name in named if name not in {argument.name for argument in arguments} or name in values
-        ]
-        if wrong or len(given) > len(arguments):
-            may = ", ".join(argument.name for argument in arguments)
-            raise InvalidParameter(
-                f"{where}: takes {may}" + (f"; {wrong[0]} is none, or given twice" if wrong else "")
-            )
-        values |= named
-        for argument in arguments:
-            value = values.get(argument.name, argument.default)
-            for one in value if argument.repeats else [value]:
-                operands.append(_operand(self, argument, one, where))
-        return operands
-
-    method.__name__ = type_.name.lower()
-    method.__doc__ = f"Adds {type_.name}: {row.text}"
-    return method
-
-
-def _operand(model: Model, argument: Argument, value: Any, where: str) -> Operand | None:
-    """An argument of a method as an operand; a plain value becomes a constant."""
-    if isinstance(value, Operand):
-        return value
-    if value is None and argument.optional:
-        return None
-    if value is NOTHING or value is None:
-        if argument.optional:
-            return None
-        raise InvalidParameter(f"{where}: {argument.name} is missing")
-    array = _array(value, f"{where}: {argument.name}")
-    if argument.kind:
-        if not isinstance(value, np.ndarray | np.generic):
-            wanted = _PARAMETERS.get(argument.kind.lower())
-            if wanted is not None:
-                row = next(row for row in types.PRECISIONS if row.precision is wanted)
-                array = array.astype(row.dtype)
-        array = array.reshape(-1)
-    return model.add_constant(array)
+        yield
+    except NNAdapterError:
+        for operand, kind, values in before:
+            operand.type.become(kind)
+            operand.values = values
+        raise
 
 
 for _row in table.OPERATIONS:
-    setattr(Model, _row.type.name.lower(), _method(_row.type))
+    setattr(Model, _row.type.name.lower(), method(_row.type))

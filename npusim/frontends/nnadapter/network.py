@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.parts import graph_of
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.graph import Graph
 
 
@@ -62,7 +62,11 @@ class Network(Protocol):
 
 @dataclass
 class ModelNetwork:
-    """Operations of NNAdapter; tensors are operands. `shapes` are those of operands whose types leave sizes open."""
+    """Operations of NNAdapter; tensors are operands.
+
+    shapes: of operands whose types leave sizes open.
+    values: of operands that are no constants, but follow from constants and shapes.
+    """
 
     name: str
     operands: Sequence[Operand]
@@ -70,6 +74,7 @@ class ModelNetwork:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     shapes: Mapping[Operand, Shape]
+    values: Mapping[Operand, Array]
 
     def __post_init__(self) -> None:
         self.steps = tuple(
@@ -94,13 +99,14 @@ class ModelNetwork:
 
     def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
         """Operations by their places in `steps`."""
-        outputs = outputs_of(self, operations)
+        outputs = self._outputs_of(operations)
         wanted = set(self.inputs) & {number for place in operations for number in self.steps[place].inputs}
         graph, parts = graph_of(
             self.name,
             [self.operations[place] for place in operations],
             [self.operands[number] for number in outputs],
             self.shapes,
+            values=self.values,
             inputs=[self.operands[number] for number in self.inputs if number in wanted],
             in_reals=in_reals,
         )
@@ -111,6 +117,14 @@ class ModelNetwork:
             outputs,
             tuple(places[group] for group in parts.groups),
         )
+
+    def _outputs_of(self, operations: Sequence[int]) -> tuple[int, ...]:
+        """As `outputs_of`, without values that others have as constants."""
+        outputs = outputs_of(self, operations)
+        computed = [
+            number for number in outputs if number in self.outputs or self.operands[number] not in self.values
+        ]
+        return tuple(computed) or outputs[-1:]
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npusim.frontends.nnadapter.codes import OperationType
-from npusim.frontends.nnadapter.operand_type import OperandType
+from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.tensor import Array
 
 
@@ -17,7 +17,8 @@ class Operand:
     type:         what it is, with what inference has found; to be read, not to be changed.
     name:         what partition files, reports and DOT graphs call it.
     buffer:       the value of a constant; None for others.
-    value:        the value of what is no constant but known while the model is built, such as a SHAPE's result.
+    values:       of what is no constant but follows from constants and shapes, such as a SHAPE's result: its value, or
+                  one for each gear.
     """
 
     model: object
@@ -25,7 +26,7 @@ class Operand:
     type: OperandType
     name: str
     buffer: Array | None = None
-    value: Array | None = None
+    values: tuple[Array, ...] = ()
 
     @property
     def length(self) -> int:
@@ -34,8 +35,24 @@ class Operand:
 
     @property
     def known(self) -> Array | None:
-        """The value, where it is fixed before anything runs."""
-        return self.value if self.buffer is None else self.buffer
+        """The value, where it is fixed before anything runs, and the same in all gears."""
+        return self.value(0) if self.buffer is not None or len(self.values) == 1 else None
+
+    def value(self, gear: int) -> Array | None:
+        """The value in a gear, where it is fixed before anything runs."""
+        if self.buffer is not None or not self.values:
+            return self.buffer
+        return self.values[gear if len(self.values) > 1 else 0]
+
+    def shape(self, gear: int) -> Shape:
+        """The sizes in a gear."""
+        gears = self.type.dynamic
+        return tuple(gears[gear if len(gears) > 1 else 0]) if gears else self.type.shape
+
+    @property
+    def gears(self) -> int:
+        """How many gears it knows of; 1 where it is the same in all."""
+        return max(len(self.type.dynamic), len(self.values), 1)
 
     def __repr__(self) -> str:
         return f"<Operand {self.name}: {self.type.words()}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -83,6 +83,7 @@ class OperandType:
     layout:      a `Layout`. Operations read images as NCHW.
     dynamic:     up to 8 shapes (gears) that an operand with unknown sizes may take.
     lifetime:    said by the model, not by the caller.
+    ranked:      False for the result of an operation of which not even the number of sizes is known yet.
     """
 
     precision: Precision
@@ -94,6 +95,7 @@ class OperandType:
     layout: Layout = Layout.NCHW
     dynamic: Sequence[Sequence[int]] = field(default_factory=tuple)
     lifetime: Lifetime = Lifetime.TEMPORARY_VARIABLE
+    ranked: bool = True
 
     @property
     def row(self) -> PrecisionRow:
@@ -102,13 +104,13 @@ class OperandType:
 
     @property
     def shape(self) -> Shape:
-        """The sizes."""
-        return tuple(self.dimensions)
+        """The sizes; -2 alone where not even their number is known."""
+        return tuple(self.dimensions) if self.ranked else UNRANKED
 
     @property
     def known(self) -> bool:
         """Whether all sizes are known."""
-        return min(self.dimensions, default=0) >= 0
+        return min(self.shape, default=0) >= 0
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -134,12 +136,19 @@ class OperandType:
 
     def words(self) -> str:
         """The type for a message, such as FLOAT32[1, 3, ?, ?]."""
-        sizes = ", ".join("?" if size < 0 else str(size) for size in self.dimensions)
+        sizes = (
+            ", ".join("?" if size < 0 else str(size) for size in self.dimensions) if self.ranked else "..."
+        )
         return f"{self.precision.name}[{sizes}]"
 
     def copy(self) -> OperandType:
         """Another one that is the same."""
         return replace(self)
+
+    def become(self, other: OperandType) -> None:
+        """Takes over everything of another one."""
+        for part in fields(self):
+            setattr(self, part.name, getattr(other, part.name))
 
 
 def checked(given: object, where: str) -> OperandType:
@@ -153,9 +162,10 @@ def checked(given: object, where: str) -> OperandType:
     dimensions = sizes(given.dimensions, f"{where}.dimensions", unknown=True)
     made = OperandType(
         precision,
-        dimensions,
+        list(dimensions),
         layout=member(Layout, given.layout, f"{where}.layout"),
         dynamic=_gears(given, dimensions, where),
+        ranked=bool(dimensions) or given.ranked is not False,
     )
     _scaling(given, made, where)
     return made

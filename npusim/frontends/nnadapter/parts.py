@@ -1,13 +1,15 @@
 """Graphs from operations of a model: all of them, or a piece.
 
 An operand that nothing in the graph has written becomes an input of the graph when it is first read, or a constant if
-its value is known. Images are NCHW in the model and NHWC in the graph (`npusim.kernels.graph.layout`).
+its value is known. Results that follow from constants and shapes are computed here, and are constants then. Images are
+NCHW in the model and NHWC in the graph (`npusim.kernels.graph.layout`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidDimensions
 from npusim.frontends.nnadapter.operand import Operand, Operation
@@ -22,6 +24,12 @@ from npusim.frontends.nnadapter.operations.conversion import (
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.layout import NCHW, LayoutBuilder
+from npusim.kernels.graph.reference import evaluate
+
+MOST_ELEMENTS = 1 << 16
+"""Of each value that another is computed from before anything runs, and of that other: shapes are short, and weights
+are to stay as they are.
+"""
 
 
 class Parts:
@@ -30,18 +38,23 @@ class Parts:
     builder:  what the nodes go to.
     in_reals: whether operations on codes are computed on real numbers, as `builtin_device` does.
     inputs:   the operands that became inputs of the graph, in its order.
-    values:   of operands whose values follow from constants and shapes.
+    values:   of operands whose values follow from constants and shapes: what they are.
     groups:   of each node of the graph the number of the operation that it belongs to.
     """
 
     def __init__(
-        self, name: str, shapes: Mapping[Operand, Shape] | None = None, *, in_reals: bool = False
+        self,
+        name: str,
+        shapes: Mapping[Operand, Shape] | None = None,
+        values: Mapping[Operand, Array] | None = None,
+        *,
+        in_reals: bool = False,
     ) -> None:
-        """`shapes` are those of operands whose types leave sizes open."""
+        """`shapes` and `values` are what is known of operands beside their types and constants."""
         self.builder = LayoutBuilder(name, NCHW)
         self.in_reals = in_reals
         self.inputs: list[Operand] = []
-        self.values: dict[Operand, Array] = {}
+        self.values: dict[Operand, Array] = dict(values or {})
         self.groups: list[int] = []
         self._shapes = dict(shapes or {})
         self._tensors: dict[Operand, int] = {}
@@ -75,17 +88,45 @@ class Parts:
         return self._tensors[operand]
 
     def add(self, operation: Operation) -> None:
-        """Adds the nodes of an operation. Raises InvalidParameter for a broken rule, NotKnown where a value lacks."""
-        row = table.row(operation.type)
-        bound = Bound(operation, row.signature)
+        """Adds the nodes of an operation, or the values of its results where they follow from constants and shapes.
+
+        Raises InvalidParameter for a broken rule, NotKnown where a value lacks.
+        """
+        bound = Bound(operation, table.row(operation.type).signature)
+        computed = self._computed(operation, bound)
+        if computed is None:
+            self._convert(operation, bound)
+        else:
+            self.values.update(zip(operation.output_operands, computed, strict=False))
+
+    def _convert(self, operation: Operation, bound: Bound) -> None:
         first = len(self.builder.nodes)
-        results = row.convert(Conversion(bound, self))
+        results = table.row(operation.type).convert(Conversion(bound, self))
         for node in self.builder.nodes[first:]:
             require_sound(self.builder, node, operation.place)
         self._grow(operation.index)
         for operand, tensor in zip(operation.output_operands, results, strict=False):
             self._tensors[operand] = tensor
+            self._shapes[operand] = self.builder.shape(tensor)
             self.builder.tensors[tensor] = replace(self.builder.tensors[tensor], name=operand.name)
+
+    def _computed(self, operation: Operation, bound: Bound) -> list[Array] | None:
+        """The values of the results of an operation; None where they do not follow, or are too long."""
+        if not all(self._short(operand) for operand in bound.tensors):
+            return None
+        alone = Parts(self.builder.name, self._shapes, self.values, in_reals=self.in_reals)
+        alone._convert(operation, bound)
+        results = [alone._tensors[operand] for operand in operation.output_operands]
+        if any(prod(alone.builder.shape(number)) > MOST_ELEMENTS for number in results):
+            return None
+        graph = alone.builder.graph(results)
+        values = evaluate(graph, ())
+        return [values[number] for number in graph.outputs]
+
+    def _short(self, operand: Operand) -> bool:
+        """Whether the value of an operand is known, and others may be computed from it."""
+        value = self.known(operand)
+        return value is not None and value.size <= MOST_ELEMENTS
 
     def _grow(self, group: int) -> None:
         self.groups += [group] * (len(self.builder.nodes) - len(self.groups))
@@ -103,6 +144,7 @@ def graph_of(
     outputs: Sequence[Operand],
     shapes: Mapping[Operand, Shape],
     *,
+    values: Mapping[Operand, Array] | None = None,
     inputs: Sequence[Operand] = (),
     in_reals: bool = False,
 ) -> tuple[Graph, Parts]:
@@ -111,7 +153,7 @@ def graph_of(
     Raises InvalidParameter, InvalidDimensions for an input whose sizes are not known, FeatureNotSupported where a value
     that only a run gives decides shapes or parameters.
     """
-    parts = Parts(name, shapes, in_reals=in_reals)
+    parts = Parts(name, shapes, values, in_reals=in_reals)
     try:
         for operand in inputs:
             parts.tensor(operand)

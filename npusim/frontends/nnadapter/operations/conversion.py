@@ -82,6 +82,12 @@ class Bound:
         for outcome, taken in _dealt(operation, signature.outputs, operation.output_operands, "outputs"):
             self.outputs[outcome.name] = [operand for operand in taken if operand is not None]
 
+    @property
+    def tensors(self) -> list[Operand]:
+        """The inputs whose elements are read: neither parameters nor those of which only the sizes matter."""
+        names = [argument.name for argument in self.signature.inputs if not argument.kind]
+        return [operand for name in names for operand in self.inputs[name] if operand is not None]
+
 
 def _dealt(
     operation: Operation, slots: Sequence[Any], operands: Sequence[Operand | None], what: str

@@ -1,0 +1,180 @@
+"""Pieces: operations of one device in a row, as few and as large as an order in which they can run allows.
+
+Operations are tuples of the tensors that they read and write; what they compute does not matter here. Some belong
+together, such as those that read a state and that which gives its next value: with all that lies between they are a
+*unit*, which no piece parts. Every piece runs to its end before the next one begins, so nothing that leaves a piece
+comes back into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+WIDTH = 8
+"""Orders that are followed at the same time; with two devices two are enough for the fewest pieces."""
+
+
+class Operation(NamedTuple):
+    """The tensors that an operation reads and writes, by number."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Piece(NamedTuple):
+    """Operations of one device, by number, in an order in which they can run."""
+
+    device: int
+    operations: tuple[int, ...]
+
+
+def units(
+    operations: Sequence[Operation], together: Iterable[Iterable[int]] = ()
+) -> tuple[tuple[int, ...], ...]:
+    """The operations in units, each in ascending order, by their first ones.
+
+    operations: in an order in which they can run.
+    together:   operations that belong into one unit; what lies on a way between two of them goes along.
+    """
+    befores, afters = _reach(operations)
+    groups = [frozenset(group) for group in together]
+    while True:
+        whole = _merged(_circles(_merged([_closed(group, befores, afters) for group in groups]), befores))
+        if whole == groups:
+            break
+        groups = whole
+    inside = frozenset[int]().union(*groups)
+    alone = [frozenset({number}) for number in range(len(operations)) if number not in inside]
+    return tuple(sorted(tuple(sorted(group)) for group in (*groups, *alone) if group))
+
+
+def pieces(
+    operations: Sequence[Operation], devices: Sequence[int], parts: Sequence[Sequence[int]] | None = None
+) -> tuple[Piece, ...]:
+    """The pieces of operations, in an order in which they can run.
+
+    operations: in an order in which they can run.
+    devices:    that of each operation.
+    parts:      the units; each operation by itself if None. The operations of a unit have one device.
+
+    Orders are followed piece by piece: a piece takes whatever is ready on its device, or becomes ready by that. At most
+    WIDTH of them are followed further, those in which most is done. Always the same.
+    """
+    parts = [(number,) for number in range(len(operations))] if parts is None else parts
+    graph = _Units(operations, devices, parts)
+    orders: list[_Order] = [(0, ())]
+    full = (1 << len(parts)) - 1
+    while all(done != full for done, _ in orders):
+        orders = _best(
+            [
+                (more, (*order, (device, more & ~done)))
+                for done, order in orders
+                for device in sorted(set(graph.devices))
+                if (more := graph.grown(done, device)) != done
+            ]
+        )
+    order = next(order for done, order in orders if done == full)
+    return tuple(
+        Piece(device, tuple(sorted(each for unit in _bits(taken) for each in parts[unit])))
+        for device, taken in order
+    )
+
+
+_Order = tuple[int, tuple[tuple[int, int], ...]]
+"""What is done, and the pieces that do it: a device and its units each. Units are bits."""
+
+
+class _Units:
+    """Units, what each waits for, and the device of each; sets of units are bits."""
+
+    def __init__(
+        self, operations: Sequence[Operation], devices: Sequence[int], parts: Sequence[Sequence[int]]
+    ) -> None:
+        self.devices = [devices[part[0]] for part in parts]
+        unit_of = {operation: number for number, part in enumerate(parts) for operation in part}
+        writer = {tensor: number for number, each in enumerate(operations) for tensor in each.outputs}
+        self.waits = [0] * len(parts)
+        for number, each in enumerate(operations):
+            for tensor in each.inputs:
+                if tensor in writer and unit_of[writer[tensor]] != unit_of[number]:
+                    self.waits[unit_of[number]] |= 1 << unit_of[writer[tensor]]
+        self.of_device = {
+            device: [unit for unit, its in enumerate(self.devices) if its == device]
+            for device in set(self.devices)
+        }
+
+    def grown(self, done: int, device: int) -> int:
+        """What is done behind a piece of a device that begins when `done` is."""
+        left = [unit for unit in self.of_device[device] if not done >> unit & 1]
+        before = -1
+        while before != done:
+            before = done
+            for unit in left:
+                if not self.waits[unit] & ~done:
+                    done |= 1 << unit
+            left = [unit for unit in left if not done >> unit & 1]
+        return done
+
+
+def _best(orders: list[_Order]) -> list[_Order]:
+    """The orders with most done; none in which nothing is done that another has not."""
+    kept: list[_Order] = []
+    for order in sorted(orders, key=lambda order: -order[0].bit_count()):
+        if all(order[0] & ~other for other, _ in kept):
+            kept.append(order)
+    return kept[:WIDTH]
+
+
+def _bits(number: int) -> list[int]:
+    return [bit for bit in range(number.bit_length()) if number >> bit & 1]
+
+
+def _reach(operations: Sequence[Operation]) -> tuple[list[int], list[int]]:
+    """What each operation depends on, and what depends on it, as bits."""
+    writer = {tensor: number for number, each in enumerate(operations) for tensor in each.outputs}
+    befores, afters = [0] * len(operations), [0] * len(operations)
+    for number, each in enumerate(operations):
+        for tensor in each.inputs:
+            if tensor in writer:
+                befores[number] |= befores[writer[tensor]] | 1 << writer[tensor]
+    for number in reversed(range(len(operations))):
+        for tensor in operations[number].inputs:
+            if tensor in writer:
+                afters[writer[tensor]] |= afters[number] | 1 << number
+    return befores, afters
+
+
+def _closed(group: frozenset[int], befores: Sequence[int], afters: Sequence[int]) -> frozenset[int]:
+    """A group with what lies on a way from one of it to another."""
+    before = after = 0
+    for number in group:
+        before, after = before | befores[number], after | afters[number]
+    return group | frozenset(_bits(before & after))
+
+
+def _circles(groups: Sequence[frozenset[int]], befores: Sequence[int]) -> list[frozenset[int]]:
+    """The groups; those of which each waits for the other as one, many times."""
+    waits = []
+    for group in groups:
+        before = 0
+        for number in group:
+            before |= befores[number]
+        waits.append(
+            {other for other, its in enumerate(groups) if any(before >> number & 1 for number in its)}
+        )
+    for middle in range(len(groups)):  # what waits for a group waits for what that waits for
+        waits = [found | waits[middle] if middle in found else found for found in waits]
+    return [
+        group.union(*(groups[other] for other in waits[number] if number in waits[other]))
+        for number, group in enumerate(groups)
+    ]
+
+
+def _merged(groups: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """Groups of which no two share anything."""
+    found: list[frozenset[int]] = []
+    for group in groups:
+        apart = [other for other in found if not other & group]
+        found = [*apart, group.union(*(other for other in found if other & group))]
+    return found
