@@ -74,7 +74,7 @@ class Runner:
                 values |= {
                     crossing.number: array for crossing, array in zip(piece.outputs, made, strict=True)
                 }
-        outputs = [values[crossing.number] for crossing in self._gear.outputs]
+        outputs = [_whole(crossing, values) for crossing in self._gear.outputs]
         times = [took for _, took in said]
         return Result(
             outputs=[np.array(array) for array in outputs],
@@ -108,6 +108,14 @@ class Runner:
                 )
             made.append(slot.array)
         return made, None if took is None else float(took)
+
+
+def _whole(crossing: Crossing, values: Values) -> Array:
+    """An output of the model: of one with rows for the most that there can be those that there are."""
+    array = values[crossing.number]
+    return (
+        array if crossing.counted is None else array[: int(np.sum(values[crossing.counted], dtype=np.int64))]
+    )
 
 
 def _on_machine(piece: CompiledPiece, simulated: _Simulated, given: Sequence[Array]) -> Any:

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import npusim
+from npusim import nnadapter as nna
 from npusim.frontends.nnadapter.codes import Precision
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.operand import Operand
@@ -328,3 +329,48 @@ def test_channels_are_shuffled() -> None:
     x = np.arange(2 * 6 * 2 * 3, dtype=np.float32).reshape(2, 6, 2, 3)
     [got] = run(lambda model, image: model.channel_shuffle(image, 2), x)
     assert np.array_equal(got, x[:, [0, 3, 1, 4, 2, 5]])
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize(("background", "looked_at", "kept"), [(-1, 6, 5), (0, -1, -1), (1, 3, 100)])
+@pytest.mark.parametrize(("iou", "eta"), [(0.3, 1.0), (0.8, 0.6)])
+def test_suppression(
+    background: int, looked_at: int, kept: int, iou: float, eta: float, normalized: bool
+) -> None:
+    rng = np.random.default_rng(9)
+    corners = rng.uniform(0, 6, (2, 9, 2))
+    boxes = np.concatenate([corners, corners + rng.uniform(1, 6, (2, 9, 2))], axis=2).astype(np.float32)
+    scores = rng.uniform(0, 1, (2, 3, 9)).astype(np.float32)
+    how = {"background": background, "score": 0.3, "iou": iou, "eta": eta, "normalized": normalized}
+    how |= {"looked_at": None if looked_at < 0 else looked_at, "kept": None if kept < 0 else kept}
+    rows, counts, numbers = suppressed(
+        boxes, scores, (background, 0.3, looked_at, iou, eta, kept, normalized)
+    )
+    wanted = [plain.kept_boxes(boxes[image], scores[image], how) for image in (0, 1)]
+    assert counts.tolist() == [len(found) for found in wanted]
+    flat = [[label, score, *boxes[image, box]] for image in (0, 1) for label, score, box in wanted[image]]
+    assert close(rows, np.array(flat).reshape(-1, 6))
+    assert numbers.tolist() == [image * 9 + box for image in (0, 1) for _, _, box in wanted[image]]
+
+
+def suppressed(boxes: Array, scores: Array, parameters: Any) -> list[Array]:
+    """What a context with one device gives: rows, how many each image has, and their numbers."""
+    model = Model()
+    inputs = [model.add_operand(_type(array)) for array in (boxes, scores)]
+    outputs = [model.add_operand(OperandType(kind)) for kind in (Precision.FLOAT32, *[Precision.INT32] * 2)]
+    model.non_max_suppression(*inputs, None, *parameters, True, outputs=outputs)
+    model.identify(inputs, outputs)
+    model.finish()
+    context = nna.Context([nna.Device.acquire("npusim")])
+    compilation = nna.Compilation(model, context)
+    compilation.finish()
+    execution = nna.Execution(compilation)
+    execution.set_input(0, boxes)
+    execution.set_input(1, scores)
+    return [np.asarray(output) for output in execution.compute().outputs]
+
+
+def test_suppression_may_leave_nothing() -> None:
+    boxes, scores = np.ones((1, 2, 4), np.float32), np.zeros((1, 3, 2), np.float32)
+    rows, counts, numbers = suppressed(boxes, scores, (-1, 0.5, -1, 0.5, 1.0, -1, True))
+    assert (rows.shape, counts.tolist(), numbers.shape) == ((0, 6), [0], (0,))

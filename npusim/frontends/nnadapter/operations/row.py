@@ -21,12 +21,15 @@ class Row:
     text:      its signature (`npusim.frontends.nnadapter.operations.signature`).
     convert:   how it becomes nodes.
     operators: the operators that these nodes have, the main one first.
+    counted:   the output that says, image by image, how many rows all others have: these are computed for as many as
+               there can be.
     """
 
     type: OperationType
     text: str
     convert: Convert
     operators: tuple[str, ...]
+    counted: str = ""
 
     @property
     def signature(self) -> Signature:
