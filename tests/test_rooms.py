@@ -54,6 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.hal": ("npusim.session",),
     "npusim.nnadapter.cache": ("npusim.numbers", "npusim.frontends"),
     "npusim.nnadapter.hal": ("npusim.session",),
+    "npusim.nnadapter.c": ("npusim.nnadapter",),
     "npusim.nnadapter": ("npusim.nnadapter.hal", "npusim.nnadapter.cache", "npusim.reports"),
     "npusim.verification": ("npusim.session",),
     "npusim.study": ("npusim.session",),
