@@ -21,23 +21,17 @@ class Row:
     text:      its signature (`npusim.frontends.nnadapter.operations.signature`).
     convert:   how it becomes nodes.
     operators: the operators that these nodes have, the main one first.
-<<<<<<< HEAD
     counted:   the output that says, image by image, how many rows all others have: these are computed for as many as
                there can be.
-=======
     types:     gives outputs their precisions and scales, where the signature does not say them.
->>>>>>> main
     """
 
     type: OperationType
     text: str
     convert: Convert
     operators: tuple[str, ...]
-<<<<<<< HEAD
     counted: str = ""
-=======
     types: Callable[[Bound], None] = types_of_outputs
->>>>>>> main
 
     @property
     def signature(self) -> Signature:
