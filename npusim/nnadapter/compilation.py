@@ -181,7 +181,8 @@ def _compiled(network: Network, context: Context, plan: Plan) -> CompiledGear:
 
 
 def _crossing(network: Network, number: int) -> Crossing:
-    return Crossing(number, network.tensor_name(number), network.tensor_type(number))
+    name, kind = network.tensor_name(number), network.tensor_type(number)
+    return Crossing(number, name, kind, network.counted.get(number))
 
 
 def _gear(network: Network, pieces: Sequence[CompiledPiece]) -> CompiledGear:

@@ -19,7 +19,7 @@ from npusim.nnadapter.hal.driver import Argument
 from npusim.nnadapter.hal.memory import Slot, of_array
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.result import Foreign, Piece, Result
-from npusim.nnadapter.segment import Segment
+from npusim.nnadapter.segment import Segment, Values
 from npusim.numbers.devices import measure_devices
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
@@ -66,7 +66,7 @@ class Runner:
                     foreign.append(Foreign(part.device, took))
                     crossings = part.outputs
                 values |= {one.number: array for one, array in zip(crossings, made, strict=True)}
-        outputs = [np.array(values[crossing.number]) for crossing in self._gear.outputs]
+        outputs = [np.array(_whole(crossing, values)) for crossing in self._gear.outputs]
         measured = self._numbers(runs)
         run_result = measured.run
         return Result(
@@ -121,6 +121,14 @@ class Runner:
         return any(isinstance(part, Segment) and part.executable.states for part in self._parts)
 
 
+def _whole(crossing: Crossing, values: Values) -> Array:
+    """An output of the model: of one with rows for the most that there can be those that there are."""
+    array = values[crossing.number]
+    return (
+        array if crossing.counted is None else array[: int(np.sum(values[crossing.counted], dtype=np.int64))]
+    )
+
+
 def _parts(gear: CompiledGear, context: Context, name: str) -> Iterator[Segment | CompiledPiece]:
     """Segments of simulated pieces, and the pieces of others between them."""
     row: list[CompiledPiece] = []
@@ -141,7 +149,7 @@ def _segment(
 ) -> Segment:
     """Pieces in front of position `end` as one executable."""
     later = {one.number for piece in gear.pieces[end:] for one in piece.inputs}
-    later |= {one.number for one in gear.outputs}
+    later |= {number for one in gear.outputs for number in (one.number, one.counted) if number is not None}
     written = {one.number: one for piece in row for one in piece.outputs}
     wanted = [one for number, one in written.items() if number in later]
     return Segment(name, row, context.cores, wanted)
