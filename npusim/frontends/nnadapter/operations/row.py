@@ -21,17 +21,17 @@ class Row:
     text:      its signature (`npusim.frontends.nnadapter.operations.signature`).
     convert:   how it becomes nodes.
     operators: the operators that these nodes have, the main one first.
+    types:     gives outputs their precisions and scales, where the signature does not say them.
     counted:   the output that says, image by image, how many rows all others have: these are computed for as many as
                there can be.
-    types:     gives outputs their precisions and scales, where the signature does not say them.
     """
 
     type: OperationType
     text: str
     convert: Convert
     operators: tuple[str, ...]
-    counted: str = ""
     types: Callable[[Bound], None] = types_of_outputs
+    counted: str = ""
 
     @property
     def signature(self) -> Signature:
