@@ -17,7 +17,7 @@ from npusim.nnadapter.gears import networks
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.partition import Asked, Plan, asked, pieces_of
-from npusim.nnadapter.result import Result
+from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
 
 
@@ -100,6 +100,11 @@ class Compilation:
         return self._gears
 
     @property
+    def pieces(self) -> list[Piece]:
+        """The pieces of the first gear, with what they take. Raises InvalidParameter before `finish`."""
+        return list(self._runner(self.gears[0]).pieces())
+
+    @property
     def inputs(self) -> list[OperandType]:
         """The types of the model's inputs. Raises InvalidParameter before `finish`."""
         return self.query_inputs_and_outputs().inputs
@@ -117,9 +122,12 @@ class Compilation:
     def run(self, gear: CompiledGear, inputs: Sequence[Array]) -> Result:
         """One run of a gear with data. Raises what a device raises."""
         self._require_finished()
+        return self._runner(gear).run(inputs)
+
+    def _runner(self, gear: CompiledGear) -> Runner:
         if gear not in self._runners:
             self._runners[gear] = Runner(gear, self.context, self._name)
-        return self._runners[gear].run(inputs)
+        return self._runners[gear]
 
     def destroy(self) -> None:
         """Ends it: every driver destroys its programs."""
@@ -173,7 +181,8 @@ def _compiled(network: Network, context: Context, plan: Plan) -> CompiledGear:
 
 
 def _crossing(network: Network, number: int) -> Crossing:
-    return Crossing(number, network.tensor_name(number), network.tensor_type(number))
+    name, kind = network.tensor_name(number), network.tensor_type(number)
+    return Crossing(number, name, kind, network.counted.get(number))
 
 
 def _gear(network: Network, pieces: Sequence[CompiledPiece]) -> CompiledGear:
