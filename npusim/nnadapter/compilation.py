@@ -17,7 +17,7 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.nnadapter import keeping
 from npusim.nnadapter.cache.folder import path_of
-from npusim.nnadapter.cache.refusals import CacheRefused
+from npusim.nnadapter.cache.refusals import BadContent, CacheRefused
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing, Types
 from npusim.nnadapter.context import Context
 from npusim.nnadapter.gears import networks
@@ -25,7 +25,7 @@ from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.keeping import CacheWarning, Store
 from npusim.nnadapter.partition import Asked, Plan, asked, pieces_of
-from npusim.nnadapter.result import Result
+from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
 
 
@@ -114,16 +114,28 @@ class Compilation:
             if found is None:
                 return False
             keeping.expectation(store.token, self.context).require(found)
+            self._name = found.name
             self._gears = keeping.restored(found, self.context, store)
+            self._require_linked()
         except CacheRefused as refused:
             if self._model is None:
                 raise type(refused)(f"{store.name}: {refused}") from None
             _warn(f"{store.name}: {refused}; the model is compiled anew")
+            self._name = self._model.name
             return False
-        self._name = found.name
         self._types = Types(list(found.inputs), list(found.outputs))
         self.compile_s, self.restore_s = found.compile_seconds, time.perf_counter() - begin
         return True
+
+    def _require_linked(self) -> None:
+        """Raises BadContent for programs that cannot follow one another."""
+        try:
+            for gear in self._gears:
+                self._runner(gear)
+        except NpusimError as fault:
+            _destroy(self.context, self._gears)
+            self._gears = ()
+            raise BadContent(str(fault)) from None
 
     def _compile(self, model: Model, token: str) -> None:
         """token: under which programs will be kept; "" if they will not."""
@@ -188,6 +200,11 @@ class Compilation:
         return self._gears
 
     @property
+    def pieces(self) -> list[Piece]:
+        """The pieces of the first gear, with what they take. Raises InvalidParameter before `finish`."""
+        return list(self._runner(self.gears[0]).pieces())
+
+    @property
     def inputs(self) -> list[OperandType]:
         """The types of the model's inputs. Raises InvalidParameter before `finish`."""
         return self.query_inputs_and_outputs().inputs
@@ -205,9 +222,12 @@ class Compilation:
     def run(self, gear: CompiledGear, inputs: Sequence[Array]) -> Result:
         """One run of a gear with data. Raises what a device raises."""
         self._require_finished()
+        return _with_times(self._runner(gear).run(inputs), self.compile_s, self.restore_s)
+
+    def _runner(self, gear: CompiledGear) -> Runner:
         if gear not in self._runners:
             self._runners[gear] = Runner(gear, self.context, self._name)
-        return _with_times(self._runners[gear].run(inputs), self.compile_s, self.restore_s)
+        return self._runners[gear]
 
     def destroy(self) -> None:
         """Ends it: every driver destroys its programs."""
@@ -269,7 +289,8 @@ def _compiled(network: Network, context: Context, plan: Plan, told: Cache) -> Co
 
 
 def _crossing(network: Network, number: int) -> Crossing:
-    return Crossing(number, network.tensor_name(number), network.tensor_type(number))
+    name, kind = network.tensor_name(number), network.tensor_type(number)
+    return Crossing(number, name, kind, network.counted.get(number))
 
 
 def _gear(network: Network, pieces: Sequence[CompiledPiece]) -> CompiledGear:

@@ -140,7 +140,7 @@ def _kept_gear(gear: CompiledGear) -> KeptGear:
 
 
 def _kept_ends(ends: Sequence[Crossing]) -> tuple[record.Crossing, ...]:
-    return tuple(record.Crossing(end.number, end.name, end.type) for end in ends)
+    return tuple(record.Crossing(end.number, end.name, end.type, end.counted) for end in ends)
 
 
 def restored(found: Record, context: Context, store: Store) -> tuple[CompiledGear, ...]:
@@ -206,7 +206,7 @@ def _require_fitting(piece: CompiledPiece, program: Program, member: Member, whe
 
 
 def _ends(ends: Sequence[record.Crossing]) -> tuple[Crossing, ...]:
-    return tuple(Crossing(end.number, end.name, end.type) for end in ends)
+    return tuple(Crossing(end.number, end.name, end.type, end.counted) for end in ends)
 
 
 def destroy(context: Context, pieces: Iterable[CompiledPiece]) -> None:

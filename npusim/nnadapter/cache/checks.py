@@ -43,6 +43,7 @@ def _gear_faults(record: Record, gear: KeptGear) -> Iterator[str]:
         yield from _piece_faults(piece, f"piece {place}", values)
     for end in gear.outputs:
         yield from _read(end, values)
+        yield from _counted(end, values)
 
 
 def _constant_faults(end: Crossing, data: bytes, values: dict[int, TensorType]) -> Iterator[str]:
@@ -70,6 +71,15 @@ def _piece_faults(piece: KeptPiece, where: str, values: dict[int, TensorType]) -
 def _read(end: Crossing, values: dict[int, TensorType]) -> Iterator[str]:
     if values.get(end.number) != end.type:
         yield f"{shown(end.name)} is value {end.number}, which nothing before leaves in this type"
+
+
+def _counted(end: Crossing, values: dict[int, TensorType]) -> Iterator[str]:
+    """What says how many rows an output has."""
+    if end.counted is None:
+        return
+    counts = values.get(end.counted)
+    if counts is None or counts.element.kind not in ("signed", "unsigned") or not end.type.shape:
+        yield f"{shown(end.name)} has as many rows as value {end.counted} says, which cannot say it"
 
 
 def _left(end: Crossing, values: dict[int, TensorType]) -> Iterator[str]:

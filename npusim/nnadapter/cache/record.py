@@ -33,13 +33,21 @@ Ends = tuple[bytes, bytes]
 _LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 
+Number = Annotated[int, Between(0, (1 << 31) - 1)]
+"""Of a tensor: an index of 32 bits with a sign."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A tensor at the edge of a piece or of the model; `number` is the same wherever the gear has it."""
+    """A tensor at the edge of a piece or of the model; `number` is the same wherever the gear has it.
 
-    number: Annotated[int, Between(0, (1 << 31) - 1)]
+    counted: the number of the tensor whose sum says how many of its rows there are, if it has them for the most.
+    """
+
+    number: Number
     name: str
     type: TensorType
+    counted: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)

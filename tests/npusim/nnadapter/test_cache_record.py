@@ -154,6 +154,11 @@ ENTRY_RULES: tuple[tuple[str, bytes | None, str], ...] = (
         gears(outputs=ends(replace(Z, type=TensorType("float32", (3, 2))), Y, X, replace(Z, number=2))),
         'output "z" has shape [3, 2], the model has FLOAT32[2, 3]',
     ),
+    (
+        "gears",
+        gears(outputs=ends(replace(Z, counted=9), Y, X, replace(Z, number=2))),
+        '"z" has as many rows as value 9 says, which cannot say it',
+    ),
     ("gear_0_constant_2", bytes(23), 'constant "z" has 23 bytes, must have 24'),
     ("compile_seconds", np.array(np.nan).tobytes(), "entry compile_seconds: is nan, must be 0 or more"),
     ("cache_0_input_indexes", b"abc", "piece 0: its indexes are not those of its inputs and outputs"),
