@@ -17,12 +17,12 @@ from npusim.nnadapter.context import Context
 from npusim.nnadapter.gears import networks
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
-from npusim.nnadapter.linking import cores_of
 from npusim.nnadapter.partition import Asked, Plan, asked, cut
-from npusim.nnadapter.result import Result
+from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
+from npusim.nnadapter.segment import machines_of, part_of
 from npusim.scheduler.partition.linked import Part
-from npusim.scheduler.partition.pieces import Piece
+from npusim.scheduler.partition.pieces import Piece as Stretch
 from npusim.session.devices import Bench
 
 
@@ -105,6 +105,11 @@ class Compilation:
         return self._gears
 
     @property
+    def pieces(self) -> list[Piece]:
+        """The pieces of the first gear, with what they take. Raises InvalidParameter before `finish`."""
+        return list(self._runner(self.gears[0]).pieces())
+
+    @property
     def inputs(self) -> list[OperandType]:
         """The types of the model's inputs. Raises InvalidParameter before `finish`."""
         return self.query_inputs_and_outputs().inputs
@@ -122,9 +127,12 @@ class Compilation:
     def run(self, gear: CompiledGear, inputs: Sequence[Array]) -> Result:
         """One run of a gear with data. Raises what a device raises."""
         self._require_finished()
+        return self._runner(gear).run(inputs)
+
+    def _runner(self, gear: CompiledGear) -> Runner:
         if gear not in self._runners:
             self._runners[gear] = Runner(gear, self.context, self._name)
-        return self._runners[gear].run(inputs)
+        return self._runners[gear]
 
     def destroy(self) -> None:
         """Ends it: every driver destroys its programs."""
@@ -172,24 +180,24 @@ class _Programs:
     def __init__(self, network: Network, context: Context) -> None:
         self.forced: Mapping[int, str] = {}
         self._network, self._context = network, context
-        self._made: dict[Piece, CompiledPiece] = {}
+        self._made: dict[Stretch, CompiledPiece] = {}
 
     def bench(self, forced: Mapping[int, str]) -> Bench:
         """What times partitions of the model."""
         self.forced = forced
-        network, cores = self._network, cores_of(self._context.members)
+        network, cores = self._network, self._context.cores
 
-        def program(piece: Piece) -> Part | None:
-            simulated = self._context.members[piece.device].machine is not None
-            return cores.part(self.piece(piece)) if simulated else None
+        def program(piece: Stretch) -> Part | None:
+            member = self._context.members[piece.device]
+            return part_of(self.piece(piece), cores) if member in cores else None
 
         ends = [
             [(number, _tensor(network, number)) for number in side]
             for side in (network.inputs, network.outputs)
         ]
-        return Bench(network.name, cores.machines, program, *ends)
+        return Bench(network.name, machines_of(cores), program, *ends)
 
-    def piece(self, piece: Piece) -> CompiledPiece:
+    def piece(self, piece: Stretch) -> CompiledPiece:
         """A piece with its program. Raises NNAdapterError."""
         if piece not in self._made:
             self._made[piece] = self._compiled(piece)
@@ -202,7 +210,7 @@ class _Programs:
                 member = self._context.member(piece.device)
                 member.call("destroy_program", piece.program)
 
-    def _compiled(self, piece: Piece) -> CompiledPiece:
+    def _compiled(self, piece: Stretch) -> CompiledPiece:
         network, member = self._network, self._context.members[piece.device]
         forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
         submodel = Submodel(network, piece.operations, forced)
@@ -223,7 +231,8 @@ class _Programs:
 
 
 def _crossing(network: Network, number: int) -> Crossing:
-    return Crossing(number, network.tensor_name(number), network.tensor_type(number))
+    name, kind = network.tensor_name(number), network.tensor_type(number)
+    return Crossing(number, name, kind, network.counted.get(number))
 
 
 def _tensor(network: Network, number: int) -> Tensor:

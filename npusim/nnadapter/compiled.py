@@ -12,11 +12,15 @@ from npusim.isa.program.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A tensor at the edge of a piece; `number` is the same wherever the gear has it."""
+    """A tensor at the edge of a piece; `number` is the same wherever the gear has it.
+
+    counted: the number of the tensor whose sum says how many of its rows there are, if it has them for the most.
+    """
 
     number: int
     name: str
     type: TensorType
+    counted: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,6 +153,12 @@ class Context:
         """Whether `destroy` was called."""
         return self._destroyed
 
+    @property
+    def cores(self) -> tuple[Member, ...]:
+        """The simulated devices, as cores of one system: first that whose memories, host and clock the system has."""
+        simulated = [member for member in self.members if member.machine is not None]
+        return tuple(sorted(simulated, key=lambda member: member.type is DeviceType.CPU))
+
     def member(self, name: str) -> Member:
         """The device of a name. Raises KeyError if the context has none."""
         return {member.name: member for member in self.members}[name]

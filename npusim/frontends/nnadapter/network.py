@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.frontends.nnadapter.operations import table
 from npusim.frontends.nnadapter.parts import graph_of
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.graph import Graph
@@ -50,6 +51,8 @@ class Network(Protocol):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     states: tuple[tuple[int, int], ...]
+    counted: Mapping[int, int]
+    """Of tensors with as many rows as there can be: the tensor whose sum says how many of them there are."""
 
     def tensor_name(self, number: int) -> str:
         """What a tensor is called."""
@@ -95,6 +98,13 @@ class ModelNetwork:
             )
             for operation in self.operations
         )
+        self.counted: Mapping[int, int] = {
+            operand.index: count.index
+            for operation in self.operations
+            for count, others in [_counted(operation)]
+            if count is not None
+            for operand in others
+        }
 
     def tensor_name(self, number: int) -> str:
         """The operand's name."""
@@ -140,6 +150,16 @@ class ModelNetwork:
         return tuple(computed) or outputs[-1:]
 
 
+def _counted(operation: Operation) -> tuple[Operand | None, Sequence[Operand]]:
+    """The output of an operation that counts the rows of its others, and these."""
+    row = table.row(operation.type)
+    names = [outcome.name for outcome in row.signature.outputs]
+    if not row.counted:
+        return None, ()
+    count = operation.output_operands[names.index(row.counted)]
+    return count, [operand for operand in operation.output_operands if operand is not count]
+
+
 @dataclass
 class GraphNetwork:
     """The graph of another door; each node is an operation, tensors keep their numbers."""
@@ -150,6 +170,7 @@ class GraphNetwork:
         self.name = self.graph.name
         self.inputs, self.outputs = self.graph.inputs, self.graph.outputs
         self.states = tuple((state.before, state.after) for state in self.graph.states)
+        self.counted: Mapping[int, int] = {}
         self.steps = tuple(
             Step(
                 node.op,
@@ -198,5 +219,6 @@ def outputs_of(network: Network, operations: Sequence[int]) -> tuple[int, ...]:
         number for place, step in enumerate(network.steps) if place not in inside for number in step.inputs
     }
     elsewhere |= set(network.outputs)
+    elsewhere |= {network.counted[number] for number in network.outputs if number in network.counted}
     written = [number for place in operations for number in network.steps[place].outputs]
     return tuple(number for number in written if number in elsewhere) or tuple(written[-1:])

@@ -22,6 +22,8 @@ class Row:
     convert:   how it becomes nodes.
     operators: the operators that these nodes have, the main one first.
     types:     gives outputs their precisions and scales, where the signature does not say them.
+    counted:   the output that says, image by image, how many rows all others have: these are computed for as many as
+               there can be.
     """
 
     type: OperationType
@@ -29,6 +31,7 @@ class Row:
     convert: Convert
     operators: tuple[str, ...]
     types: Callable[[Bound], None] = types_of_outputs
+    counted: str = ""
 
     @property
     def signature(self) -> Signature:
