@@ -191,11 +191,11 @@ class _Programs:
             member = self._context.members[piece.device]
             return part_of(self.piece(piece), cores) if member in cores else None
 
-        ends = [
+        inputs, outputs = (
             [(number, _tensor(network, number)) for number in side]
             for side in (network.inputs, network.outputs)
-        ]
-        return Bench(network.name, machines_of(cores), program, *ends)
+        )
+        return Bench(network.name, machines_of(cores), program, inputs, outputs)
 
     def piece(self, piece: Stretch) -> CompiledPiece:
         """A piece with its program. Raises NNAdapterError."""
