@@ -136,7 +136,7 @@ def _kept_gear(gear: CompiledGear) -> KeptGear:
         for piece in gear.pieces
     ]
     constants = {number: array.tobytes() for number, array in gear.constants.items()}
-    return KeptGear(_kept_ends(gear.inputs), _kept_ends(gear.outputs), tuple(pieces), constants)
+    return KeptGear(_kept_ends(gear.inputs), _kept_ends(gear.outputs), tuple(pieces), constants, gear.tries)
 
 
 def _kept_ends(ends: Sequence[Crossing]) -> tuple[record.Crossing, ...]:
@@ -167,7 +167,7 @@ def _restored_gear(gear: KeptGear, pieces: Sequence[CompiledPiece]) -> CompiledG
         if end.number in gear.constants
     }
     shapes = tuple(end.type.shape for end in gear.inputs)
-    return CompiledGear(shapes, _ends(gear.inputs), _ends(gear.outputs), tuple(pieces), constants)
+    return CompiledGear(shapes, _ends(gear.inputs), _ends(gear.outputs), tuple(pieces), constants, gear.tries)
 
 
 def _restored_piece(piece: KeptPiece, member: Member, store: Store, where: str) -> CompiledPiece:

@@ -72,12 +72,14 @@ class KeptGear:
 
     inputs, outputs: of the model; an output may be an input, or be there twice.
     constants:       the elements of outputs that are constants, by number.
+    tries:           by cost, how many other partitions were timed to find this one.
     """
 
     inputs: tuple[Crossing, ...]
     outputs: tuple[Crossing, ...]
     pieces: tuple[KeptPiece, ...]
     constants: Mapping[int, bytes] = field(default_factory=dict)
+    tries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class _Gear:
     outputs: tuple[Crossing, ...]
     pieces: int
     constants: tuple[int, ...] = ()
+    tries: int = 0
 
 
 _TEXTS = ("token", "npusim_version", "machine_digest", "properties", "name")
@@ -148,14 +151,16 @@ def save(record: Record) -> bytes:
         entries |= {f"cache_{number}_{key}": value for key, value in _piece_entries(gear, piece).items()}
     for key in _TEXTS:
         entries[key] = getattr(record, key).encode("utf-8")
-    gears = [
-        _Gear(gear.inputs, gear.outputs, len(gear.pieces), tuple(gear.constants)) for gear in record.gears
-    ]
+    gears = [_written_gear(gear) for gear in record.gears]
     entries["gears"] = _json(_GEARS, gears)
     for number, gear in enumerate(record.gears):
         entries |= {f"gear_{number}_constant_{key}": value for key, value in gear.constants.items()}
     entries["compile_seconds"] = np.array(record.compile_seconds, "<f8").tobytes()
     return container.dumps(entries)
+
+
+def _written_gear(gear: KeptGear) -> _Gear:
+    return _Gear(gear.inputs, gear.outputs, len(gear.pieces), tuple(gear.constants), gear.tries)
 
 
 def _piece_entries(gear: KeptGear, piece: KeptPiece) -> dict[str, bytes]:
@@ -223,7 +228,9 @@ def _gears(entries: _Entries, pieces: Sequence[tuple[KeptPiece, Ends]]) -> tuple
             if indexes != (_indexes(piece.inputs, gear.inputs), _indexes(piece.outputs, gear.outputs)):
                 raise BadContent(f"piece {place}: its indexes are not those of its inputs and outputs")
         constants = {key: entries.take(f"gear_{number}_constant_{key}") for key in gear.constants}
-        made.append(KeptGear(gear.inputs, gear.outputs, tuple(piece for piece, _ in own), constants))
+        made.append(
+            KeptGear(gear.inputs, gear.outputs, tuple(piece for piece, _ in own), constants, gear.tries)
+        )
         begin += gear.pieces
     return tuple(made)
 
