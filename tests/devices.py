@@ -8,13 +8,14 @@ from itertools import groupby
 
 import npusim
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.program.executable import Executable, Launch, Place, Step, Transfer
+from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.job import Bindings, Run
 from npusim.machine.system import System
 from npusim.numbers.devices import measure_devices
 from npusim.numbers.run import RunResult
+from npusim.scheduler.partition.linked import Part, linked
 from npusim.session.inputs import draw
 from npusim.session.jobs import host_functions
 
@@ -28,43 +29,22 @@ def sharing(hardware: Hardware, first: Hardware, name: str) -> Hardware:
 
 def executable(graph: Graph, cores: Sequence[Hardware], core_of: Sequence[int]) -> Executable:
     """The nodes of a graph on cores, in order; neighbours on one core are a piece."""
-    places: dict[int, Place] = {}
-    programs: list[Program] = []
-    steps: list[Step] = []
+    parts: list[Part] = []
     numbers = iter(range(len(graph.nodes)))
     for core, group in groupby(core_of):
         nodes = [graph.nodes[next(numbers)] for _ in group]
         written = {number for node in nodes for number in node.outputs}
         read = {number for node in nodes for number in node.inputs if number is not None} - written
-        later = {
-            number
-            for node in graph.nodes
-            if node not in nodes
-            for number in node.inputs
-            if number is not None
-        }
+        others = [node for node in graph.nodes if node not in nodes]
+        wanted = {*graph.outputs, *(number for node in others for number in node.inputs)}
         inputs = tuple(sorted(number for number in read if not graph.tensors[number].constant))
-        outputs = tuple(sorted(written & (later | set(graph.outputs))))
-        window = len(programs)
-        piece = Graph(f"{graph.name}/{window}", graph.tensors, tuple(nodes), inputs, outputs)
+        outputs = tuple(sorted(written & wanted))
+        piece = Graph(f"{graph.name}/{len(parts)}", graph.tensors, tuple(nodes), inputs, outputs)
         program = npusim.compile(piece, cores[core])
         assert isinstance(program, Program)
-        programs.append(program)
-        moves = []
-        for number, placement in zip(inputs, program.inputs, strict=True):
-            if number in places:
-                moves.append((places[number], Place(window, placement)))
-            else:
-                places[number] = Place(window, placement)
-        places |= {
-            number: Place(window, placement)
-            for number, placement in zip(outputs, program.outputs, strict=True)
-        }
-        if moves:
-            steps.append(Transfer(f"{piece.name}/operands", tuple(moves)))
-        steps.append(Launch(window, core))
-    inputs, outputs = (tuple(places[number] for number in ends) for ends in (graph.inputs, graph.outputs))
-    return Executable(graph.name, cores[0], tuple(programs), tuple(steps), inputs, outputs)
+        parts.append(Part(program, core, cores[core].name, inputs, outputs))
+    ends = [[(number, graph.tensors[number]) for number in row] for row in (graph.inputs, graph.outputs)]
+    return linked(graph.name, cores[0], parts, *ends)
 
 
 def run(made: Executable, cores: Sequence[Hardware], *, data: bool = False, seed: int = 0) -> Run:

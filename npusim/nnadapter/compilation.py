@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from npusim.frontends.nnadapter.errors import InvalidParameter
@@ -11,14 +11,19 @@ from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.network import Network
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.graph import Tensor
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing
 from npusim.nnadapter.context import Context
 from npusim.nnadapter.gears import networks
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
-from npusim.nnadapter.partition import Asked, Plan, asked, pieces_of
-from npusim.nnadapter.result import Result
+from npusim.nnadapter.partition import Asked, Plan, asked, cut
+from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
+from npusim.nnadapter.segment import machines_of, part_of
+from npusim.scheduler.partition.linked import Part
+from npusim.scheduler.partition.pieces import Piece as Stretch
+from npusim.session.devices import Bench
 
 
 class Types(NamedTuple):
@@ -100,6 +105,11 @@ class Compilation:
         return self._gears
 
     @property
+    def pieces(self) -> list[Piece]:
+        """The pieces of the first gear, with what they take. Raises InvalidParameter before `finish`."""
+        return list(self._runner(self.gears[0]).pieces())
+
+    @property
     def inputs(self) -> list[OperandType]:
         """The types of the model's inputs. Raises InvalidParameter before `finish`."""
         return self.query_inputs_and_outputs().inputs
@@ -117,9 +127,12 @@ class Compilation:
     def run(self, gear: CompiledGear, inputs: Sequence[Array]) -> Result:
         """One run of a gear with data. Raises what a device raises."""
         self._require_finished()
+        return self._runner(gear).run(inputs)
+
+    def _runner(self, gear: CompiledGear) -> Runner:
         if gear not in self._runners:
             self._runners[gear] = Runner(gear, self.context, self._name)
-        return self._runners[gear].run(inputs)
+        return self._runners[gear]
 
     def destroy(self) -> None:
         """Ends it: every driver destroys its programs."""
@@ -146,30 +159,75 @@ class Compilation:
 
 def _compiled(network: Network, context: Context, plan: Plan) -> CompiledGear:
     """A model of one gear, piece by piece. Raises NNAdapterError."""
-    made: list[CompiledPiece] = []
+    made = _Programs(network, context)
     try:
-        for member, places in pieces_of(network, context.members, plan):
-            submodel = Submodel(network, tuple(places))
-            graph = submodel.graph()
-            cache = Cache()
-            inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
-            program = member.call("create_program", member.context, submodel, cache)
-            steps = submodel.operations
-            made.append(
-                CompiledPiece(
-                    member.name,
-                    tuple(step.kind for step in steps),
-                    tuple(step.name for step in steps),
-                    inputs,
-                    outputs,
-                    program,
-                    cache.buffer,
-                )
-            )
+        found = cut(network, context.members, plan, made.bench)
+        made.forced = found.forced
+        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found.tries)
     except Exception:
-        _destroy(context, [_gear(network, made)])
+        made.destroy(())
         raise
-    return _gear(network, made)
+    made.destroy(gear.pieces)
+    return gear
+
+
+class _Programs:
+    """The programs of pieces of a model, each made once by the driver of its device.
+
+    forced: operations that must be on a CPU, by place, and who says so.
+    """
+
+    def __init__(self, network: Network, context: Context) -> None:
+        self.forced: Mapping[int, str] = {}
+        self._network, self._context = network, context
+        self._made: dict[Stretch, CompiledPiece] = {}
+
+    def bench(self, forced: Mapping[int, str]) -> Bench:
+        """What times partitions of the model."""
+        self.forced = forced
+        network, cores = self._network, self._context.cores
+
+        def program(piece: Stretch) -> Part | None:
+            member = self._context.members[piece.device]
+            return part_of(self.piece(piece), cores) if member in cores else None
+
+        inputs, outputs = (
+            [(number, _tensor(network, number)) for number in side]
+            for side in (network.inputs, network.outputs)
+        )
+        return Bench(network.name, machines_of(cores), program, inputs, outputs)
+
+    def piece(self, piece: Stretch) -> CompiledPiece:
+        """A piece with its program. Raises NNAdapterError."""
+        if piece not in self._made:
+            self._made[piece] = self._compiled(piece)
+        return self._made[piece]
+
+    def destroy(self, kept: Sequence[CompiledPiece]) -> None:
+        """The drivers destroy all programs but those of some pieces."""
+        for piece in self._made.values():
+            if piece not in kept:
+                member = self._context.member(piece.device)
+                member.call("destroy_program", piece.program)
+
+    def _compiled(self, piece: Stretch) -> CompiledPiece:
+        network, member = self._network, self._context.members[piece.device]
+        forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
+        submodel = Submodel(network, piece.operations, forced)
+        graph = submodel.graph()
+        cache = Cache()
+        inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
+        program = member.call("create_program", member.context, submodel, cache)
+        steps = submodel.operations
+        return CompiledPiece(
+            member.name,
+            tuple(step.kind for step in steps),
+            tuple(step.name for step in steps),
+            inputs,
+            outputs,
+            program,
+            cache.buffer,
+        )
 
 
 def _crossing(network: Network, number: int) -> Crossing:
@@ -177,12 +235,18 @@ def _crossing(network: Network, number: int) -> Crossing:
     return Crossing(number, name, kind, network.counted.get(number))
 
 
-def _gear(network: Network, pieces: Sequence[CompiledPiece]) -> CompiledGear:
+def _tensor(network: Network, number: int) -> Tensor:
+    return Tensor(network.tensor_name(number), network.tensor_type(number), network.value(number))
+
+
+def _gear(network: Network, pieces: Sequence[CompiledPiece], tries: int) -> CompiledGear:
     inputs, outputs = (
         tuple(_crossing(network, number) for number in side) for side in (network.inputs, network.outputs)
     )
     shapes: tuple[Shape, ...] = tuple(crossing.type.shape for crossing in inputs)
-    return CompiledGear(shapes, inputs, outputs, tuple(pieces))
+    values = {number: network.value(number) for number in network.outputs}
+    constants = {number: value for number, value in values.items() if value is not None}
+    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, tries)
 
 
 def _destroy(context: Context, gears: Sequence[CompiledGear]) -> None:

@@ -52,6 +52,7 @@ class CompiledGear:
     shapes:    of the inputs of the model.
     inputs, outputs: of the model, by the numbers of crossings; an output may be an input, or be there twice.
     constants: the values of outputs that are constants.
+    tries:     by cost, how many other partitions were timed to find this one.
     """
 
     shapes: tuple[Shape, ...]
@@ -59,3 +60,4 @@ class CompiledGear:
     outputs: tuple[Crossing, ...]
     pieces: tuple[CompiledPiece, ...]
     constants: Mapping[int, Array] = field(default_factory=dict)
+    tries: int = 0

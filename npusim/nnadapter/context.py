@@ -50,6 +50,11 @@ class Member:
         """Its hardware in the system of the context; None for a device that npusim does not simulate."""
         return self.context.machine if isinstance(self.context, SimulatedContext) else None
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is a CPU: what NPUs cannot do, and what is forced, may go there."""
+        return self.type is DeviceType.CPU
+
     def call(self, method: str, *arguments: Any) -> Any:
         """What a method of its driver returns. Raises DeviceInternalError where it fails."""
         return called(self.name, method, lambda: getattr(self.driver, method)(*arguments))
@@ -148,6 +153,12 @@ class Context:
         """Whether `destroy` was called."""
         return self._destroyed
 
+    @property
+    def cores(self) -> tuple[Member, ...]:
+        """The simulated devices, as cores of one system: first that whose memories, host and clock the system has."""
+        simulated = [member for member in self.members if member.machine is not None]
+        return tuple(sorted(simulated, key=lambda member: member.type is DeviceType.CPU))
+
     def member(self, name: str) -> Member:
         """The device of a name. Raises KeyError if the context has none."""
         return {member.name: member for member in self.members}[name]
@@ -223,17 +234,20 @@ def _member(device: Device, given: Properties, callback: Any) -> Member:
 
 
 def _share(members: Sequence[Member]) -> None:
-    """Simulated devices are cores of one system: they have memories and host of the first NPU among them."""
+    """Simulated devices are cores of one system: they have memories and host of the first NPU among them. A CPU is that
+    host, in control of the machine that it belongs to.
+    """
     simulated = [member for member in members if isinstance(member.driver, Simulated)]
     with_cpu = any(member.type is DeviceType.CPU for member in members)
     owner = next((one for one in simulated if one.type is not DeviceType.CPU), *simulated[:1] or (None,))
     if owner is None:
         return
     changes = {key: value for one in simulated for key, value in one.context.host_changes.items()}
-    owner.context.machine = machines.with_changes(owner.context.machine, changes, owner.name)
+    first = machines.with_changes(owner.context.machine, changes, owner.name)
     for member in simulated:
         member.context.with_cpu = with_cpu
-        member.context.machine = machines.sharing(member.context.machine, owner.context.machine)
+        own = first if member is owner or member.type is DeviceType.CPU else member.context.machine
+        member.context.machine = machines.sharing(own, first) if len(simulated) > 1 else own
 
 
 def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]:

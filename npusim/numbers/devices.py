@@ -204,7 +204,7 @@ def measure_devices(
     outputs, states = list(run.outputs or ()), _named(executable, run)
     only = stages[0]
     if len(stages) == 1 and only.is_piece and only.time.same:
-        whole = measure(only.program, only.execution, wall_s)
+        whole = measure(replace(only.program, name=executable.name), only.execution, wall_s)
         return replace(whole, outputs=outputs, states=states, devices=results)
     hardware = devices[0][1]
     program, execution = record(executable.name, hardware, stages)

@@ -129,10 +129,12 @@ def test_padding_that_counts_is_a_pad_in_front(dtype: str) -> None:
         ("clip", [], {"most": 2.0}),
         ("batch_normalization", [(6,)] * 4, {"axis": 1}),
         ("group_normalization", [(6,)] * 2, {"axis": 1, "groups": 3}),
+        ("group_normalization", [(8,)] * 2, {"axis": 3, "groups": 4}),
         ("layer_normalization", [(5, 8)] * 2, {"begin_axis": 2}),
         ("layer_normalization", [(8,)] * 2, {"begin_axis": 3}),
         ("lp_normalization", [], {"axes": (1,), "p": 1}),
         ("lp_normalization", [], {"axes": (3,), "p": 2}),
+        ("lp_normalization", [], {"axes": (0, 2), "p": 2}),
     ],
 )
 def test_what_lanes_do_step_by_step(

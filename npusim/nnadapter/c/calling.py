@@ -47,9 +47,15 @@ def last_error() -> str:
     return _ERROR.text
 
 
-def destroy(handle: Any) -> None:
-    """A model is no more: neither are its operands."""
-    _DESTROYED.add(handle)
+def destroy(model: Model) -> None:
+    """A model is no more: neither are its operands, and no compilation of it can be finished."""
+    _DESTROYED.add(model)
+
+
+def require_there(model: Model | None) -> None:
+    """Raises InvalidParameter for a model that is destroyed."""
+    if model is not None and model in _DESTROYED:
+        raise InvalidParameter("model: is destroyed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -346,6 +346,13 @@ class Conversion:
             return number
         return float(np.float32(scaling.scale) * np.float32(number - scaling.zero_point))
 
+    def in_type_of_input(self, tensor: int) -> int:
+        """Real numbers in the type of the input, if that has real numbers, too."""
+        kind, wanted = self.builder.type(tensor), self.builder.type(self.tensor("input"))
+        if not (kind.real and wanted.real) or kind.dtype == wanted.dtype:
+            return tensor
+        return self._added("cast", [tensor], [unshaped(wanted.dtype)], {})[0]
+
     def copied(self, tensor: int) -> int:
         """A copy, for a result that is an operand."""
         return self.reshaped(tensor, self.builder.shape(tensor))
