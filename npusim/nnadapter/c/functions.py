@@ -108,8 +108,20 @@ def _create_compilation(
 ) -> None:
     if (buffer is None) != (length == 0):
         raise InvalidParameter("cache_buffer and cache_length: must be given both or not at all")
-    place.value = Compilation(model, context)
+    data = None if buffer is None else _taken(buffer, length)
+    place.value = Compilation(model, context, token=token, buffer=data, cache_dir=folder)
     _MODELS[place.value] = model
+
+
+def _taken(buffer: Any, length: int) -> bytes:
+    """So many bytes of a buffer."""
+    try:
+        data = bytes(memoryview(buffer).cast("B"))
+    except (TypeError, ValueError, BufferError):
+        raise InvalidParameter(f"cache_buffer: is {type(buffer).__name__}, must be bytes") from None
+    if length > len(data):
+        raise InvalidParameter(f"cache_length: is {length}, the buffer has {len(data)} bytes")
+    return data[:length]
 
 
 _MODELS: weakref.WeakKeyDictionary[Compilation, Model | None] = weakref.WeakKeyDictionary()
