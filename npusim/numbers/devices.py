@@ -252,6 +252,7 @@ def _stages(run: Run) -> tuple[Stage, ...]:
                 part.time._replace(late=part.time.late + part.start_cycle - begin),
                 part.core,
                 part.step,
+                bases=part.bases,
             )
         )
     return numbered(found)

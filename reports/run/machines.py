@@ -23,8 +23,8 @@ def lines(result: RunResult) -> list[str]:
     """The machine in a line; several devices in one each, and one for what they share."""
     if not result.several_devices:
         (_, hardware), *_ = at_work(result)
-        *first, node = show.machine(hardware).split(", ")
-        return [", ".join([*first, show.ports(hardware), node]), *_clock(result, hardware)]
+        *parts, node = show.machine(hardware).split(", ")
+        return [", ".join([*parts, show.ports(hardware), node]), *_clock(result, hardware)]
     own = [f"{name}: {show.machine(hardware)}" for name, hardware in at_work(result)]
     first = show.printable(result.devices[0].name)
     shared = f"sharing {show.ports(result.hardware)}; cycles are those of {first}, {result.hardware.clock_mhz:g} MHz"

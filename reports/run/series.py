@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -78,8 +78,7 @@ def work(result: RunResult, most: int | None = None) -> Work:
     return Work(device, unit, layer, opcode, begin, ended, number, busy)
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(NamedTuple):
     """Instructions of a unit of a device: which of `Work` they are, int64, by their begin."""
 
     device: int

@@ -28,7 +28,7 @@ from npusim.reports.words.names import (
     limit_of,
     main_name,
 )
-from npusim.reports.words.reason import ending, idlest
+from npusim.reports.words.reason import ending, host_layers, idlest
 
 if TYPE_CHECKING:
     from npusim.numbers.layers import LayerResult
@@ -354,7 +354,7 @@ def _energy(result: RunResult, bars: _Bars) -> RenderableType:
 
 def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
     """Operators that the NPU leaves to the host: alike ones in one row, the reason below."""
-    on_host = [layer for layer in result.layers if layer.unit == "host"]
+    on_host = host_layers(result)
     if not on_host:
         return ()
     rows: list[tuple[int, str, str]] = []

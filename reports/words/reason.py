@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.isa.hardware.units import RESOURCES
+from npusim.isa.program.executable import HANDOVER
 from npusim.numbers.causes import CAUSES, STAGES
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
@@ -63,7 +64,7 @@ def ending(result: RunResult) -> Ending | None:
     if not total:
         return None
     bound = result.lower_bound
-    on_host = sum(layer.cycles for layer in result.layers if layer.unit == "host")
+    on_host = sum(layer.cycles for layer in host_layers(result))
     losses = {cause: lost for cause, lost in result.lost_cycles.items() if cause in CAUSE_LEVERS}
     if result.devices:
         losses.pop(STAGES.name, None)  # no parameter of the hardware lets devices work at a time
@@ -74,11 +75,15 @@ def ending(result: RunResult) -> Ending | None:
     return _bound(result) if by_bound >= losses.get(cause, 0) else _loss(result, cause)
 
 
+def host_layers(result: RunResult) -> list[LayerResult]:
+    """The layers that the host computes; what it hands over from device to device is none."""
+    return [layer for layer in result.layers if layer.unit == "host" and layer.op != HANDOVER]
+
+
 def _host(result: RunResult, cycles: int) -> Ending:
     operators: dict[str, list[LayerResult]] = {}
-    for layer in result.layers:
-        if layer.unit == "host":
-            operators.setdefault(show.printable(layer.op), []).append(layer)
+    for layer in host_layers(result):
+        operators.setdefault(show.printable(layer.op), []).append(layer)
     held = {op: sum(layer.cycles for layer in layers) for op, layers in operators.items()}
     first = sorted(held, key=lambda op: -held[op])[:MOST_OPERATORS]
     named = ", ".join(
