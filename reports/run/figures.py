@@ -130,14 +130,17 @@ def roofline(result: RunResult) -> Figure:
         above = 6 + (point.layer.cycles / total * 470) ** 0.5
         axes.annotate(name, at, xytext=(0, above), textcoords="offset points", fontsize=7.5, ha="center",
                       bbox={"facecolor": "white", "alpha": 0.75, "pad": 0.6, "linewidth": 0})  # fmt: skip
-    for each in roof.roofs:
-        axes.axhline(each.peak_macs_per_cycle, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
-        named = f", {each.name}" if each.name else ""
+    for before, each in zip((None, *roof.roofs), roof.roofs, strict=False):
+        peak = each.peak_macs_per_cycle
+        axes.axhline(peak, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
+        close = before is not None and before.peak_macs_per_cycle < 1.6 * peak  # no room between the two
+        words = f"{show.digits(peak)} MACs/cycle" + (f", {each.name}" if each.name else "")
         axes.text(
             low * 1.1,
-            each.peak_macs_per_cycle * 1.08,
-            f"{show.digits(each.peak_macs_per_cycle)} MACs/cycle{named}",
+            peak / 1.08 if close else peak * 1.08,
+            words,
             color=FAINT,
+            va="top" if close else "baseline",
         )
     bandwidth = f"{result.hardware.dram.bandwidth_gb_per_s:g} GB/s"
     axes.text(low * 4, low * 4 * roof.bytes_per_cycle / 2.4, bandwidth, color=FAINT)

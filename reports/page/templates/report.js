@@ -62,7 +62,7 @@
     flush(columns);
   }
   const layerName = (index) => data.layers[index] ?? "";
-  const between = "between devices";
+  const between = "between";
   function lanes() {
     const found = [];
     const ends = ascending(data.turns.ends);
@@ -401,9 +401,15 @@
       const low = Math.max(x0, y0 / rate);
       put("path", { d: `M${X(low)} ${Y(low * rate)}L${X(ridge)} ${Y(peak)}H${right}`, fill: "none", stroke: ink, "stroke-width": 1.6, "stroke-linejoin": "round" });
       put("text", { x: right - 4, y: Y(peak) - 13, "text-anchor": "end", class: "strong" }, `${show.digits(peak)} MACs/cycle${roofs[0][0] && ", " + roofs[0][0]}`);
-      roofs.slice(1).forEach(([name, lower]) => {
-        put("path", { d: `M${X(Math.max(lower / rate, low))} ${Y(lower)}H${right}`, fill: "none", stroke: ink, "stroke-width": 1, "stroke-dasharray": "5 4" });
-        put("text", { x: right - 4, y: Y(lower) - 6, "text-anchor": "end", class: "strong" }, `${show.digits(lower)} MACs/cycle${name && ", " + name}`);
+      // Lower roofs, each with its name above it, or below where another's is.
+      let above = Y(peak);
+      const named = roofs.slice(1).map(([name, lower]) => {
+        const y = Y(lower), at = y - above < 26 ? y + 15 : y - 6;
+        const text = `${show.digits(lower)} MACs/cycle${name && ", " + name}`;
+        put("path", { d: `M${X(Math.max(lower / rate, low))} ${y}H${right}`, fill: "none", stroke: ink, "stroke-width": 1, "stroke-dasharray": "5 4" });
+        put("text", { x: right - 4, y: at, "text-anchor": "end", class: "strong" }, text);
+        above = at;
+        return [right - 4 - text.length * 6.6, at - 12, right, at + 4];
       });
       const slope = Math.atan2(Y(peak) - Y(low * rate), X(ridge) - X(low)) * 180 / Math.PI;
       const middle = low ** 0.62 * ridge ** 0.38;
@@ -415,12 +421,12 @@
         const point = order[i], [x, y] = spots[i];
         put("circle", { cx: x, cy: y, r: radius(point), fill: colour("r-" + point.bound), class: i === here ? "point here" : "point", "data-i": i });
       });
-      label(put, order, spots, radius, { left, right, top, bottom, roof: Y(peak), line: [X(low), Y(low * rate), X(ridge), Y(peak)], most: narrow ? 3 : 9, width: narrow ? 150 : 190 });
+      label(put, order, spots, radius, { left, right, top, bottom, roof: Y(peak), named, line: [X(low), Y(low * rate), X(ridge), Y(peak)], most: narrow ? 3 : 9, width: narrow ? 150 : 190 });
       host.replaceChildren(svg);
     }
     // Names of the layers with most cycles, where they cover neither each other nor a larger point.
     function label(put, all, places, radius, room) {
-      const taken = [[room.left, room.top - 4, room.left + 100, room.top + 16], [room.right - 110, room.roof - 26, room.right, room.roof]];
+      const taken = [[room.left, room.top - 4, room.left + 100, room.top + 16], [room.right - 110, room.roof - 26, room.right, room.roof], ...room.named];
       const free = (box) => box[0] >= room.left && box[2] <= room.right && box[1] >= room.top && box[3] <= room.bottom &&
         taken.every((other) => box[2] < other[0] || box[0] > other[2] || box[3] < other[1] || box[1] > other[3]);
       for (let part = 0; part <= 1; part += 1 / 40) {
