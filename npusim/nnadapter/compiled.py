@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.program.program import Program
+
+
+class Types(NamedTuple):
+    """The inputs and outputs of a compiled model."""
+
+    inputs: list[OperandType]
+    outputs: list[OperandType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,7 @@ class CompiledGear:
     shapes:    of the inputs of the model.
     inputs, outputs: of the model, by the numbers of crossings; an output may be an input, or be there twice.
     constants: the values of outputs that are constants.
+    tries:     by cost, how many other partitions were timed to find this one.
     """
 
     shapes: tuple[Shape, ...]
@@ -59,3 +68,4 @@ class CompiledGear:
     outputs: tuple[Crossing, ...]
     pieces: tuple[CompiledPiece, ...]
     constants: Mapping[int, Array] = field(default_factory=dict)
+    tries: int = 0

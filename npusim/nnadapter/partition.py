@@ -1,16 +1,21 @@
-"""How a model is cut: which device gets which operation."""
+"""How a model is cut: which device gets which operation, in pieces as large as can be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
+from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter, NNAdapterError
 from npusim.frontends.nnadapter.network import Network
 from npusim.kernels.graph import placing
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.table import operator
 from npusim.nnadapter.context import Member, reasons
 from npusim.nnadapter.hal import machines
+from npusim.scheduler.partition.pieces import Operation, Piece
+from npusim.session.devices import COST, SINGLE, Bench, Task, by_cost, by_order, single
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +65,101 @@ def asked(given: Asked, mode: str) -> Plan:
     return Plan(mode, tuple(forced))
 
 
-def pieces_of(network: Network, members: Sequence[Member], plan: Plan) -> Iterator[tuple[Member, list[int]]]:
-    """The pieces of a model and their devices, in an order in which they can run. Raises FeatureNotSupported."""
-    chosen = _assigned(network, members, plan)
-    group: list[int] = []
-    for place, member in enumerate(chosen):
-        if group and chosen[group[-1]] is not member:
-            yield chosen[group[0]], group
-            group = []
-        group = [*group, place]
-    if group:
-        yield chosen[group[0]], group
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A model in pieces, in an order in which they can run; the device of a piece is its number in the context.
+
+    forced: operations that must be on a CPU, by place, and who says so.
+    tries:  how many other partitions were timed to find it.
+    """
+
+    pieces: tuple[Piece, ...]
+    forced: dict[int, str]
+    tries: int = 0
 
 
-def _assigned(network: Network, members: Sequence[Member], plan: Plan) -> list[Member]:
-    rows = reasons(members, network)
-    for place, row in enumerate(rows):
-        if len(row) == len(members):
-            why = "; ".join(f"{name}: {reason}" for name, reason in row.items())
-            raise FeatureNotSupported(f"{network.steps[place].place}: no device can do it: {why}")
-    return [next(member for member in members if member.name not in row) for row in rows]
+def cut(
+    network: Network,
+    members: Sequence[Member],
+    plan: Plan,
+    bench: Callable[[dict[int, str]], Bench],
+) -> Cut:
+    """A model cut for the devices of a context. `bench` times partitions of it with these operations forced.
+
+    Raises FeatureNotSupported for operations that no device can do, for devices of which none can do all ("single"),
+    and where none of them is simulated ("cost").
+    """
+    forced = forced_of(network, plan)
+    task = task_of(network, members, forced)
+    if plan.mode == SINGLE:
+        return Cut(single(task), forced)
+    if plan.mode != COST:
+        return Cut(by_order(task), forced)
+    if all(member.machine is None for member in members):
+        raise FeatureNotSupported(f"{network.name}: partition by cost: no device of the context is simulated")
+    found = by_cost(task, bench(forced))
+    return Cut(found.pieces, forced, found.tries)
+
+
+def task_of(network: Network, members: Sequence[Member], forced: Collection[int] = ()) -> Task:
+    """What there is to cut. Raises FeatureNotSupported where no driver says what it can do."""
+    cpu = next((member.name for member in members if member.is_cpu), "")
+    return Task(
+        name=network.name,
+        operations=[Operation(step.inputs, step.outputs) for step in network.steps],
+        places=[step.place for step in network.steps],
+        devices=[member.name for member in members],
+        refusals=reasons(members, network),
+        moves_nothing=frozenset(
+            place for place in range(len(network.steps)) if _moves_nothing(network, place)
+        ),
+        together=_of_states(network),
+        forced=frozenset(forced if cpu else ()),
+        cpu=cpu,
+    )
+
+
+def forced_of(network: Network, plan: Plan) -> dict[int, str]:
+    """The operations that lines force to a CPU, by place, and who says so; a line that takes none is a warning."""
+    if not plan.forced:
+        return {}
+    taken = placing.taken(network.name, uses(network), plan.forced)
+    return {place: entry.reason for place, entry in taken.items()}
+
+
+def uses(network: Network) -> list[placing.Use]:
+    """The operations as partition files know them; constants count as inputs."""
+    return [
+        placing.Use(
+            step.kind,
+            [network.tensor_name(number) for number in step.inputs],
+            [network.tensor_name(number) for number in step.outputs],
+        )
+        for step in network.steps
+    ]
+
+
+def _of_states(network: Network) -> list[list[int]]:
+    """Operations that read a state, with that which gives its next value."""
+    return [
+        [
+            place
+            for place, step in enumerate(network.steps)
+            if before in step.inputs or before in step.outputs or after in step.outputs
+        ]
+        for before, after in network.states
+    ]
+
+
+def _moves_nothing(network: Network, place: int) -> bool:
+    """Whether an operation is done when its operands share memory, or known beforehand."""
+    try:
+        graph = network.piece([place]).graph
+    except NNAdapterError:
+        return False
+    return all(_shares(graph, node) for node in graph.nodes)
+
+
+def _shares(graph: Graph, node: Node) -> bool:
+    alias = operator(node.op).alias
+    return alias is not None and bool(alias(call_of(graph, node)))

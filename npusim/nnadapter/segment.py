@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.interpreter import Interpreter
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Tensor
@@ -37,7 +38,6 @@ class Segment:
         wanted: Sequence[Crossing],
     ) -> None:
         """cores: the simulated devices of the context. wanted: what others need of what it computes."""
-        numbers = {member.name: number for number, member in enumerate(cores)}
         self.pieces, self.wanted = tuple(pieces), tuple(wanted)
         written: set[int] = set()
         needed: dict[int, Crossing] = {}
@@ -45,20 +45,11 @@ class Segment:
             needed |= {one.number: one for one in piece.inputs if one.number not in written}
             written |= {one.number for one in piece.outputs}
         self.inputs = tuple(needed.values())
-        self.machines = [machine for member in cores if (machine := member.machine) is not None]
+        self.machines = machines_of(cores)
         self.executable = linked(
             name,
             self.machines[0],
-            [
-                Part(
-                    _program(piece),
-                    numbers[piece.device],
-                    piece.device,
-                    tuple(one.number for one in piece.inputs),
-                    tuple(one.number for one in piece.outputs),
-                )
-                for piece in pieces
-            ],
+            [part_of(piece, cores) for piece in pieces],
             [(one.number, Tensor(one.name, one.type)) for one in self.inputs],
             [(one.number, Tensor(one.name, one.type)) for one in wanted],
         )
@@ -102,6 +93,18 @@ class Segment:
             made = interpreter.run([known[one.number] for one in piece.inputs])
             known |= {one.number: array for one, array in zip(piece.outputs, made, strict=True)}
         return [known[one.number] for one in self.wanted]
+
+
+def machines_of(cores: Sequence[Member]) -> list[Hardware]:
+    """The hardware of simulated devices."""
+    return [machine for member in cores if (machine := member.machine) is not None]
+
+
+def part_of(piece: CompiledPiece, cores: Sequence[Member]) -> Part:
+    """A piece of a simulated device as it is linked, on its core."""
+    inputs, outputs = (tuple(one.number for one in side) for side in (piece.inputs, piece.outputs))
+    core = [member.name for member in cores].index(piece.device)
+    return Part(_program(piece), core, piece.device, inputs, outputs)
 
 
 def _program(piece: CompiledPiece) -> Program:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from npusim.frontends.nnadapter.errors import FeatureNotSupported
+from npusim.frontends.nnadapter.errors import DeviceInternalError, FeatureNotSupported
 from npusim.isa.base.errors import CompileError, ProgramError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable, Launch
@@ -288,7 +288,7 @@ class _Search:
         self.tries += 1
         try:
             cycles = self.bench.cycles(found)
-        except (CompileError, ProgramError):  # it does not fit
+        except (CompileError, ProgramError, DeviceInternalError):  # it does not fit
             return False
         if cycles >= self.cycles:
             return False

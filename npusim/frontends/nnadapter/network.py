@@ -41,12 +41,16 @@ class PieceGraph(NamedTuple):
 
 
 class Network(Protocol):
-    """A model with all its shapes known: of one gear."""
+    """A model with all its shapes known: of one gear.
+
+    states: of each the tensors with its value before a run and after it, by number.
+    """
 
     name: str
     steps: tuple[Step, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    states: tuple[tuple[int, int], ...]
     counted: Mapping[int, int]
     """Of tensors with as many rows as there can be: the tensor whose sum says how many of them there are."""
 
@@ -55,6 +59,9 @@ class Network(Protocol):
 
     def tensor_type(self, number: int) -> TensorType:
         """The type of an input or output of the model or of a piece."""
+
+    def value(self, number: int) -> Array | None:
+        """The value of a tensor that is fixed before anything runs."""
 
     def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
         """Some operations, in this order, as a graph; its outputs are what others, or the caller of the model, need.
@@ -80,6 +87,7 @@ class ModelNetwork:
     values: Mapping[Operand, Array]
 
     def __post_init__(self) -> None:
+        self.states: tuple[tuple[int, int], ...] = ()
         self.steps = tuple(
             Step(
                 operation.kind,
@@ -106,6 +114,11 @@ class ModelNetwork:
         """The type of an operand, with its sizes."""
         operand = self.operands[number]
         return operand.type.tensor_type(self.shapes.get(operand, operand.type.shape))
+
+    def value(self, number: int) -> Array | None:
+        """The value of a constant, and of what follows from constants and shapes."""
+        operand = self.operands[number]
+        return self.values.get(operand) if operand.buffer is None else operand.buffer
 
     def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
         """Operations by their places in `steps`."""
@@ -156,6 +169,7 @@ class GraphNetwork:
     def __post_init__(self) -> None:
         self.name = self.graph.name
         self.inputs, self.outputs = self.graph.inputs, self.graph.outputs
+        self.states = tuple((state.before, state.after) for state in self.graph.states)
         self.counted: Mapping[int, int] = {}
         self.steps = tuple(
             Step(
@@ -175,6 +189,11 @@ class GraphNetwork:
     def tensor_type(self, number: int) -> TensorType:
         """The tensor's type."""
         return self.graph.tensors[number].type
+
+    def value(self, number: int) -> Array | None:
+        """The data of a constant."""
+        tensor = self.graph.tensors[number]
+        return tensor.array if tensor.constant else None
 
     def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
         """Nodes by their places. Their states go along."""

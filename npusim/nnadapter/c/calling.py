@@ -47,9 +47,15 @@ def last_error() -> str:
     return _ERROR.text
 
 
-def destroy(handle: Any) -> None:
-    """A model is no more: neither are its operands."""
-    _DESTROYED.add(handle)
+def destroy(model: Model) -> None:
+    """A model is no more: neither are its operands, and no compilation of it can be finished."""
+    _DESTROYED.add(model)
+
+
+def require_there(model: Model | None) -> None:
+    """Raises InvalidParameter for a model that is destroyed."""
+    if model is not None and model in _DESTROYED:
+        raise InvalidParameter("model: is destroyed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,12 @@ def _count(value: Any, name: str) -> Any:
     return value
 
 
+def _flag(value: Any, name: str) -> Any:
+    if not isinstance(value, int):
+        raise InvalidParameter(f"{name}: is {_short(value)}, must be true or false")
+    return bool(value)
+
+
 def _array(value: Any, name: str) -> Any:
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
         raise InvalidParameter(f"{name}: is {_short(value)}, must be a list")
@@ -139,6 +151,7 @@ KINDS: dict[str, Callable[[Any, str], Any]] = {
     "places": _places,
     "text": _text,
     "count": _count,
+    "flag": _flag,
     "array": _array,
     "function": _function,
     "operand": _operand,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -56,14 +58,10 @@ def _create_context(
     place.value = Context(chosen, properties, None if callback is MISSING else callback)
 
 
-def _destroy_model(model: Model) -> None:
-    calling.destroy(model)
-
-
-def _set_value(operand: Operand, buffer: Any, length: int, copy: Any) -> None:
+def _set_value(operand: Operand, buffer: Any, length: int, copy: bool) -> None:
     model = operand.model
     assert isinstance(model, Model)
-    model.set_operand_value(operand, buffer, length, bool(copy))
+    model.set_operand_value(operand, buffer, length, copy)
 
 
 def _add_operation(
@@ -110,7 +108,29 @@ def _create_compilation(
 ) -> None:
     if (buffer is None) != (length == 0):
         raise InvalidParameter("cache_buffer and cache_length: must be given both or not at all")
-    place.value = Compilation(model, context)
+    data = None if buffer is None else _taken(buffer, length)
+    place.value = Compilation(model, context, token=token, buffer=data, cache_dir=folder)
+    _MODELS[place.value] = model
+
+
+def _taken(buffer: Any, length: int) -> bytes:
+    """So many bytes of a buffer."""
+    try:
+        data = bytes(memoryview(buffer).cast("B"))
+    except (TypeError, ValueError, BufferError):
+        raise InvalidParameter(f"cache_buffer: is {type(buffer).__name__}, must be bytes") from None
+    if length > len(data):
+        raise InvalidParameter(f"cache_length: is {length}, the buffer has {len(data)} bytes")
+    return data[:length]
+
+
+_MODELS: weakref.WeakKeyDictionary[Compilation, Model | None] = weakref.WeakKeyDictionary()
+"""The model of each compilation: it must be there until this is finished."""
+
+
+def _finish(compilation: Compilation) -> None:
+    calling.require_there(_MODELS.get(compilation))
+    compilation.finish()
 
 
 def _query(compilation: Compilation, input_count: Ref, inputs: Any, output_count: Ref, outputs: Any) -> None:
@@ -123,8 +143,6 @@ def _query(compilation: Compilation, input_count: Ref, inputs: Any, output_count
 
 def _access(access: Callable[..., Any]) -> Callable[..., Any]:
     """An access function of C as Python has it: its type is the struct."""
-    import inspect
-
     try:
         wants = len(inspect.signature(access).parameters)
     except (TypeError, ValueError):
@@ -175,12 +193,12 @@ ROWS: tuple[Row, ...] = (
     Row("NNAdapterContext_destroy", "context:context", lambda context: context.destroy(), "2.10",
         "Ends a context.", void=True),
     Row("NNAdapterModel_create", "model:ref", lambda model: _set(model, Model()), "2.11", "An empty model."),
-    Row("NNAdapterModel_destroy", "model:model", _destroy_model, "2.12", "Ends a model.", void=True),
+    Row("NNAdapterModel_destroy", "model:model", calling.destroy, "2.12", "Ends a model.", void=True),
     Row("NNAdapterModel_finish", "model:model", lambda model: model.finish(), "2.13", "Ends building."),
     Row("NNAdapterModel_addOperand", "model:model type operand:ref",
         lambda model, type_, operand: _set(operand, model.add_operand(operand_type_of(type_))), "2.14",
         "Adds an operand."),
-    Row("NNAdapterModel_setOperandValue", "operand:operand buffer length:count copy", _set_value, "2.15",
+    Row("NNAdapterModel_setOperandValue", "operand:operand buffer length:count copy:flag", _set_value, "2.15",
         "Makes an operand a constant."),
     Row("NNAdapterModel_getOperandType", "operand:operand type:ref",
         lambda operand, type_: _set(type_, NNAdapterOperandType.live(operand)), "2.16", "The type of an operand."),
@@ -198,7 +216,7 @@ ROWS: tuple[Row, ...] = (
         "compilation:ref", _create_compilation, "2.20", "A compilation of a model, or of a cache."),
     Row("NNAdapterCompilation_destroy", "compilation:compilation", lambda compilation: compilation.destroy(), "2.21",
         "Ends a compilation.", void=True),
-    Row("NNAdapterCompilation_finish", "compilation:compilation", lambda compilation: compilation.finish(), "2.22",
+    Row("NNAdapterCompilation_finish", "compilation:compilation", _finish, "2.22",
         "Compiles."),
     Row("NNAdapterCompilation_queryInputsAndOutputs",
         "compilation:compilation input_count:ref input_types:places? output_count:ref output_types:places?", _query,

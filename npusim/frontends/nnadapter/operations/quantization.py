@@ -18,7 +18,7 @@ def _cast(c: Conversion) -> Sequence[int]:
     """Codes are cast as the numbers that they stand for."""
     wanted = c.code("dtype", Precision)
     c.require(wanted <= Precision.FLOAT64, f"dtype is {wanted.name}, must be a precision without scales")
-    return c.node("cast", [c.as_real(c.tensor("input"))])
+    return c.node("cast", [c.as_real(c.tensor("input"))], wrapping=True)
 
 
 def _quantize(c: Conversion) -> Sequence[int]:
