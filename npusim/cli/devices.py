@@ -103,11 +103,11 @@ def run(asked: Asked, print_partition: bool) -> RunResult:
 
     with model_run.acquired(asked.devices) as devices, Progress(f"scheduling {asked.model}"):
         prepared = _prepared(asked, devices)
+    result = _simulated(asked, prepared)
     if print_partition:
         say(prepared.subgraphs())
     if asked.dot:
         prepared.save_dot(asked.dot)
-    result = _simulated(asked, prepared)
     source = str(Path(asked.model).resolve() if Path(asked.model).is_file() else asked.model)
     return replace(result, source=source, provenance=_provenance(asked, result))
 
