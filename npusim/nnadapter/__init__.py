@@ -47,6 +47,17 @@ if TYPE_CHECKING:
     )
     from npusim.frontends.nnadapter.operand import Operand, Operation
     from npusim.frontends.nnadapter.operand_type import OperandType
+    from npusim.nnadapter.cache.refusals import (
+        BadChecksum,
+        BadContent,
+        BadMagic,
+        BadVersion,
+        CacheRefused,
+        Truncated,
+        WrongDevice,
+        WrongMachine,
+        WrongToken,
+    )
     from npusim.nnadapter.compilation import Compilation
     from npusim.nnadapter.context import Context
     from npusim.nnadapter.device import Device
@@ -54,6 +65,7 @@ if TYPE_CHECKING:
     from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
     from npusim.nnadapter.hal.properties import PropertyWarning
     from npusim.nnadapter.hal.registry import devices, register, register_preset, unregister
+    from npusim.nnadapter.keeping import CacheWarning
     from npusim.nnadapter.model import Model
     from npusim.nnadapter.partition import Partition
     from npusim.nnadapter.result import Result
@@ -71,11 +83,16 @@ _HOMES = {
     ),
     f"{_DOOR}.operand": ("Operand", "Operation"),
     f"{_DOOR}.operand_type": ("OperandType",),
+    "npusim.nnadapter.cache.refusals": (
+        *("BadChecksum", "BadContent", "BadMagic", "BadVersion", "CacheRefused", "Truncated"),
+        *("WrongDevice", "WrongMachine", "WrongToken"),
+    ),
     "npusim.nnadapter.compilation": ("Compilation",),
     "npusim.nnadapter.context": ("Context",),
     "npusim.nnadapter.device": ("Device",),
     "npusim.nnadapter.hal.driver": ("Argument", "Cache", "Driver", "Properties", "Submodel"),
     "npusim.nnadapter.execution": ("Execution",),
+    "npusim.nnadapter.keeping": ("CacheWarning",),
     "npusim.nnadapter.model": ("Model",),
     "npusim.nnadapter.partition": ("Partition",),
     "npusim.nnadapter.hal.properties": ("PropertyWarning",),
@@ -90,7 +107,13 @@ _HOMES = {
 __all__ = [
     "Argument",
     "AutoPad",
+    "BadChecksum",
+    "BadContent",
+    "BadMagic",
+    "BadVersion",
     "Cache",
+    "CacheRefused",
+    "CacheWarning",
     "Compilation",
     "Context",
     "Device",
@@ -121,6 +144,10 @@ __all__ = [
     "Result",
     "ResultCode",
     "Submodel",
+    "Truncated",
+    "WrongDevice",
+    "WrongMachine",
+    "WrongToken",
     "devices",
     "from_file",
     "from_graph",

@@ -128,11 +128,22 @@ class DramBytes:
 
 @dataclass(frozen=True, slots=True)
 class WallTimes:
-    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken."""
+    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken.
+
+    restore: of a compiled model that was kept; `compile` is then what compiling it had taken.
+    """
 
     load: float | None = None
     compile: float | None = None
     simulate: float | None = None
+    restore: float | None = None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The block of the JSON; `restore` is in it where something was restored."""
+        steps = asdict(self)
+        if self.restore is None:
+            del steps["restore"]
+        return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +322,7 @@ class RunResult:
             **({"devices": [device.to_dict() for device in self.devices]} if self.devices else {}),
             **({"what_if": self.variants.to_list()} if self.variants else {}),
             "provenance": self.provenance.to_dict(self.hardware),
-            "wall_s": asdict(self.wall_s),
+            "wall_s": self.wall_s.to_dict(),
         }
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -403,9 +403,15 @@ def _unknown(result: RunResult) -> Iterable[RenderableType]:
 
 def _footer(result: RunResult) -> Iterable[RenderableType]:
     wall = result.wall_s
+    compiling = wall.compile if wall.restore is None else None
     steps = [
         f"{name} {seconds:.2f} s"
-        for name, seconds in (("load", wall.load), ("compile", wall.compile), ("simulate", wall.simulate))
+        for name, seconds in (
+            ("load", wall.load),
+            ("compile", compiling),
+            ("restore", wall.restore),
+            ("simulate", wall.simulate),
+        )
         if seconds is not None
     ]
     lines = ["Left out: voltage regulators, clock generators, other DRAM users, an idle host."]
@@ -413,4 +419,6 @@ def _footer(result: RunResult) -> Iterable[RenderableType]:
         lines.append("Timing only: no data was executed.")
     if steps:
         lines.append(f"Took {', '.join(steps)}.")
+    if wall.restore is not None and wall.compile is not None:
+        lines.append(f"Restored: without the cache, compile takes {wall.compile:.2f} s.")
     return Text(""), Text("\n".join(lines), style="dim")

@@ -351,6 +351,9 @@ def test_quantize_of_what_32_bits_do_not_hold() -> None:
 def test_quantize_toward_zero_gives_no_smallest_code() -> None:
     call = call_with([reals(4)], [codes(4, scale=0.5)], given("quantize", truncate=True))
     assert results(operator("quantize"), call, [1.4, -1.4, -INF, 1e30]) == [[2, -2, -127, 127]]
+    kind = codes(4, dtype="uint8", scale=0.5, zero_point=10)
+    call = call_with([reals(4)], [kind], given("quantize", truncate=True))
+    assert results(operator("quantize"), call, [1.4, -1.4, -INF, 1e30]) == [[12, 8, 0, 255]]
 
 
 # No elements

@@ -50,7 +50,7 @@ def _codes(call: Call, values: Values) -> list[Array]:
 class Parameters(parameters.Parameters):
     """saturating: reals beyond the codes become the nearest code (NNAdapter); otherwise those that no 32 bits hold
     in steps become the smallest, as LiteRT has it.
-    truncate: reals are cut off toward zero and no code is the smallest (NNAdapter's built-in device).
+    truncate: reals are cut off toward zero, and signed codes are not the smallest (NNAdapter's built-in device).
     """
 
     saturating: bool = False
@@ -67,7 +67,8 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     with np.errstate(all="ignore"):
         steps = np.asarray(reals / scales).astype(np.float64)
         steps = np.clip(np.trunc(steps) if how.truncate else steps, low - zero_points, high - zero_points)
-    return [clamp(codes_of_reals(steps, zero_points), low + how.truncate, high, ofm.dtype)]
+    least = -high if how.truncate and low < 0 else low
+    return [clamp(codes_of_reals(steps, zero_points), least, high, ofm.dtype)]
 
 
 def _by_element(target: Quantization, rank: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

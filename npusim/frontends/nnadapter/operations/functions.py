@@ -40,7 +40,7 @@ def _prelu(c: Conversion) -> Sequence[int]:
         aligned = slope
     if aligned != slope:
         tensor = c.reshaped(tensor, aligned)
-    return c.node("prelu", [c.tensor("input"), tensor])
+    return c.node("prelu", [c.tensor("input"), c.in_type_of_input(tensor)])
 
 
 def _clip(c: Conversion) -> Sequence[int]:

@@ -246,6 +246,12 @@ def test_slopes() -> None:
         close(run("prelu", [x], slopes[:1])[0], np.where(x < 0, x * slopes[0], x))
 
 
+def test_parameters_of_halves_may_be_float32() -> None:
+    x, ones = numbers((2, 6, 4), "float16"), np.ones(6, np.float32)
+    close(run("prelu", [x], np.float32([0.5]))[0], np.where(x < 0, x / 2, x), "float16")
+    close(run("batch_normalization", [x], ones, ones, ones, ones)[0], x, "float16")
+
+
 def test_limits_may_be_infinite_and_may_be_computed() -> None:
     for shape in SHAPES:
         x = numbers(shape)
