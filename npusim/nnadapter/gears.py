@@ -17,8 +17,8 @@ Gear = Mapping[Operand, Shape]
 def gears(model: Model) -> tuple[Gear, ...]:
     """The gears of a finished model: one without shapes where all sizes are known.
 
-    Row k of `dynamic` of every input with open sizes is gear k. Raises InvalidDimensions where an input with open sizes
-    says none, or inputs say different numbers.
+    Row k of `dynamic` of every input with open sizes is gear k; one with a single row has it in all gears. Raises
+    InvalidDimensions where an input with open sizes says none, or inputs say different numbers.
     """
     open_inputs = [operand for operand in model.input_operands if not operand.type.known]
     if not open_inputs:
@@ -28,15 +28,18 @@ def gears(model: Model) -> tuple[Gear, ...]:
             raise InvalidDimensions(
                 f"{operand.name}: is {operand.type.words()} and says no shapes (dynamic) that it may take"
             )
-    counts = {operand.name: len(operand.type.dynamic) for operand in open_inputs}
+    counts = {one.name: len(one.type.dynamic) for one in open_inputs if len(one.type.dynamic) > 1}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise InvalidDimensions(
             f"dynamic: inputs say different numbers of shapes ({said}); shape k of each is gear k"
         )
     rows = [
-        {operand: tuple(operand.type.dynamic[number]) for operand in open_inputs}
-        for number in range(len(open_inputs[0].type.dynamic))
+        {
+            operand: tuple(operand.type.dynamic[min(number, len(operand.type.dynamic) - 1)])
+            for operand in open_inputs
+        }
+        for number in range(max(counts.values(), default=1))
     ]
     distinct: list[Gear] = []
     for row in rows:

@@ -44,7 +44,7 @@ COMMANDS: dict[str, list[str]] = {
     "run": [
         "<models:model.tflite", "--hw", "<hw:chip.toml", "--input", "<input:in.npz", "--output", ">output",
         "--partition", "<partition:force.txt",
-        "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--report", "+report",
+        "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--dot", ">dot", "--report", "+report",
     ],
     "run#table": [
         "<models:model.tflite", "<models:program.npu", "--hw", "<hw:chip.toml", "--hw", "edge-64",
@@ -472,6 +472,7 @@ ALLOWED = {
         "npusim.isa.base.user_file", "npusim.base.files", "npusim.study.folder",
         # files of the package itself, and calls that open no file
         "npusim.numbers.energy", "npusim.numbers.area", "npusim.cli.base", "npusim.base.npz",
+        "npusim.nnadapter.hal.registry",
     },
     "echo": set(), "Console": set(),
     "print": {"npusim.isa.text.manual", "npusim.models.digits", "npusim.verification.litert"},
