@@ -29,6 +29,7 @@ from npusim.nnadapter.partition import Asked, Plan, asked, cut
 from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
 from npusim.nnadapter.segment import machines_of, part_of
+from npusim.numbers.run import RunResult
 from npusim.scheduler.partition.linked import Part
 from npusim.scheduler.partition.pieces import Piece as Stretch
 from npusim.session.devices import Bench
@@ -228,6 +229,11 @@ class Compilation:
         """One run of a gear with data. Raises what a device raises."""
         self._require_finished()
         return _with_times(self._runner(gear).run(inputs), self.compile_s, self.restore_s)
+
+    def timed(self, gear: CompiledGear) -> RunResult | None:
+        """Every number of a run of a gear that npusim simulates, without data; None where it simulates nothing."""
+        self._require_finished()
+        return self._runner(gear).timed()
 
     def _runner(self, gear: CompiledGear) -> Runner:
         if gear not in self._runners:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,14 @@ def test_killed_20_times_while_it_writes(tmp_path: Path) -> None:
     assert remnants > 0, "no kill came while a file was written"
     folder.write(place, "another", b"")
     assert sorted(set(os.listdir(place)) - {"token.nnc"}) == ["another.nnc"]
+
+
+def test_threads_that_write_the_same_token(tmp_path: Path) -> None:
+    datas = [bytes([number]) * 100_000 for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda data: folder.write(tmp_path, "token", data), datas * 5))
+    assert folder.read(tmp_path, "token") in datas
+    assert os.listdir(tmp_path) == ["token.nnc"]
 
 
 @pytest.mark.parametrize(
