@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         WrongToken,
     )
     from npusim.nnadapter.compilation import Compilation
+    from npusim.nnadapter.config import Config, check_nnadapter_device_name
     from npusim.nnadapter.context import Context
     from npusim.nnadapter.device import Device
     from npusim.nnadapter.execution import Execution
@@ -88,6 +89,7 @@ _HOMES = {
         *("WrongDevice", "WrongMachine", "WrongToken"),
     ),
     "npusim.nnadapter.compilation": ("Compilation",),
+    "npusim.nnadapter.config": ("Config", "check_nnadapter_device_name"),
     "npusim.nnadapter.context": ("Context",),
     "npusim.nnadapter.device": ("Device",),
     "npusim.nnadapter.hal.driver": ("Argument", "Cache", "Driver", "Properties", "Submodel"),
@@ -115,6 +117,7 @@ __all__ = [
     "CacheRefused",
     "CacheWarning",
     "Compilation",
+    "Config",
     "Context",
     "Device",
     "DeviceInternalError",
@@ -148,6 +151,7 @@ __all__ = [
     "WrongDevice",
     "WrongMachine",
     "WrongToken",
+    "check_nnadapter_device_name",
     "devices",
     "from_file",
     "from_graph",
