@@ -46,6 +46,11 @@ COMMANDS: dict[str, list[str]] = {
         "--partition", "<partition:force.txt",
         "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--dot", ">dot", "--report", "+report",
     ],
+    "run#devices": [
+        "<models:model.tflite", "--device", "<device:chip.toml", "--device", "npusim_host",
+        "--input", "<input:in.npz", "--output", ">output", "--partition", "<partition:force.txt", "--print-partition",
+        "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--dot", ">dot", "--report", "+report",
+    ],
     "run#table": [
         "<models:model.tflite", "<models:program.npu", "--hw", "<hw:chip.toml", "--hw", "edge-64",
         "--json", ">json", "--csv", ">csv", "--report", "+report",
@@ -333,7 +338,7 @@ def test_folders_are_folders_and_links_in_them_stay(slot: Slot, folder: Path) ->
 
 def _names(command: str) -> list[str]:
     """The files that a command writes into its folder."""
-    if command == "run":
+    if command in ("run", "run#devices"):
         from npusim.reports.folder import files
 
         return [each.name for each in files()]
