@@ -54,6 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.hal": ("npusim.session",),
     "npusim.nnadapter.cache": ("npusim.numbers", "npusim.frontends"),
     "npusim.nnadapter.hal": ("npusim.session",),
+    "npusim.nnadapter.c": ("npusim.nnadapter",),
     "npusim.nnadapter": ("npusim.nnadapter.hal", "npusim.nnadapter.cache", "npusim.reports"),
     "npusim.verification": ("npusim.session",),
     "npusim.study": ("npusim.session",),
@@ -67,7 +68,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.reports": ("npusim.reports.run",),
     "npusim.views": ("npusim.reports.notebook",),
     "npusim.explore": ("npusim.views",),
-    "npusim.cli": ("npusim.reports", "npusim.reports.notebook", "npusim.verification"),
+    "npusim.cli": ("npusim.reports", "npusim.reports.notebook", "npusim.verification", "npusim.nnadapter"),
     "npusim.__main__": ("npusim.cli",),
     "npusim": ("npusim.explore", "npusim.verification"),
 }

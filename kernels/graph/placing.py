@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
@@ -42,6 +43,11 @@ class Forced:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     source: str = HOST_OPTION
+
+    @property
+    def reason(self) -> str:
+        """Why an operator that it takes runs on the host, for reports."""
+        return f"forced to the host by {self.source}"
 
     def takes(self, kind: str, inputs: Iterable[str], outputs: Iterable[str]) -> bool:
         """Whether it means an operator of this kind with these tensors; kinds are the same in any case of letters."""
@@ -112,6 +118,30 @@ def _escaped(name: str) -> str:
     return re.sub(r"([\\:,-])", r"\\\1", name)
 
 
+class Use(NamedTuple):
+    """An operator of a model as partition files know it: what it is, and the names of what it reads and writes."""
+
+    kind: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+
+
+def taken(name: str, uses: Sequence[Use], forced: Sequence[Forced]) -> dict[int, Forced]:
+    """The operators that are forced, by position, each with the first entry that takes it.
+
+    Of entries that take none of a model of this name, the warning is given, or the error raised, that `placed` has.
+    """
+    found: dict[int, Forced] = {}
+    used: set[Forced] = set()
+    for position, use in enumerate(uses):
+        takers = [entry for entry in forced if entry.takes(*use)]
+        used.update(takers)
+        if takers:
+            found[position] = takers[0]
+    _say_unused(name, uses, forced, used)
+    return found
+
+
 def lines(graph: Graph) -> Iterator[str]:
     """A line for each operator of a graph, those of bodies behind the one that has them."""
     for node in graph.nodes:
@@ -133,19 +163,14 @@ def placed(graph: Graph, forced: Sequence[Forced]) -> Graph:
     """
     used: set[Forced] = set()
     marked = _marked(graph, forced, used)
-    for entry in forced:
-        if entry in used:
-            continue
-        if entry.source == HOST_OPTION:
-            raise NpusimError(_unused(graph, entry))
-        warnings.warn(PartitionWarning(_unused(graph, entry)), stacklevel=2)
+    _say_unused(graph.name, _uses(graph), forced, used)
     return marked
 
 
 def meant(graph: Graph, forced: Sequence[Forced]) -> tuple[Forced, ...]:
     """The entries that take an operator of the graph."""
-    nodes = [(node.op, *_names(part, node)) for part, node in _every(graph)]
-    return tuple(entry for entry in forced if any(entry.takes(*node) for node in nodes))
+    uses = _uses(graph)
+    return tuple(entry for entry in forced if any(entry.takes(*use) for use in uses))
 
 
 def _marked(graph: Graph, forced: Sequence[Forced], used: set[Forced]) -> Graph:
@@ -154,35 +179,47 @@ def _marked(graph: Graph, forced: Sequence[Forced], used: set[Forced]) -> Graph:
         takers = [entry for entry in forced if entry.takes(node.op, *_names(graph, node))]
         used.update(takers)
         bodies = tuple([_marked(body, forced, used) for body in node.bodies])
-        reason = f"forced to the host by {takers[0].source}" if takers and not node.bodies else node.on_host
+        reason = takers[0].reason if takers and not node.bodies else node.on_host
         nodes.append(replace(node, bodies=bodies, on_host=reason))
     return replace(graph, nodes=tuple(nodes))
 
 
-def _every(graph: Graph) -> Iterator[tuple[Graph, Node]]:
+def _uses(graph: Graph) -> list[Use]:
+    """All operators, those of bodies too."""
+    found = []
     for node in graph.nodes:
-        yield graph, node
+        found.append(Use(node.op, *_names(graph, node)))
         for body in node.bodies:
-            yield from _every(body)
+            found += _uses(body)
+    return found
 
 
-def _unused(graph: Graph, entry: Forced) -> str:
-    """Why an entry takes no operator of a graph."""
-    kinds = sorted({node.op for _, node in _every(graph)})
+def _say_unused(name: str, uses: Sequence[Use], forced: Sequence[Forced], used: set[Forced]) -> None:
+    for entry in forced:
+        if entry in used:
+            continue
+        if entry.source == HOST_OPTION:
+            raise NpusimError(_unused(name, uses, entry))
+        warnings.warn(PartitionWarning(_unused(name, uses, entry)), stacklevel=3)
+
+
+def _unused(model: str, uses: Sequence[Use], entry: Forced) -> str:
+    """Why an entry takes no operator of a model."""
+    kinds = sorted({use.kind.lower() for use in uses})
     if entry.kind.lower() not in kinds:
         near = nearest(entry.kind.lower(), kinds)
         hint = f"did you mean {near}? It has" if near else "it has"
-        return f"{entry.source}: {printable(entry.kind)}: {graph.name} has no such operator; {hint} {', '.join(kinds)}"
+        return f"{entry.source}: {printable(entry.kind)}: {model} has no such operator; {hint} {', '.join(kinds)}"
     names = {
         name
-        for part, node in _every(graph)
-        if node.op == entry.kind.lower()
-        for side in _names(part, node)
+        for use in uses
+        if use.kind.lower() == entry.kind.lower()
+        for side in (use.inputs, use.outputs)
         for name in side
     }
     for name in (*entry.inputs, *entry.outputs):
         if name not in names:
             near = nearest(name, sorted(names))
             hint = f", did you mean {near}?" if near else ""
-            return f"{entry.source}: no {entry.kind} of {graph.name} has a tensor {printable(name)!r}{hint}"
-    return f"{entry.source}: no {entry.kind} of {graph.name} reads and writes all of these tensors at once"
+            return f"{entry.source}: no {entry.kind} of {model} has a tensor {printable(name)!r}{hint}"
+    return f"{entry.source}: no {entry.kind} of {model} reads and writes all of these tensors at once"

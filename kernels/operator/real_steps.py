@@ -62,9 +62,17 @@ class RealSteps:
         return self.step(op, [a, b], shape, Activated() if op in _WITH_ACTIVATION else ByValue())
 
     def reduction(self, op: str, x: int, axes: Shape) -> int:
-        """mean or sum over axes, which keep one element each."""
-        shape = tuple(1 if axis in axes else size for axis, size in enumerate(self.shapes[x]))
-        return self.step(op, [x], shape, Reduction(axes=axes, keep_dims=True))
+        """mean or sum over axes in ascending order, which keep one element each: neighbours at once."""
+        runs: list[list[int]] = []
+        for axis in axes:
+            if runs and runs[-1][-1] == axis - 1:
+                runs[-1].append(axis)
+            else:
+                runs.append([axis])
+        for run in runs:
+            shape = tuple(1 if axis in run else size for axis, size in enumerate(self.shapes[x]))
+            x = self.step(op, [x], shape, Reduction(axes=tuple(run), keep_dims=True))
+        return x
 
     def result(self, *numbers: int) -> Expansion:
         """The expansion whose results are these."""

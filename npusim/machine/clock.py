@@ -93,9 +93,7 @@ class CoreTime(NamedTuple):
         return self.ratio == 1 and not self.late
 
     def cycle(self, cycle: int) -> int:
-        """The first cycle of the system that begins no sooner than a cycle of the core; 0 is the beginning itself."""
-        if not cycle:
-            return 0
+        """The first cycle of the system that begins no sooner than a cycle of the core."""
         found = self.late + cycle * self.ratio
         return -(-found.numerator // found.denominator)
 
@@ -108,5 +106,5 @@ class CoreTime(NamedTuple):
         wide: NDArray[Any] = cycles
         if int(np.abs(cycles).max()) * ratio + late + whole > _LARGEST:
             wide = cycles.astype(object)
-        found = -((-late - wide * ratio) // whole)
-        return np.where(cycles == 0, 0, found).astype(np.int64)
+        found: NDArray[np.int64] = (-((-late - wide * ratio) // whole)).astype(np.int64)
+        return found

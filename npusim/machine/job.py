@@ -73,17 +73,21 @@ class Order:
 class Part:
     """One launch of a job: a program on a core.
 
+    step:        what it does of the executable.
     asked_cycle, start_cycle: cycles of the system in which the core was asked for and given.
     execution:   in cycles of the core, from its first edge behind the start on.
     time:        these in cycles of the system.
+    bases:       the address of each memory that the program's addresses count from.
     """
 
+    step: Step
     program: Program
     core: int
     asked_cycle: int
     start_cycle: int
     execution: Execution
     time: CoreTime
+    bases: Mapping[Space, int]
 
     @property
     def end_cycle(self) -> int:
@@ -298,14 +302,16 @@ class Job:
             loaded = self._loaded[number, step.core]
             windows = self._linked.base(number)
             bases = {space: base + windows.get(space, 0) for space, base in self._bases.items()}
-            if core.clock is not None and loaded.instructions:
+            if core.clock is not None:
                 yield core.clock.edge()
             launch = self.launch = core.launch(loaded, memory, self.order.progress, bases)
             yield launch.done
             if self._clock is not None:
                 yield self._clock.edge()
         time = self._time(core, launch.begin, start)
-        self._parts.append(Part(loaded.program, core.number, asked, start, launch.result(), time))
+        self._parts.append(
+            Part(step, loaded.program, core.number, asked, start, launch.result(), time, bases)
+        )
         self.launch = None
 
     def _time(self, core: Core, begin: int, start: int) -> CoreTime:

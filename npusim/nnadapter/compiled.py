@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.program.program import Program
 
 
+class Types(NamedTuple):
+    """The inputs and outputs of a compiled model."""
+
+    inputs: list[OperandType]
+    outputs: list[OperandType]
+
+
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A tensor at the edge of a piece; `number` is the same wherever the gear has it."""
+    """A tensor at the edge of a piece; `number` is the same wherever the gear has it.
+
+    counted: the number of the tensor whose sum says how many of its rows there are, if it has them for the most.
+    """
 
     number: int
     name: str
     type: TensorType
+    counted: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +60,7 @@ class CompiledGear:
     shapes:    of the inputs of the model.
     inputs, outputs: of the model, by the numbers of crossings; an output may be an input, or be there twice.
     constants: the values of outputs that are constants.
+    tries:     by cost, how many other partitions were timed to find this one.
     """
 
     shapes: tuple[Shape, ...]
@@ -55,3 +68,4 @@ class CompiledGear:
     outputs: tuple[Crossing, ...]
     pieces: tuple[CompiledPiece, ...]
     constants: Mapping[int, Array] = field(default_factory=dict)
+    tries: int = 0

@@ -50,6 +50,11 @@ class Member:
         """Its hardware in the system of the context; None for a device that npusim does not simulate."""
         return self.context.machine if isinstance(self.context, SimulatedContext) else None
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is a CPU: what NPUs cannot do, and what is forced, may go there."""
+        return self.type is DeviceType.CPU
+
     def call(self, method: str, *arguments: Any) -> Any:
         """What a method of its driver returns. Raises DeviceInternalError where it fails."""
         return called(self.name, method, lambda: getattr(self.driver, method)(*arguments))
@@ -104,6 +109,7 @@ class Context:
         if callback is not None and not callable(callback):
             raise InvalidParameter(f"callback: is {callback!r}, must be a function or None")
         self._text = properties or ""
+        self._settings = ""
         self._values: dict[str, Any] = {}
         self._destroyed = False
         self._compilations: weakref.WeakSet[Holder] = weakref.WeakSet()
@@ -113,7 +119,9 @@ class Context:
     def _open(self, devices: Sequence[Device], text: str | None, callback: Any) -> None:
         said = properties.parse(text)
         keys = [dict(getattr(device.opened.driver, "keys", {})) for device in devices]
-        properties.warn_of_unknown(said, {*_OWN_KEYS, *(key for own in keys for key in own)})
+        known = {*_OWN_KEYS, *(key for own in keys for key in own)}
+        properties.warn_of_unknown(said, known)
+        self._settings = properties.settled(known, said)
         self._values = properties.values(_OWN_KEYS, said)
         made: list[Member] = []
         try:
@@ -139,6 +147,11 @@ class Context:
         return self._text
 
     @property
+    def settings(self) -> str:
+        """The properties and what the environment says in their place, in the order of the keys."""
+        return self._settings
+
+    @property
     def mode(self) -> str:
         """How models are cut where nobody says otherwise: the property NPUSIM_PARTITION, or "order"."""
         return str(self._values.get(machines.PARTITION, machines.ORDER))
@@ -147,6 +160,12 @@ class Context:
     def destroyed(self) -> bool:
         """Whether `destroy` was called."""
         return self._destroyed
+
+    @property
+    def cores(self) -> tuple[Member, ...]:
+        """The simulated devices, as cores of one system: first that whose memories, host and clock the system has."""
+        simulated = [member for member in self.members if member.machine is not None]
+        return tuple(sorted(simulated, key=lambda member: member.type is DeviceType.CPU))
 
     def member(self, name: str) -> Member:
         """The device of a name. Raises KeyError if the context has none."""
@@ -223,17 +242,20 @@ def _member(device: Device, given: Properties, callback: Any) -> Member:
 
 
 def _share(members: Sequence[Member]) -> None:
-    """Simulated devices are cores of one system: they have memories and host of the first NPU among them."""
+    """Simulated devices are cores of one system: they have memories and host of the first NPU among them. A CPU is that
+    host, in control of the machine that it belongs to.
+    """
     simulated = [member for member in members if isinstance(member.driver, Simulated)]
     with_cpu = any(member.type is DeviceType.CPU for member in members)
     owner = next((one for one in simulated if one.type is not DeviceType.CPU), *simulated[:1] or (None,))
     if owner is None:
         return
     changes = {key: value for one in simulated for key, value in one.context.host_changes.items()}
-    owner.context.machine = machines.with_changes(owner.context.machine, changes, owner.name)
+    first = machines.with_changes(owner.context.machine, changes, owner.name)
     for member in simulated:
         member.context.with_cpu = with_cpu
-        member.context.machine = machines.sharing(member.context.machine, owner.context.machine)
+        own = first if member is owner or member.type is DeviceType.CPU else member.context.machine
+        member.context.machine = machines.sharing(own, first) if len(simulated) > 1 else own
 
 
 def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]:

@@ -98,6 +98,11 @@ class Execution:
             if index not in self._outputs:
                 raise InvalidParameter(f"output {index}: is not set")
 
+    @property
+    def destroyed(self) -> bool:
+        """Whether `destroy` was called."""
+        return self._destroyed
+
     def destroy(self) -> None:
         """Ends it."""
         self._destroyed = True

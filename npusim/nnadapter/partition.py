@@ -1,23 +1,34 @@
-"""How a model is cut: which device gets which operation."""
+"""How a model is cut: which device gets which operation, in pieces as large as can be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
+from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter, NNAdapterError
 from npusim.frontends.nnadapter.network import Network
 from npusim.kernels.graph import placing
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.table import operator
 from npusim.nnadapter.context import Member, reasons
 from npusim.nnadapter.hal import machines
+from npusim.nnadapter.in_float import FloatNetwork
+from npusim.scheduler.partition.pieces import Operation, Piece
+from npusim.session.devices import COST, SINGLE, Bench, Task, by_cost, by_order, single
+
+FORCED, IN_FLOAT = "SUBGRAPH_PARTITION_CONFIG", "MIXED_PRECISION_QUANTIZATION_CONFIG"
+"""Variables of the environment, with _FILE or _BUFFER behind them: lines of operators that are forced to the CPU, and
+of those that compute on real numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Operations that are forced to the CPU, by the lines of a partition file."""
+    """Operations that are forced to the CPU: the lines of a partition file."""
 
-    forced: tuple[placing.Forced, ...] = ()
+    lines: tuple[placing.Forced, ...] = ()
 
     @classmethod
     def read(cls, path: str | Path) -> Partition:
@@ -28,6 +39,14 @@ class Partition:
     def parse(cls, text: str, name: str = "partition") -> Partition:
         """Lines of a text; `name` is what messages call it. Raises NpusimError likewise."""
         return cls(placing.parse(text, name))
+
+    def forced(self, operators: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[int]:
+        """The places of the operators that some line takes, each (type, names of inputs, names of outputs)."""
+        return [
+            place
+            for place, operator_ in enumerate(operators)
+            if any(line.takes(*operator_) for line in self.lines)
+        ]
 
 
 Asked = str | Path | Partition | Sequence[str | Path | Partition] | None
@@ -40,10 +59,21 @@ class Plan:
 
     mode: str
     forced: tuple[placing.Forced, ...]
+    in_float: tuple[placing.Forced, ...] = ()
 
 
-def asked(given: Asked, mode: str) -> Plan:
-    """The plan of what is given; `mode` where that says none. Raises InvalidParameter, and NpusimError for a file."""
+def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
+    """The plan of what is given; `mode` where that says none, and where nothing is given, what the environment says.
+
+    in_float: operations that compute on real numbers.
+
+    Raises InvalidParameter, and NpusimError for a file.
+    """
+    if in_float is not None and not isinstance(in_float, Partition):
+        raise InvalidParameter(f"in_float: is {in_float!r}, must be a Partition")
+    if given is None:
+        given = _of_environment(FORCED)
+    kept = in_float or _of_environment(IN_FLOAT)
     parts = () if given is None else (given,) if isinstance(given, str | Path | Partition) else given
     forced: list[placing.Forced] = []
     if not isinstance(parts, Sequence):
@@ -52,31 +82,127 @@ def asked(given: Asked, mode: str) -> Plan:
         if isinstance(part, str) and part in machines.MODES:
             mode = part
         elif isinstance(part, Partition):
-            forced += part.forced
+            forced += part.lines
         elif isinstance(part, str | Path):
             forced += placing.read(part)
         else:
             raise InvalidParameter(f"partition: is {part!r}, must be a mode, a file or a Partition")
-    return Plan(mode, tuple(forced))
+    return Plan(mode, tuple(forced), kept.lines if kept else ())
 
 
-def pieces_of(network: Network, members: Sequence[Member], plan: Plan) -> Iterator[tuple[Member, list[int]]]:
-    """The pieces of a model and their devices, in an order in which they can run. Raises FeatureNotSupported."""
-    chosen = _assigned(network, members, plan)
-    group: list[int] = []
-    for place, member in enumerate(chosen):
-        if group and chosen[group[-1]] is not member:
-            yield chosen[group[0]], group
-            group = []
-        group = [*group, place]
-    if group:
-        yield chosen[group[0]], group
+def _of_environment(name: str) -> Partition | None:
+    """What a file, or else a text, of the environment says."""
+    if path := os.environ.get(f"{name}_FILE"):
+        return Partition.read(path)
+    text = os.environ.get(f"{name}_BUFFER")
+    return Partition.parse(text, f"{name}_BUFFER") if text else None
 
 
-def _assigned(network: Network, members: Sequence[Member], plan: Plan) -> list[Member]:
-    rows = reasons(members, network)
-    for place, row in enumerate(rows):
-        if len(row) == len(members):
-            why = "; ".join(f"{name}: {reason}" for name, reason in row.items())
-            raise FeatureNotSupported(f"{network.steps[place].place}: no device can do it: {why}")
-    return [next(member for member in members if member.name not in row) for row in rows]
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A model in pieces, in an order in which they can run; the device of a piece is its number in the context.
+
+    forced: operations that must be on a CPU, by place, and who says so.
+    tries:  how many other partitions were timed to find it.
+    """
+
+    pieces: tuple[Piece, ...]
+    forced: dict[int, str]
+    tries: int = 0
+
+
+def cut(
+    network: Network,
+    members: Sequence[Member],
+    plan: Plan,
+    bench: Callable[[dict[int, str]], Bench],
+) -> Cut:
+    """A model cut for the devices of a context. `bench` times partitions of it with these operations forced.
+
+    Raises FeatureNotSupported for operations that no device can do, for devices of which none can do all ("single"),
+    and where none of them is simulated ("cost").
+    """
+    forced = forced_of(network, plan)
+    task = task_of(network, members, forced)
+    if plan.mode == SINGLE:
+        return Cut(single(task), forced)
+    if plan.mode != COST:
+        return Cut(by_order(task), forced)
+    if all(member.machine is None for member in members):
+        raise FeatureNotSupported(f"{network.name}: partition by cost: no device of the context is simulated")
+    found = by_cost(task, bench(forced))
+    return Cut(found.pieces, forced, found.tries)
+
+
+def task_of(network: Network, members: Sequence[Member], forced: Collection[int] = ()) -> Task:
+    """What there is to cut. Raises FeatureNotSupported where no driver says what it can do."""
+    cpu = next((member.name for member in members if member.is_cpu), "")
+    return Task(
+        name=network.name,
+        operations=[Operation(step.inputs, step.outputs) for step in network.steps],
+        places=[step.place for step in network.steps],
+        devices=[member.name for member in members],
+        refusals=reasons(members, network),
+        moves_nothing=frozenset(
+            place for place in range(len(network.steps)) if _moves_nothing(network, place)
+        ),
+        together=_of_states(network),
+        forced=frozenset(forced if cpu else ()),
+        cpu=cpu,
+    )
+
+
+def forced_of(network: Network, plan: Plan) -> dict[int, str]:
+    """The operations that lines force to a CPU, by place, and who says so; a line that takes none is a warning."""
+    return _taken(network, plan.forced)
+
+
+def floating(network: Network, plan: Plan) -> Network:
+    """The model with what its plan wants computed on real numbers. A line that takes nothing is a warning."""
+    places = _taken(network, plan.in_float)
+    return FloatNetwork(network, places) if places else network
+
+
+def _taken(network: Network, lines: Sequence[placing.Forced]) -> dict[int, str]:
+    if not lines:
+        return {}
+    taken = placing.taken(network.name, uses(network), lines)
+    return {place: entry.reason for place, entry in taken.items()}
+
+
+def uses(network: Network) -> list[placing.Use]:
+    """The operations as partition files know them; constants count as inputs."""
+    return [
+        placing.Use(
+            step.kind,
+            [network.tensor_name(number) for number in step.inputs],
+            [network.tensor_name(number) for number in step.outputs],
+        )
+        for step in network.steps
+    ]
+
+
+def _of_states(network: Network) -> list[list[int]]:
+    """Operations that read a state, with that which gives its next value."""
+    return [
+        [
+            place
+            for place, step in enumerate(network.steps)
+            if before in step.inputs or before in step.outputs or after in step.outputs
+        ]
+        for before, after in network.states
+    ]
+
+
+def _moves_nothing(network: Network, place: int) -> bool:
+    """Whether an operation is done when its operands share memory, or known beforehand."""
+    try:
+        graph = network.piece([place]).graph
+    except NNAdapterError:
+        return False
+    return all(_shares(graph, node) for node in graph.nodes)
+
+
+def _shares(graph: Graph, node: Node) -> bool:
+    alias = operator(node.op).alias
+    return alias is not None and bool(alias(call_of(graph, node)))

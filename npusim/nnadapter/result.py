@@ -5,29 +5,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from npusim.base import files
 from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.isa.base.tensor import Array
-from npusim.nnadapter.compiled import CompiledPiece
 from npusim.numbers.run import RunResult
+
+
+class Foreign(NamedTuple):
+    """A run of a piece by a device that npusim does not simulate; `time_us` is None where it did not say."""
+
+    device: str
+    time_us: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Operations of one device, in a row.
+
+    operations, inputs, outputs: names.
+    cycles:    of the system's clock, from the launch to the end; None for a device that npusim does not simulate.
+    time_us, energy_uj: likewise in microseconds and microjoules.
+    """
+
+    device: str
+    operations: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    cycles: int | None
+    time_us: float | None
+    energy_uj: float | None
+
+    @property
+    def energy(self) -> float | None:
+        """Microjoules."""
+        return self.energy_uj
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
     """One run.
 
-    outputs:       by index.
-    run:           every number of what npusim simulated; None where nothing was.
-    not_simulated: the devices that computed pieces themselves.
-    said_us:       what these said that it took them; None where one did not.
+    outputs: by index.
+    run:     every number of what npusim simulated; None where nothing was.
+    pieces:  the pieces in their order.
+    foreign: the runs of pieces that devices computed themselves.
     """
 
     outputs: Sequence[Array]
     run: RunResult | None
-    pieces: Sequence[CompiledPiece]
-    not_simulated: Sequence[str] = ()
-    said_us: float | None = 0.0
+    pieces: Sequence[Piece]
+    foreign: Sequence[Foreign] = ()
+
+    @property
+    def not_simulated(self) -> tuple[str, ...]:
+        """The devices that computed pieces themselves and did not say how long that takes."""
+        return tuple(dict.fromkeys(one.device for one in self.foreign if one.time_us is None))
 
     @property
     def cycles(self) -> int:
@@ -41,8 +75,9 @@ class Result:
 
     @property
     def latency(self) -> float:
-        """Milliseconds: of the simulated system, and what devices that are not simulated said."""
-        return (0.0 if self.run is None else self.run.latency_ms) + (self.said_us or 0.0) * 1e-3
+        """Milliseconds: of the simulated system, and what other devices said; `not_simulated` lists who did not."""
+        said_us = sum(one.time_us or 0.0 for one in self.foreign)
+        return (0.0 if self.run is None else self.run.latency_ms) + said_us * 1e-3
 
     def report(self, path: str | Path) -> Path:
         """Writes a report: `.html` a page, `.json`, `.csv` and `.trace.json` as those of `npusim run`.

@@ -1,121 +1,212 @@
-"""How the pieces of a compiled model run: simulated ones on the machine, others by their driver, each at its turn."""
+"""How a compiled model runs: simulated pieces on one system, others by their driver, each at its turn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
 from npusim.frontends.nnadapter.errors import DeviceInternalError, InvalidDimensions
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
-from npusim.isa.program.interpreter import Interpreter
-from npusim.isa.program.program import Program
-from npusim.machine.system import execute
+from npusim.isa.program.executable import Launch
+from npusim.machine.job import Run
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing
 from npusim.nnadapter.context import Context
 from npusim.nnadapter.hal.driver import Argument
 from npusim.nnadapter.hal.memory import Slot, of_array
 from npusim.nnadapter.hal.types import operand_type_of
-from npusim.nnadapter.result import Result
-from npusim.numbers.staged import Launch, measure_launches
-from npusim.session.host import host_functions, one_blas_thread
+from npusim.nnadapter.result import Foreign, Piece, Result
+from npusim.nnadapter.segment import Segment, Values
+from npusim.numbers.devices import measure_devices
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.session.host import one_blas_thread
 
-Values = dict[int, Array]
-"""Arrays by the numbers of crossings."""
 
+@dataclass(frozen=True)
+class _Measured:
+    """What the simulated part of a gear takes: the same for all data."""
 
-class _Simulated:
-    """A program of npusim: on the machine the first time, after that its bytes alone are computed."""
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._functions = host_functions(program)
-        self._launch: Launch | None = None
-        self._interpreter: Interpreter | None = None
-
-    def run(self, inputs: Sequence[Array]) -> tuple[Launch, Sequence[Array]]:
-        if self._launch is None:
-            done = execute(self._program, inputs, host_functions=self._functions)
-            self._launch = Launch(self._program, replace(done, outputs=None))
-            return self._launch, done.outputs or ()
-        if self._interpreter is None:
-            self._interpreter = Interpreter(self._program, self._functions)
-        return self._launch, self._interpreter.run(inputs)
+    run: RunResult | None
+    pieces: tuple[Piece, ...]
 
 
 class Runner:
-    """Runs a gear; the timeline of what is simulated is found once."""
+    """Runs a gear."""
 
     def __init__(self, gear: CompiledGear, context: Context, name: str) -> None:
-        self._gear, self._context, self._name = gear, context, name
-        self._simulated = {
-            piece: _Simulated(piece.simulated) for piece in gear.pieces if piece.simulated is not None
-        }
+        self._gear, self._context = gear, context
+        self._parts = tuple(_parts(gear, context, name))
+        self._measured: _Measured | None = None
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """The pieces with what they take, without data."""
+        return self._numbers([part.time() for part in self._parts if isinstance(part, Segment)]).pieces
+
+    def timed(self) -> RunResult | None:
+        """Every number of what npusim simulates, without data; None where it simulates nothing."""
+        return self._numbers([part.time() for part in self._parts if isinstance(part, Segment)]).run
 
     def run(self, inputs: Sequence[Array]) -> Result:
         """One run with data. Raises DeviceInternalError for what a device refuses."""
-        values: Values = dict(self._gear.constants)
+        values = dict(self._gear.constants)
         values |= {crossing.number: array for crossing, array in zip(self._gear.inputs, inputs, strict=True)}
-        launches: list[Launch] = []
-        said: list[tuple[str, float | None]] = []
+        runs: list[Run] = []
+        foreign: list[Foreign] = []
         with one_blas_thread(False):
-            for piece in self._gear.pieces:
-                simulated = self._simulated.get(piece)
-                given = [values[crossing.number] for crossing in piece.inputs]
-                if simulated is None:
-                    made, took = self._foreign(piece, given)
-                    said.append((piece.device, took))
+            for part in self._parts:
+                if isinstance(part, Segment):
+                    try:
+                        run, made = part.run(values)
+                    except NpusimError as fault:
+                        raise DeviceInternalError(str(fault)) from None
+                    runs.append(run)
+                    crossings = part.wanted
                 else:
-                    launch, made = _on_machine(piece, simulated, given)
-                    launches.append(launch)
-                values |= {
-                    crossing.number: array for crossing, array in zip(piece.outputs, made, strict=True)
-                }
-        outputs = [values[crossing.number] for crossing in self._gear.outputs]
-        times = [took for _, took in said]
+                    made, took = self._foreign(part, [values[one.number] for one in part.inputs])
+                    foreign.append(Foreign(part.device, took))
+                    crossings = part.outputs
+                values |= {one.number: array for one, array in zip(crossings, made, strict=True)}
+        outputs = [np.array(_whole(crossing, values)) for crossing in self._gear.outputs]
+        measured = self._numbers(runs)
+        run_result = measured.run
         return Result(
-            outputs=[np.array(array) for array in outputs],
-            run=measure_launches(self._name, launches, tuple(outputs)) if launches else None,
-            pieces=self._gear.pieces,
-            not_simulated=tuple(dict.fromkeys(name for name, _ in said)),
-            said_us=None if None in times else float(sum(time for time in times if time is not None)),
+            outputs=outputs,
+            run=None if run_result is None else replace(run_result, outputs=outputs),
+            pieces=measured.pieces,
+            foreign=tuple(foreign),
         )
 
     def _foreign(self, piece: CompiledPiece, given: Sequence[Array]) -> tuple[Sequence[Array], float | None]:
         """What a user's driver computes, and the microseconds that it says."""
         member = self._context.member(piece.device)
         inputs = [
-            Argument(index, array, of_array, _type(crossing))
-            for index, (crossing, array) in enumerate(zip(piece.inputs, given, strict=True))
+            Argument(index, array, of_array, operand_type_of(one.type, one.name))
+            for index, (one, array) in enumerate(zip(piece.inputs, given, strict=True))
         ]
         slots = [Slot() for _ in piece.outputs]
         outputs = [
-            Argument(index, slot, slot.access, _type(crossing))
-            for index, (crossing, slot) in enumerate(zip(piece.outputs, slots, strict=True))
+            Argument(index, slot, slot.access, operand_type_of(one.type, one.name))
+            for index, (one, slot) in enumerate(zip(piece.outputs, slots, strict=True))
         ]
         took = member.call("execute_program", piece.program, inputs, outputs)
-        made = []
-        for crossing, slot in zip(piece.outputs, slots, strict=True):
-            if not hasattr(slot, "array"):
-                raise DeviceInternalError(f"{piece.device}: execute_program wrote nothing to {crossing.name}")
-            if slot.array.shape != crossing.type.shape:
-                raise InvalidDimensions(
-                    f"{piece.device}: wrote {list(slot.array.shape)} to {crossing.name}, "
-                    f"must be {list(crossing.type.shape)}"
-                )
-            made.append(slot.array)
+        made = [_written(piece, one, slot) for one, slot in zip(piece.outputs, slots, strict=True)]
+        if took is not None and (
+            isinstance(took, bool) or not isinstance(took, int | float) or not took >= 0
+        ):
+            raise DeviceInternalError(
+                f"{piece.device}: execute_program returns {took!r}, must be microseconds or None"
+            )
         return made, None if took is None else float(took)
 
+    def _numbers(self, runs: Sequence[Run]) -> _Measured:
+        """Every number of the simulated part; worked out once, as no data changes it."""
+        if self._measured is None or self._stateful:
+            segments = [part for part in self._parts if isinstance(part, Segment)]
+            if not any(run.parts for run in runs):
+                self._measured = _Measured(None, tuple(_unsimulated(piece) for piece in self._gear.pieces))
+                return self._measured
+            cores = [(member.name, member.machine) for member in self._context.cores]
+            whole = measure_devices(
+                segments[0].executable,
+                _joined(runs),
+                [(name, machine) for name, machine in cores if machine is not None],
+            )
+            taken = dict(_taken(segments, runs, whole.hardware.clock_mhz))
+            pieces = tuple(taken.get(piece) or _unsimulated(piece) for piece in self._gear.pieces)
+            self._measured = _Measured(whole, pieces)
+        return self._measured
 
-def _on_machine(piece: CompiledPiece, simulated: _Simulated, given: Sequence[Array]) -> Any:
-    try:
-        return simulated.run(given)
-    except NpusimError as fault:
-        raise DeviceInternalError(f"{piece.device}: {fault}") from None
+    @property
+    def _stateful(self) -> bool:
+        return any(isinstance(part, Segment) and part.executable.states for part in self._parts)
 
 
-def _type(crossing: Crossing) -> Any:
-    return operand_type_of(crossing.type, crossing.name)
+def _whole(crossing: Crossing, values: Values) -> Array:
+    """An output of the model: of one with rows for the most that there can be those that there are."""
+    array = values[crossing.number]
+    return (
+        array if crossing.counted is None else array[: int(np.sum(values[crossing.counted], dtype=np.int64))]
+    )
+
+
+def _parts(gear: CompiledGear, context: Context, name: str) -> Iterator[Segment | CompiledPiece]:
+    """Segments of simulated pieces, and the pieces of others between them."""
+    row: list[CompiledPiece] = []
+    for position, piece in enumerate(gear.pieces):
+        if piece.simulated is None:
+            if row:
+                yield _segment(gear, row, position, context, name)
+                row = []
+            yield piece
+        else:
+            row.append(piece)
+    if row:
+        yield _segment(gear, row, len(gear.pieces), context, name)
+
+
+def _segment(
+    gear: CompiledGear, row: Sequence[CompiledPiece], end: int, context: Context, name: str
+) -> Segment:
+    """Pieces in front of position `end` as one executable."""
+    later = {one.number for piece in gear.pieces[end:] for one in piece.inputs}
+    later |= {number for one in gear.outputs for number in (one.number, one.counted) if number is not None}
+    written = {one.number: one for piece in row for one in piece.outputs}
+    wanted = [one for number, one in written.items() if number in later]
+    return Segment(name, row, context.cores, wanted)
+
+
+def _joined(runs: Sequence[Run]) -> Run:
+    """Runs one behind the other as one."""
+    begins = accumulate((run.cycles for run in runs), initial=0)
+    parts = tuple(
+        replace(
+            part,
+            asked_cycle=part.asked_cycle - run.start_cycle + begin,
+            start_cycle=part.start_cycle - run.start_cycle + begin,
+        )
+        for run, begin in zip(runs, begins, strict=False)
+        for part in run.parts
+    )
+    states = tuple(state for run in runs for state in run.states)
+    return Run(0, sum(run.cycles for run in runs), parts, (), None, states)
+
+
+def _taken(
+    segments: Sequence[Segment], runs: Sequence[Run], clock_mhz: float
+) -> Iterator[tuple[CompiledPiece, Piece]]:
+    """What each piece takes, in cycles of the system."""
+    for segment, run in zip(segments, runs, strict=True):
+        for part in run.parts:
+            if isinstance(part.step, Launch):
+                piece = segment.pieces[part.step.program]
+                cycles = part.end_cycle - part.asked_cycle
+                energy = float(measure(part.program, part.execution).energy_uj)
+                yield piece, _piece(piece, cycles, cycles / clock_mhz, energy)
+        for number, piece in enumerate(segment.pieces):
+            if not any(isinstance(part.step, Launch) and part.step.program == number for part in run.parts):
+                yield piece, _piece(piece, 0, 0.0, 0.0)
+
+
+def _unsimulated(piece: CompiledPiece) -> Piece:
+    return _piece(piece, None, None, None)
+
+
+def _piece(piece: CompiledPiece, cycles: int | None, time_us: float | None, energy: float | None) -> Piece:
+    inputs, outputs = (tuple(one.name for one in side) for side in (piece.inputs, piece.outputs))
+    return Piece(piece.device, piece.operations, inputs, outputs, cycles, time_us, energy)
+
+
+def _written(piece: CompiledPiece, crossing: Crossing, slot: Slot) -> Array:
+    """What a driver left in an output."""
+    array = getattr(slot, "array", None)
+    if array is None:
+        raise DeviceInternalError(f"{piece.device}: execute_program wrote nothing to {crossing.name}")
+    if array.shape != crossing.type.shape:
+        raise InvalidDimensions(
+            f"{piece.device}: wrote {list(array.shape)} to {crossing.name}, must be {list(crossing.type.shape)}"
+        )
+    return np.asarray(array)

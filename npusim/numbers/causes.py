@@ -107,7 +107,7 @@ STAGES = Cause(
     "stages",
     "between stages",
     "#7d7468",
-    "programs follow one another, as the host decides between them: what they could have done beside each other",
+    "programs follow one another: what they could have done beside each other, and the wait for a core",
     ("host.core", "host.handover_us"),
 )
 

@@ -15,13 +15,13 @@ controller, and the host while it waits.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import ceil, sqrt
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
@@ -56,6 +56,21 @@ class Energy:
         return self.dynamic + self.static + self.dram + self.host
 
 
+class Parts(Protocol):
+    """What has the parts of an energy."""
+
+    @property
+    def dynamic(self) -> float: ...
+    @property
+    def static(self) -> float: ...
+    @property
+    def dram(self) -> float: ...
+    @property
+    def host(self) -> float: ...
+    @property
+    def by_component(self) -> Mapping[str, float]: ...
+
+
 def energy(
     actions: Mapping[str, float], cycles: float, hardware: Hardware, host_energy_uj: float = 0.0
 ) -> Energy:
@@ -88,6 +103,20 @@ def energy(
         dram=dram,
         host=host_energy_uj,
         by_component=by_component,
+    )
+
+
+def sum_of(energies: Sequence[Parts]) -> Energy:
+    """The energy of runs together, component by component."""
+    components = dict.fromkeys(name for each in energies for name in each.by_component)
+    return Energy(
+        dynamic=sum(each.dynamic for each in energies),
+        static=sum(each.static for each in energies),
+        dram=sum(each.dram for each in energies),
+        host=sum(each.host for each in energies),
+        by_component={
+            name: sum(each.by_component.get(name, 0.0) for each in energies) for name in components
+        },
     )
 
 

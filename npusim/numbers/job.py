@@ -17,7 +17,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.machine.job import Part, Run
-from npusim.numbers.energy import Energy, energy
+from npusim.numbers.energy import energy, sum_of
 from npusim.numbers.measure import measure
 from npusim.numbers.power import host_work
 from npusim.numbers.provenance import Provenance
@@ -107,7 +107,7 @@ class JobResult:
             "decisions_assumed": self.assumed,
             "programs": [program.to_dict() for program in self.programs],
             "provenance": self.provenance.to_dict(self.hardware),
-            "wall_s": asdict(self.wall_s),
+            "wall_s": self.wall_s.to_dict(),
         }
 
 
@@ -123,7 +123,7 @@ def measure_job(executable: Executable, run: Run, state_names: Sequence[str] = (
         cycles=run.cycles,
         waiting_cycles=run.waiting_cycles,
         latency_ms=executable.hardware.us_of_cycles(run.cycles) * 1e-3,
-        energy_uj=RunEnergy.of(_sum([program.energy_uj for program in programs])),
+        energy_uj=RunEnergy.of(sum_of([program.energy_uj for program in programs])),
         macs=sum(program.macs for program in programs),
         dram_bytes=DramBytes(
             sum(program.dram_bytes.read for program in programs),
@@ -161,17 +161,4 @@ def _program(parts: Sequence[Part]) -> ProgramResult:
             sum(execution.dram_write_bytes for execution in executions),
             sum(execution.instruction_bytes for execution in executions),
         ),
-    )
-
-
-def _sum(energies: Sequence[RunEnergy]) -> Energy:
-    components = dict.fromkeys(name for each in energies for name in each.by_component)
-    return Energy(
-        dynamic=sum(each.dynamic for each in energies),
-        static=sum(each.static for each in energies),
-        dram=sum(each.dram for each in energies),
-        host=sum(each.host for each in energies),
-        by_component={
-            name: sum(each.by_component.get(name, 0.0) for each in energies) for name in components
-        },
     )

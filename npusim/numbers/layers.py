@@ -48,6 +48,7 @@ class LayerResult:
     lower_bound_cycles, bound_by: what its work needs at least, on which resource: "mac", "vector", "dram",
                  "host", or "none" for an operator that needs nothing.
     lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.causes.CAUSES`); gains are negative.
+    device:      the name of the device that runs it, where there are several; else empty.
     """
 
     name: str
@@ -71,10 +72,13 @@ class LayerResult:
     lower_bound_cycles: int
     bound_by: str
     lost_cycles: Mapping[str, int]
+    device: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The layer in the JSON."""
+        """The layer in the JSON; without a device where there is but one."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.device:
+            del plain["device"]
         shapes = {name: [list(shape) for shape in plain[name]] for name in ("input_shapes", "output_shapes")}
         sizes = {name: list(plain[name]) for name in ("kernel", "stride", "tile")}
         return plain | shapes | sizes | {"lost_cycles": dict(self.lost_cycles)}

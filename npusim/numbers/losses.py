@@ -197,7 +197,7 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
             lost |= {cause: int(amounts[scope]) for cause, amounts in inside[bound.bound_by].items()}
             gain = RESOURCES[bound.bound_by].gain
             lost[gain] = int(here[scope] - sums.busy[limit[scope], scope])
-        found.append(Account(int(cycles[scope]), bound, _in_order(lost)))
+        found.append(Account(int(cycles[scope]), bound, in_order(lost)))
     return found
 
 
@@ -241,5 +241,6 @@ def _hindered(works: str, lost: int, hindrances: Mapping[str, int]) -> dict[str,
     return shares | {works: lost - before}
 
 
-def _in_order(lost: Mapping[str, int]) -> Mapping[str, int]:
+def in_order(lost: Mapping[str, int]) -> Mapping[str, int]:
+    """Losses in the order of `CAUSES`, without those that are 0."""
     return {cause: lost[cause] for cause in CAUSES if lost.get(cause)}

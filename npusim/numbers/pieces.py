@@ -1,9 +1,11 @@
-"""The pieces of a run: stretches of layers on the NPU and on the host, and what each boundary between them cost.
+"""The pieces of a run: stretches of layers on an NPU and on the host, and what each boundary between them cost.
 
 A tensor that crosses passes through a memory that both see. The NPU stores it there or loads it from there with copies
 that it would not need if the next layer were its own; the host adds a handover to each of its operators, and reads and
 writes the memory itself, which is part of its time. Cycles and energy of the pieces are sums over their layers
-(`npusim.numbers.layers`), so they add up to those of the run.
+(`npusim.numbers.layers`). Inside a program a boundary has no cycles of its own: copies and handovers are part of the
+pieces. Between the programs of several devices it has those of the transfers (`npusim.numbers.devices`). So cycles,
+times and energies of pieces and boundaries together are those of the run.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ Side = Literal["npu", "host"]
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Where a run passes from the NPU to the host, or back.
+    """Where a run passes from an NPU to the host, or back, or from one device to another.
 
     tensors:         those that cross, by name.
     bytes:           their sizes.
     copies, copy_cycles: copies of the NPU that store or load them, and the cycles in which at least one of these is
                      under way; other work may go on meanwhile.
-    handover_cycles: of the host's operators behind it, there and back; 0 on the way back, which is counted there.
+    handover_cycles: of the host's operators behind it, there and back; 0 on the way back, which is counted there. Where
+                     the boundary has cycles of its own, those of them in which the host hands over.
+    cycles, time_us, energy_uj: of the boundary itself, between two programs; 0 where it is a part of the pieces.
     """
 
     tensors: tuple[str, ...]
@@ -43,25 +47,32 @@ class Boundary:
     copies: int
     copy_cycles: int
     handover_cycles: int
+    cycles: int = 0
+    time_us: float = 0.0
+    energy_uj: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Layers one behind the other that one side computes.
+    """Layers one behind the other that one side of a device computes.
 
     side:        "npu" or "host".
+    device:      the name of the device; of a run outside of a context that of the hardware.
     first_layer, last_layer: numbers of layers of the model; those that cost nothing belong to the piece before them.
     cycles, time_us, energy_uj: sums over the layers.
-    entered:     the boundary in front of it; None for the first piece.
+    entered:     the boundary in front of it; None where there is none.
+    left:        the boundary behind the last piece; None where there is none, and for all others.
     """
 
     side: Side
+    device: str
     first_layer: int
     last_layer: int
     cycles: int
     time_us: float
     energy_uj: float
     entered: Boundary | None
+    left: Boundary | None = None
 
     @property
     def layers(self) -> int:
@@ -71,14 +82,19 @@ class Piece:
     def to_dict(self) -> dict[str, Any]:
         """The piece in the JSON."""
         plain = asdict(self)
-        if self.entered is not None:
-            plain["entered"]["tensors"] = list(self.entered.tensors)
+        for name in ("entered", "left"):
+            if plain[name] is not None:
+                plain[name]["tensors"] = list(plain[name]["tensors"])
+        if self.left is None:
+            del plain["left"]
         return plain
 
 
-def pieces(program: Program, execution: Execution, layers: Sequence[LayerResult]) -> tuple[Piece, ...]:
-    """The pieces of a run in the order of its layers."""
-    crossings = _Crossings(program, execution) if program.host_calls else None
+def pieces(
+    program: Program, execution: Execution, layers: Sequence[LayerResult], device: str, clock_mhz: float
+) -> tuple[Piece, ...]:
+    """The pieces of a program in the order of its layers; timeline and layers are in cycles of `clock_mhz`."""
+    crossings = _Crossings(program, execution, clock_mhz) if program.host_calls else None
     found: list[Piece] = []
     for side, group in groupby(enumerate(_sides(layers)), lambda numbered: numbered[1]):
         numbers = [number for number, _ in group]
@@ -92,6 +108,7 @@ def pieces(program: Program, execution: Execution, layers: Sequence[LayerResult]
         found.append(
             Piece(
                 side,
+                device,
                 numbers[0],
                 numbers[-1],
                 sum(layer.cycles for layer in inside),
@@ -132,8 +149,9 @@ class _Accesses:
 class _Crossings:
     """What crosses between the NPU's copies and the host's operators."""
 
-    def __init__(self, program: Program, execution: Execution) -> None:
+    def __init__(self, program: Program, execution: Execution, clock_mhz: float) -> None:
         self._program = program
+        self._clock_mhz = clock_mhz
         self._trace = execution.trace
         code = decode_all(program.code)
         moving = {int(unit) for unit in MOVING}
@@ -159,8 +177,8 @@ class _Crossings:
         """The boundary in front of a stretch of the host."""
         calls = self._calls_of(layers)
         crossing = [(place, self._stores(place, at)) for at, call in calls for place in call.inputs if place]
-        hardware = self._program.hardware
-        return self._boundary(crossing, round(len(calls) * hardware.host.handover_us * hardware.clock_mhz))
+        handover_us = len(calls) * self._program.hardware.host.handover_us
+        return self._boundary(crossing, round(handover_us * self._clock_mhz))
 
     def out_of(self, layers: Iterable[int]) -> Boundary:
         """The boundary behind a stretch of the host."""

@@ -88,7 +88,7 @@ class PowerOverTime:
 def power_over_time(program: Program, execution: Execution, windows: int = WINDOWS) -> PowerOverTime:
     """Power of a run in `windows` equal windows, fewer if the run has fewer cycles."""
     total, hardware = execution.cycles, program.hardware
-    edges = _edges(total, windows)
+    edges = edges_of(total, windows)
     # pJ per cycle * MHz = uW
     scale = hardware.clock_mhz * 1e-3 / np.maximum(np.diff(edges), 1)
     found = {}
@@ -123,7 +123,7 @@ class MovingPower:
 def moving_power(program: Program, execution: Execution, bins: int = WINDOWS) -> MovingPower:
     """Power of a run as charts show it, in `bins` equal bins, fewer if the run has fewer cycles."""
     total, hardware = execution.cycles, program.hardware
-    edges = _edges(total, bins)
+    edges = edges_of(total, bins)
     window, scale = window_cycles(hardware), hardware.clock_mhz * 1e-3  # pJ per cycle * MHz = uW
     standing, moving = standing_mw(hardware), moving_pj(program, execution)
     still = np.zeros(len(edges) - 1)
@@ -149,7 +149,8 @@ def accumulated(
     )
 
 
-def _edges(total: int, bins: int) -> timeline.Times:
+def edges_of(total: int, bins: int) -> timeline.Times:
+    """`bins` equal bins of a run, fewer if it has fewer cycles: where they begin, and its end."""
     return np.unique(np.linspace(0, total, bins + 1).astype(np.int64))
 
 

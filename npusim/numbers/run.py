@@ -6,7 +6,7 @@ Numbers are defined where they are held, here and in `npusim.numbers.layers`; `n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +16,18 @@ from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
-from npusim.numbers.area import area
+from npusim.numbers import power, timeline
+from npusim.numbers.area import Area, area
 from npusim.numbers.bounds import LowerBound
 from npusim.numbers.energy import Energy
 from npusim.numbers.layers import LayerResult, layer_results
 from npusim.numbers.losses import Accounts, accounts
 from npusim.numbers.performance import PerformanceInfo
 from npusim.numbers.pieces import Piece, pieces
+from npusim.numbers.power import Amounts, MovingPower, PowerOverTime
 from npusim.numbers.provenance import Provenance
-from npusim.numbers.timeline import BusyCycles
+from npusim.numbers.stage import Stage
+from npusim.numbers.timeline import BusyCycles, Occupancy
 
 if TYPE_CHECKING:
     import pandas
@@ -125,11 +128,47 @@ class DramBytes:
 
 @dataclass(frozen=True, slots=True)
 class WallTimes:
-    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken."""
+    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken.
+
+    restore: of a compiled model that was kept; `compile` is then what compiling it had taken.
+    """
 
     load: float | None = None
     compile: float | None = None
     simulate: float | None = None
+    restore: float | None = None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The block of the JSON; `restore` is in it where something was restored."""
+        steps = asdict(self)
+        if self.restore is None:
+            del steps["restore"]
+        return steps
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult:
+    """A device of a context, and its part of a run.
+
+    name:     in the context; core: its number in the system.
+    launches: of its programs; layers: of these.
+    cycles, time_us, energy_uj, macs: likewise; a device without a program at work draws no power.
+    """
+
+    name: str
+    core: int
+    hardware: Hardware
+    launches: int
+    layers: int
+    cycles: int
+    time_us: float
+    energy_uj: float
+    macs: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The device in the JSON."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return plain | {"hardware": self.hardware.model_dump(mode="json")}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -144,6 +183,7 @@ class RunResult:
     mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
     scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
     program, execution: what ran and its timeline, for reports.
+    devices:     the devices of the context that it ran on, in order; none for a run outside of one.
     source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
     provenance:  how it came about: command, effort, seed, digest of the model.
     variants:    what a change of each hardware parameter would bring, where somebody asked.
@@ -165,6 +205,7 @@ class RunResult:
     source: str | None = None
     variants: WhatIf | None = None
     states: Mapping[str, Array] = field(default_factory=dict)
+    devices: tuple[DeviceResult, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
 
     @property
@@ -199,8 +240,50 @@ class RunResult:
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The stretches of layers on the NPU and on the host, in order, and the boundaries between them."""
-        return pieces(self.program, self.execution, self.layers)
+        """The stretches of layers on a device's NPU and on the host, in order, and the boundaries between them."""
+        device = self.devices[0].name if self.devices else self.hardware.name
+        return pieces(self.program, self.execution, self.layers, device, self.hardware.clock_mhz)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The programs that ran, one after the other."""
+        return (Stage(self.program, self.execution, 0, int(self.cycles)),)
+
+    @property
+    def at_work(self) -> tuple[DeviceResult, ...]:
+        """The devices that run a part of the model."""
+        return tuple(device for device in self.devices if device.launches)
+
+    @property
+    def several_devices(self) -> bool:
+        """Whether there are devices to be told apart."""
+        return len(self.at_work) > 1
+
+    def layer_energy_uj(self) -> dict[str, Amounts]:
+        """Energy by component and layer in uJ, float64 [layers] each; all of it adds up to the energy."""
+        return power.layer_energy_uj(self.program, self.execution)
+
+    def power_over_time(self, windows: int = power.WINDOWS) -> PowerOverTime:
+        """Power in `windows` equal windows, fewer if the run has fewer cycles."""
+        return power.power_over_time(self.program, self.execution, windows)
+
+    def moving_power(self, bins: int = power.WINDOWS) -> MovingPower:
+        """Power as charts show it, in `bins` equal bins, fewer if the run has fewer cycles."""
+        return power.moving_power(self.program, self.execution, bins)
+
+    def scratchpad_use(self) -> Occupancy:
+        """Bytes of the scratchpad in use."""
+        return timeline.scratchpad_use(self.program, self.execution.trace)
+
+    @property
+    def area(self) -> Area:
+        """Silicon of what it ran on, the host not counted."""
+        return area(self.hardware)
+
+    @property
+    def machine_name(self) -> str:
+        """What it ran on: the hardware, or the devices at work."""
+        return ", ".join(device.name for device in self.at_work) or self.hardware.name
 
     @property
     def inferences_per_s(self) -> float:
@@ -225,7 +308,7 @@ class RunResult:
             "energy_uj": dict(vars(self.energy_uj)),
             "edp_uj_ms": float(self.energy_uj) * self.latency_ms,
             "power_mw": self.power_mw.to_dict(),
-            "area_mm2": area(self.hardware).to_dict(),
+            "area_mm2": self.area.to_dict(),
             "tops": asdict(self.tops),
             "macs": self.macs,
             "mac_utilization": self.mac_utilization,
@@ -241,9 +324,10 @@ class RunResult:
             **({"constants": "known by their size only"} if self.program.timing_only else {}),
             "layers": [layer.to_dict() for layer in self.layers],
             "pieces": [piece.to_dict() for piece in self.pieces],
+            **({"devices": [device.to_dict() for device in self.devices]} if self.devices else {}),
             **({"what_if": self.variants.to_list()} if self.variants else {}),
             "provenance": self.provenance.to_dict(self.hardware),
-            "wall_s": asdict(self.wall_s),
+            "wall_s": self.wall_s.to_dict(),
         }
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -253,6 +337,6 @@ class RunResult:
 
     def __repr__(self) -> str:
         return (
-            f"<RunResult: {self.model} on {self.hardware.name}, "
+            f"<RunResult: {self.model} on {self.machine_name}, "
             f"{self.latency_ms:.4g} ms, {self.energy_uj:.4g} uJ, {len(self.program.layers)} layers>"
         )

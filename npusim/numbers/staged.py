@@ -1,33 +1,35 @@
-"""The result of a run of several programs, one after the other on one core: what a driver does that decides between.
+"""The result of a run of several programs, one after the other: on one core, as a driver launches them, or on several
+devices of one system (`npusim.numbers.devices`).
 
 A launch begins when the one before it has ended, so cycles, energy, bytes and work are sums over launches. A layer is
-one of a program; where that is launched again it has the cycles, energy and work of all its launches.
+one of a program; where that is launched again it has the cycles, energy and work of all its launches. Of the bound,
+what each device has for itself counts for itself; the port and the host are everybody's.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-import numpy as np
-
 from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
-from npusim.isa.instructions.control import Call
-from npusim.isa.instructions.table import decode_all, encode_all
-from npusim.isa.program.program import Layer, Program
-from npusim.machine.trace import Execution, Trace
+from npusim.isa.hardware.units import COMPUTING, PORT, RESOURCES
+from npusim.isa.program.program import Program
+from npusim.machine.trace import Execution
 from npusim.numbers.bounds import LowerBound
-from npusim.numbers.causes import CAUSES, STAGES
-from npusim.numbers.layers import LayerResult, layer_results
-from npusim.numbers.losses import Account, Accounts, accounts
+from npusim.numbers.causes import STAGES
+from npusim.numbers.layers import LayerResult, layer_results, share
+from npusim.numbers.losses import Account, Accounts, accounts, in_order
 from npusim.numbers.measure import measure
+from npusim.numbers.record import groups, numbered, record
 from npusim.numbers.run import RunResult
-from npusim.numbers.timeline import Times
+from npusim.numbers.stage import Stage
+
+SHARED_RESOURCES = (PORT, *(kind.resource.name for kind in COMPUTING if kind.resource and not kind.on_chip))
+"""What all devices of a system have once."""
 
 
 class Launch(NamedTuple):
@@ -39,63 +41,127 @@ class Launch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StagedRun(RunResult):
-    """A run of several programs. `program` and `execution` are their record, one behind the other: for reports, not to
-    be run, as its programs do not share memory.
+    """A run of several programs. `program` and `execution` are their record (`npusim.numbers.record`).
 
     launches: the programs with their timelines, in order.
     """
 
-    launches: tuple[Launch, ...]
+    launches: tuple[Stage, ...]
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The launches."""
+        return self.launches
 
     @cached_property
     def accounts(self) -> Accounts:
         """Sums over the launches; what their bounds together are above that of the network is lost between them."""
-        kinds = _distinct(self.launches)
-        made = [accounts(*launch) for launch, _ in kinds]
-        times = [count for _, count in kinds]
-        layers = [
-            _times(account, count)
-            for found, count in zip(made, times, strict=True)
-            for account in found.layers
-        ]
-        networks = [_times(found.network, count) for found, count in zip(made, times, strict=True)]
+        networks, layers = list[tuple[int, Account]](), list[Account]()
+        for group in self._groups:
+            networks += [(same.stage.device, _times(same.network, same.times)) for same in group]
+            layers += [
+                _sum([(0, _times(account, same.times)) for same, account in zip(group, each, strict=True)])
+                for each in zip(*(same.layers for same in group), strict=True)
+            ]
         return Accounts(_sum(networks), tuple(layers))
 
     @cached_property
     def layers(self) -> tuple[LayerResult, ...]:
         """The layers of the programs, in the order in which these were first launched."""
-        begins = list(accumulate((launch.execution.cycles for launch in self.launches), initial=0))
-        found = []
-        for launch, count in _distinct(self.launches):
-            at = [begin for begin, other in zip(begins, self.launches, strict=False) if _same(other, launch)]
-            for layer in layer_results(*launch, accounts(*launch)):
-                found.append(_launched(layer, count, at[0], at[-1]))
+        found = list[LayerResult]()
+        for group in self._groups:
+            results = [same.results(self) for same in group]
+            found += [_merged(each) for each in zip(*results, strict=True)]
         return tuple(found)
+
+    @cached_property
+    def _groups(self) -> list[list[Same]]:
+        """The launches of each program on each device, those of one timeline together."""
+        found = []
+        for group in groups(self.launches):
+            alike: dict[tuple[object, ...], list[Stage]] = {}
+            for stage in group:
+                alike.setdefault((id(stage.execution), stage.time), []).append(stage)
+            found.append([same(stages) for stages in alike.values()])
+        return found
+
+
+class Same(NamedTuple):
+    """Launches that differ in nothing but when they begin.
+
+    stage, times, last_cycle: the first of them, how many there are, and where the last begins.
+    own:     the accounts in cycles of the core.
+    network, layers: those of one launch, in cycles of the run.
+    """
+
+    stage: Stage
+    times: int
+    last_cycle: int
+    own: Accounts
+    network: Account
+    layers: tuple[Account, ...]
+
+    def results(self, run: RunResult) -> list[LayerResult]:
+        """The layers of all of them together, in cycles of the run."""
+        stage, count, hardware = self.stage, self.times, run.hardware
+        of_core = layer_results(stage.program, stage.execution, self.own)
+        device = run.devices[stage.device].name if run.several_devices else ""
+        found = []
+        for layer, account in zip(of_core, self.layers, strict=True):
+            first, last = layer.start_cycle, layer.end_cycle
+            found.append(
+                replace(
+                    layer,
+                    device=device,
+                    cycles=account.cycles * count,
+                    time_us=hardware.us_of_cycles(account.cycles * count),
+                    macs=layer.macs * count,
+                    bytes=layer.bytes * count,
+                    energy_uj=layer.energy_uj * count,
+                    start_cycle=None if first is None else stage.cycle_of_run(first),
+                    end_cycle=None if last is None else self.last_cycle + stage.time.cycle(last),
+                    lower_bound_cycles=account.bound.cycles * count,
+                    bound_by=account.bound.bound_by,
+                    lost_cycles={cause: cycles * count for cause, cycles in account.lost.items()},
+                )
+            )
+        return found
+
+
+def same(stages: Sequence[Stage]) -> Same:
+    """Launches of one program with one timeline."""
+    first = stages[0]
+    own = accounts(first.program, first.execution)
+    begins = accumulate((account.cycles for account in own.layers), initial=0)
+    late = [first.late_cycles] + [0] * len(own.layers)
+    layers = [
+        first.account(account, begin, waited)
+        for account, begin, waited in zip(own.layers, begins, late, strict=False)
+    ]
+    network = first.account(own.network, 0, first.late_cycles)
+    return Same(first, len(stages), stages[-1].start_cycle, own, network, tuple(layers))
 
 
 def measure_launches(
     name: str, launches: Sequence[Launch], outputs: Sequence[Array] | None = None
 ) -> RunResult:
-    """Every number about launches that follow one another; at least one."""
+    """Every number about launches on one core that follow one another; at least one."""
+    given = None if outputs is None else tuple(outputs)
     if len(launches) == 1:
         program, execution = launches[0]
-        return measure(program, replace(execution, outputs=None if outputs is None else tuple(outputs)))
-    program, execution = _record(name, launches)
-    whole = measure(program, replace(execution, outputs=None if outputs is None else tuple(outputs)))
+        return measure(program, replace(execution, outputs=given))
+    begins = list(accumulate((launch.execution.cycles for launch in launches), initial=0))
+    stages = numbered(
+        [
+            Stage(program, execution, begin, begin + execution.cycles)
+            for (program, execution), begin in zip(launches, begins, strict=False)
+        ]
+    )
+    program, execution = record(name, launches[0].program.hardware, stages)
+    whole = measure(program, replace(execution, outputs=given))
     peak = max(launch.program.scratchpad_peak_bytes for launch in launches)
     own = {field.name: getattr(whole, field.name) for field in fields(RunResult)}
-    return StagedRun(**(own | {"scratchpad_peak_bytes": peak, "launches": tuple(launches)}))
-
-
-def _same(one: Launch, other: Launch) -> bool:
-    return one.program is other.program and one.execution is other.execution
-
-
-def _distinct(launches: Sequence[Launch]) -> list[tuple[Launch, int]]:
-    """The different launches in the order in which they first come, and how often each does."""
-    counts = Counter((id(launch.program), id(launch.execution)) for launch in launches)
-    firsts = {(id(launch.program), id(launch.execution)): launch for launch in reversed(launches)}
-    return [(firsts[key], count) for key, count in counts.items()]
+    return StagedRun(**(own | {"scratchpad_peak_bytes": peak, "launches": stages}))
 
 
 def _times(account: Account, count: int) -> Account:
@@ -107,124 +173,51 @@ def _times(account: Account, count: int) -> Account:
     )
 
 
-def _sum(parts: Sequence[Account]) -> Account:
-    """The account of parts that follow one another."""
-    resources: Counter[str] = Counter()
+def _sum(parts: Iterable[tuple[int, Account]]) -> Account:
+    """The account of parts that follow one another, each with its device."""
+    given = list(parts)
+    own: dict[str, Counter[int]] = {name: Counter() for name in RESOURCES if name not in SHARED_RESOURCES}
+    shared: Counter[str] = Counter()
+    ports: Counter[str] = Counter()
     lost: Counter[str] = Counter()
-    for part in parts:
-        resources.update(part.bound.by_resource)
+    for device, part in given:
+        for name, cycles in part.bound.by_resource.items():
+            if name == PORT:
+                ports[part.bound.port] += cycles
+            elif name in own:
+                own[name][device] += cycles
+            else:
+                shared[name] += cycles
         lost.update(part.lost)
-    bound = LowerBound(dict(resources), parts[0].bound.port)
-    lost[STAGES.name] = sum(part.bound.cycles for part in parts) - bound.cycles
-    in_order = {cause: lost[cause] for cause in CAUSES if lost.get(cause)}
-    return Account(sum(part.cycles for part in parts), bound, in_order)
+    port = max(ports, key=lambda name: ports[name])
+    needed = dict(shared) | {PORT: ports[port]} | {name: max(each.values()) for name, each in own.items()}
+    bound = LowerBound({name: needed[name] for name in RESOURCES}, port)
+    lost[STAGES.name] += sum(part.bound.cycles for _, part in given) - bound.cycles
+    return Account(sum(part.cycles for _, part in given), bound, in_order(lost))
 
 
-def _launched(layer: LayerResult, count: int, first: int, last: int) -> LayerResult:
-    """A layer that is launched `count` times, from cycle `first` on, the last time from cycle `last` on."""
+def _merged(layers: Sequence[LayerResult]) -> LayerResult:
+    """A layer with all its launches, those of each timeline given together."""
+    first = layers[0]
+    if len(layers) == 1:
+        return first
+    lost: Counter[str] = Counter()
+    for layer in layers:
+        lost.update(layer.lost_cycles)
+    cycles = sum(layer.cycles for layer in layers)
+    worked = sum(layer.utilization * layer.cycles for layer in layers)
+    starts = [layer.start_cycle for layer in layers if layer.start_cycle is not None]
+    ends = [layer.end_cycle for layer in layers if layer.end_cycle is not None]
     return replace(
-        layer,
-        cycles=layer.cycles * count,
-        time_us=layer.time_us * count,
-        macs=layer.macs * count,
-        bytes=layer.bytes * count,
-        energy_uj=layer.energy_uj * count,
-        start_cycle=None if layer.start_cycle is None else layer.start_cycle + first,
-        end_cycle=None if layer.end_cycle is None else layer.end_cycle + last,
-        lower_bound_cycles=layer.lower_bound_cycles * count,
-        lost_cycles={cause: cycles * count for cause, cycles in layer.lost_cycles.items()},
-    )
-
-
-# The record.
-
-
-def _record(name: str, launches: Sequence[Launch]) -> tuple[Program, Execution]:
-    """What was launched as if it were one program, and its timeline."""
-    kinds = _distinct(launches)
-    programs = [launch.program for launch, _ in kinds]
-    number = {id(launch.execution): position for position, (launch, _) in enumerate(kinds)}
-    first_layer = list(accumulate((len(program.layers) for program in programs), initial=0))
-    first_call = list(accumulate((len(program.host_calls) for program in programs), initial=0))
-    codes = [_calls_from(program, first) for program, first in zip(programs, first_call, strict=False)]
-    order = [number[id(launch.execution)] for launch in launches]
-    layers = [_worked(layer, count) for (launch, count) in kinds for layer in launch.program.layers]
-    program = Program(
-        name=name,
-        hardware=programs[0].hardware,
-        code=np.concatenate([codes[kind] for kind in order]),
-        constants=b"",
-        dram_size_bytes=max(program.dram_size_bytes for program in programs),
-        code_address=programs[0].code_address,
-        inputs=programs[0].inputs,
-        outputs=programs[-1].outputs,
-        layers=tuple(layers),
-        layer_of=np.concatenate([programs[kind].layer_of + np.uint32(first_layer[kind]) for kind in order]),
-        host_calls=tuple(call for program in programs for call in program.host_calls),
-        code_space=programs[0].code_space,
-    )
-    return program, _joined([launch.execution for launch in launches], kinds)
-
-
-def _worked(layer: Layer, count: int) -> Layer:
-    """A layer with the work of all its launches."""
-    work = layer.workload
-    sizes = {
-        field.name: getattr(work, field.name) * count
-        for field in fields(Workload)
-        if field.name not in ("kind", "dtype", "inner_k")
-    }
-    return replace(layer, workload=replace(work, **sizes))
-
-
-def _calls_from(program: Program, first: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    """The code of a program whose calls stand from row `first` on in the table of host calls."""
-    if not first or not program.host_calls:
-        return program.code
-    code = program.code.copy()
-    for at, instruction in enumerate(decode_all(program.code)):
-        if isinstance(instruction, Call):
-            code[at] = encode_all([replace(instruction, index=instruction.index + first)])[0]
-    return code
-
-
-def _joined(executions: Sequence[Execution], kinds: Sequence[tuple[Launch, int]]) -> Execution:
-    """Timelines one behind the other."""
-    begins = list(accumulate((execution.cycles for execution in executions), initial=0))
-    traces = [execution.trace for execution in executions]
-
-    def times(name: str) -> Times:
-        return np.concatenate(
-            [getattr(trace, name) + begin for trace, begin in zip(traces, begins, strict=False)]
-        )
-
-    trace = Trace(
-        unit=np.concatenate([trace.unit for trace in traces]),
-        dispatched=times("dispatched"),
-        at_head=times("at_head"),
-        ready=times("ready"),
-        started=times("started"),
-        ended=times("ended"),
-        blocked_by=np.concatenate([trace.blocked_by for trace in traces]),
-        busy=np.concatenate([trace.busy for trace in traces]),
-        transfers=tuple(
-            replace(transfer, start_cycle=transfer.start_cycle + begin, end_cycle=transfer.end_cycle + begin)
-            for trace, begin in zip(traces, begins, strict=False)
-            for transfer in trace.transfers
-        ),
-    )
-    front_end: Counter[str] = Counter()
-    actions = []
-    for launch, count in kinds:
-        *of_layers, own = launch.execution.layer_actions
-        actions += [{name: number * count for name, number in layer.items()} for layer in of_layers]
-        front_end.update({name: number * count for name, number in own.items()})
-    return Execution(
-        None,
-        begins[-1],
-        trace,
-        (*actions, dict(front_end)),
-        sum(execution.dram_read_bytes for execution in executions),
-        sum(execution.dram_write_bytes for execution in executions),
-        sum(execution.instruction_bytes for execution in executions),
+        first,
+        cycles=cycles,
+        time_us=sum(layer.time_us for layer in layers),
+        macs=sum(layer.macs for layer in layers),
+        utilization=share(worked, cycles),
+        bytes=sum(layer.bytes for layer in layers),
+        energy_uj=sum(layer.energy_uj for layer in layers),
+        start_cycle=min(starts, default=None),
+        end_cycle=max(ends, default=None),
+        lower_bound_cycles=sum(layer.lower_bound_cycles for layer in layers),
+        lost_cycles=in_order(lost),
     )

@@ -9,37 +9,42 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from npusim.base.csv_text import csv_text
 from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import BY_OPCODE
-from npusim.numbers.power import layer_energy_uj, power_over_time
-from npusim.numbers.timeline import scratchpad_use
 from npusim.reports.run import series
 
 if TYPE_CHECKING:
+    from npusim.numbers.pieces import Piece
     from npusim.numbers.run import RunResult
 
 Columns = Mapping[str, Sequence[Any]]
 
 
 def layers(result: RunResult) -> Columns:
-    """A row per layer: all its numbers, and the cycles lost to each cause."""
+    """A row per layer: all its numbers, the cycles lost to each cause, and of several devices its own."""
     from npusim.numbers.causes import CAUSES
     from npusim.numbers.layers import LayerResult
 
-    names = [field.name for field in fields(LayerResult) if field.name != "lost_cycles"]
+    names = [field.name for field in fields(LayerResult) if field.name not in ("lost_cycles", "device")]
     names += [f"lost_{cause}" for cause in CAUSES]
+    names += ["device"] if result.several_devices else []
     rows = [layer.to_row() for layer in result.layers]
     return {name: [row[name] for row in rows] for name in names}
 
 
 def pieces(result: RunResult) -> Columns:
-    """A row per stretch of layers on the NPU or on the host, with what the boundary in front of it cost."""
+    """A row per stretch of layers on one side of a device, with what the boundary in front of it cost; a boundary
+    behind the last one has a row of its own.
+    """
+    rows: list[Piece | None] = [*result.pieces]
     boundaries = [piece.entered for piece in result.pieces]
+    if rows and (left := result.pieces[-1].left):
+        rows, boundaries = [*rows, None], [*boundaries, left]
     plain = {
-        name: [getattr(piece, name) for piece in result.pieces]
-        for name in ("side", "first_layer", "last_layer", "cycles", "time_us", "energy_uj")
+        name: [piece and getattr(piece, name) for piece in rows]
+        for name in ("side", "device", "first_layer", "last_layer", "cycles", "time_us", "energy_uj")
     }
     crossing = {
         f"boundary_{name}": [getattr(boundary, name) if boundary else None for boundary in boundaries]
-        for name in ("bytes", "copies", "copy_cycles", "handover_cycles")
+        for name in ("bytes", "copies", "copy_cycles", "handover_cycles", "cycles", "time_us", "energy_uj")
     }
     tensors = [" ".join(boundary.tensors) if boundary else None for boundary in boundaries]
     return {**plain, "boundary_tensors": tensors, **crossing}
@@ -47,7 +52,7 @@ def pieces(result: RunResult) -> Columns:
 
 def energy(result: RunResult) -> Columns:
     """A row per layer: its energy by component in uJ."""
-    parts = layer_energy_uj(result.program, result.execution)
+    parts = result.layer_energy_uj()
     names = [layer.name for layer in result.layers]
     return {"name": names, **{f"{name}_uj": part.tolist() for name, part in parts.items()}}
 
@@ -78,6 +83,7 @@ def instructions(result: RunResult) -> Columns:
         "ended": trace.ended.tolist(),
         "own_cycles": trace.busy.tolist(),
         "waited_for": [UNIT_NAMES[Unit(unit)] if unit >= 0 else None for unit in trace.blocked_by.tolist()],
+        **_devices(result, series.work(result).device.tolist()),
     }
 
 
@@ -94,27 +100,35 @@ def stalls(result: RunResult) -> Columns:
 
 def power(result: RunResult) -> Columns:
     """A row per window: its cycles, and the power of each component in mW."""
-    found = power_over_time(result.program, result.execution)
+    found = result.power_over_time()
     parts = {f"{name}_mw": part.tolist() for name, part in found.by_component_mw.items()}
     return {"begin": found.edges[:-1].tolist(), "end": found.edges[1:].tolist(), **parts}
 
 
 def scratchpad(result: RunResult) -> Columns:
     """A row per change: from this cycle on, so many bytes are in use."""
-    use = scratchpad_use(result.program, result.execution.trace)
+    use = result.scratchpad_use()
     return {"cycle": use.cycles.tolist(), "bytes": use.sizes.tolist()}
 
 
 def buffers(result: RunResult) -> Columns:
     """A row per buffer of the scratchpad: where it lies, and when it is in use, in cycles."""
-    all_of, trace = result.program.buffers, result.execution.trace
+    found = series.buffers(result)
     return {
-        "name": [buffer.name for buffer in all_of],
-        "address": [buffer.address for buffer in all_of],
-        "size_bytes": [buffer.size_bytes for buffer in all_of],
-        "begin": [int(trace.started[buffer.first_instruction]) for buffer in all_of],
-        "end": [int(trace.ended[buffer.last_instruction]) for buffer in all_of],
+        "name": [use.buffer.name for use in found],
+        "address": [use.buffer.address for use in found],
+        "size_bytes": [use.buffer.size_bytes for use in found],
+        "begin": [use.begin for use in found],
+        "end": [use.end for use in found],
+        **_devices(result, [use.device for use in found]),
     }
+
+
+def _devices(result: RunResult, numbers: Sequence[int]) -> Columns:
+    """The column of devices, where there are several."""
+    if not result.several_devices:
+        return {}
+    return {"device": [result.devices[number].name for number in numbers]}
 
 
 TABLES: Mapping[str, Callable[[RunResult], Columns]] = {

@@ -302,6 +302,18 @@ def test_casts_of_whole_numbers_wrap_or_saturate(saturating: bool, expected: lis
     assert results(operator("cast"), call, [300, -300, 5]) == [expected]
 
 
+def test_casts_of_reals_wrap_as_whole_numbers_do_if_wanted() -> None:
+    call = call_with([reals(4)], [of("uint8", 4)], given("cast"))
+    assert results(operator("cast"), call, [-3.7, 300.2, 7.9, 1e30]) == [[0, 255, 7, 255]]
+    call = call_with([reals(4)], [of("uint8", 4)], given("cast", wrapping=True))
+    assert results(operator("cast"), call, [-3.7, 300.2, 7.9, 255.0]) == [[253, 44, 7, 255]]
+
+
+def test_powers_of_64_bits_wrap() -> None:
+    values = [[3, -2, 1, -1, -1, 5, 2], [40, 63, -5, -4, -3, -1, 64]]
+    assert one("pow", "int64", *values) == [3**40 - (1 << 64), -(1 << 63), 1, 1, -1, 0, 0]
+
+
 def test_quantize_and_dequantize_other_widths() -> None:
     call = call_with(
         [of("float16", 3)], [codes(3, dtype="uint8", scale=0.5, zero_point=100)], given("quantize")
@@ -339,6 +351,9 @@ def test_quantize_of_what_32_bits_do_not_hold() -> None:
 def test_quantize_toward_zero_gives_no_smallest_code() -> None:
     call = call_with([reals(4)], [codes(4, scale=0.5)], given("quantize", truncate=True))
     assert results(operator("quantize"), call, [1.4, -1.4, -INF, 1e30]) == [[2, -2, -127, 127]]
+    kind = codes(4, dtype="uint8", scale=0.5, zero_point=10)
+    call = call_with([reals(4)], [kind], given("quantize", truncate=True))
+    assert results(operator("quantize"), call, [1.4, -1.4, -INF, 1e30]) == [[12, 8, 0, 255]]
 
 
 # No elements

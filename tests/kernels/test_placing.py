@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,10 +13,21 @@ from hypothesis import strategies as st
 
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.placing import Forced, PartitionWarning, line_of, lines, parse, placed, read
+from npusim.kernels.graph.placing import (
+    Forced,
+    PartitionWarning,
+    Use,
+    line_of,
+    lines,
+    parse,
+    placed,
+    read,
+    taken,
+)
 
 from ..graphs import Sketch
 
+SHARED = Path(__file__).parents[3] / "shared"
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zs", "Zl", "Zp")), min_size=1)
 
 
@@ -103,3 +116,17 @@ def test_what_takes_something_is_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         placed(GRAPH, parse("conv_2d", "a.txt"))
+
+
+def protocol() -> list[dict[str, Any]]:
+    """The cases of partition files that lie beside the checkout."""
+    file = SHARED / "nnadapter" / "protocol" / "partition.jsonl"
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.is_file() else []
+
+
+@pytest.mark.skipif(not protocol(), reason="../shared/nnadapter/protocol/partition.jsonl is not there")
+@pytest.mark.filterwarnings("ignore::npusim.kernels.graph.placing.PartitionWarning")
+@pytest.mark.parametrize("case", protocol(), ids=lambda case: case["id"])
+def test_partition_files_of_nnadapter_force_what_they_say(case: dict[str, Any]) -> None:
+    uses = [Use(each["type"], each["inputs"], each["outputs"]) for each in case["operators"]]
+    assert sorted(taken("net", uses, parse(case["config"], "file"))) == case["forced_to_cpu"]

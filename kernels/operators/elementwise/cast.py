@@ -19,9 +19,14 @@ from npusim.kernels.operators.movement.reshape import alias
 
 
 class Parameters(parameters.Parameters):
-    """saturating: whole numbers beyond the output's type become its nearest one (NNAPI); otherwise they wrap."""
+    """saturating: whole numbers beyond the output's type become its nearest one (NNAPI); otherwise they wrap.
+
+    wrapping: reals beyond types of less than 32 bits wrap, too, as compiled C has it (NNAdapter); otherwise they become
+    the nearest number.
+    """
 
     saturating: bool = False
+    wrapping: bool = False
 
 
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
@@ -29,6 +34,8 @@ def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     output = call.outputs[0]
     whole = output.element.kind in _WHOLE
     with np.errstate(all="ignore"):
+        if whole and x.dtype.kind == "f" and call.parameters.wrapping and output.element.bits < 32:
+            return [_whole(x.astype(np.float64), "int32").astype(output.numpy_dtype)]
         if whole and x.dtype.kind == "f":
             return [_whole(x.astype(np.float64), output.dtype)]
         if whole and call.parameters.saturating and x.dtype.kind in "iu":

@@ -36,4 +36,12 @@ def _product(a: Any, times: int) -> Any:
     return result
 
 
-OPERATOR = numeric_operator("pow", {"int32": _whole, "float32": BINARY_BY_NAME["pow"].compute})
+def _wide(a: Any, b: Any) -> Any:
+    """In 64 bits, which LiteRT does not have: products that wrap; a power below zero of 1 and -1 alone is not 0."""
+    inverse = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
+    return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))
+
+
+OPERATOR = numeric_operator(
+    "pow", {"int32": _whole, "int64": _wide, "float32": BINARY_BY_NAME["pow"].compute}
+)

@@ -50,7 +50,7 @@ def _codes(call: Call, values: Values) -> list[Array]:
 class Parameters(parameters.Parameters):
     """saturating: reals beyond the codes become the nearest code (NNAdapter); otherwise those that no 32 bits hold
     in steps become the smallest, as LiteRT has it.
-    truncate: reals are cut off toward zero and no code is the smallest (NNAdapter's built-in device).
+    truncate: reals are cut off toward zero, and signed codes are not the smallest (NNAdapter's built-in device).
     """
 
     saturating: bool = False
@@ -65,16 +65,16 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     scales, zero_points = _by_element(quantization(ofm), reals.ndim)
     low, high = code_range(ofm.dtype)
     with np.errstate(all="ignore"):
-        steps = np.clip(np.asarray(reals / scales), -_BEYOND_CODES, _BEYOND_CODES)
-    if how.truncate:
-        steps, low = np.trunc(steps), low + 1
-    return [clamp(codes_of_reals(steps, zero_points), low, high, ofm.dtype)]
+        steps = np.asarray(reals / scales).astype(np.float64)
+        steps = np.clip(np.trunc(steps) if how.truncate else steps, low - zero_points, high - zero_points)
+    least = -high if how.truncate and low < 0 else low
+    return [clamp(codes_of_reals(steps, zero_points), least, high, ofm.dtype)]
 
 
-def _by_element(target: Quantization, rank: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+def _by_element(target: Quantization, rank: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Scales and zero points as they broadcast with what has them."""
     shape = () if target.axis is None else (-1,) + (1,) * (rank - 1 - target.axis)
-    scales, zero_points = np.array(target.scales, np.float32), np.array(target.zero_points, np.int32)
+    scales, zero_points = np.array(target.scales, np.float32), np.array(target.zero_points, np.int64)
     return scales.reshape(shape), zero_points.reshape(shape)
 
 
@@ -134,6 +134,7 @@ OPERATOR = Operator(
     parameters=Parameters,
     types=(
         "int8|uint8|int16|float32|float16 -> int8|uint8|int16",
+        "float32|float16 -> uint16|int32",
         "int32 -> int8|int16",
         "int16 -> int32",
     ),

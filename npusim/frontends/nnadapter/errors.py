@@ -7,11 +7,19 @@ from typing import ClassVar
 from npusim.frontends.nnadapter.codes import ResultCode
 from npusim.isa.base.errors import NpusimError
 
+LONGEST_TEXT = 4000
+"""Characters of a message: it may quote an argument, whatever that is."""
+
 
 class NNAdapterError(NpusimError):
     """A call that NNAdapter refuses; `code` is what its C function returns."""
 
     code: ClassVar[ResultCode] = ResultCode.INVALID_PARAMETER
+
+    def __init__(self, text: str) -> None:
+        """An error with one line of text, whatever is quoted in it."""
+        line = " ".join(text.split("\n"))
+        super().__init__(line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}...")
 
 
 class OutOfMemory(NNAdapterError):

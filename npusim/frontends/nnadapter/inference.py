@@ -14,7 +14,7 @@ from npusim.frontends.nnadapter.errors import InvalidDimensions
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.operations import table
-from npusim.frontends.nnadapter.operations.conversion import Bound, NotKnown, types_of_outputs
+from npusim.frontends.nnadapter.operations.conversion import Bound, NotKnown
 from npusim.frontends.nnadapter.parts import Parts
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
@@ -37,7 +37,8 @@ def give_types(name: str, operation: Operation, pending: Callable[[Operand], boo
 
     Raises InvalidParameter for a broken rule, InvalidDimensions where inputs have different numbers of gears.
     """
-    types_of_outputs(Bound(operation, table.row(operation.type).signature))
+    row = table.row(operation.type)
+    row.types(Bound(operation, row.signature))
     try:
         gears = [_in_gear(name, operation, gear, pending) for gear in range(_gears(operation))]
     except NotKnown:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.frontends.nnadapter.operations import table
 from npusim.frontends.nnadapter.parts import graph_of
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.graph import Graph
@@ -40,18 +41,27 @@ class PieceGraph(NamedTuple):
 
 
 class Network(Protocol):
-    """A model with all its shapes known: of one gear."""
+    """A model with all its shapes known: of one gear.
+
+    states: of each the tensors with its value before a run and after it, by number.
+    """
 
     name: str
     steps: tuple[Step, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    states: tuple[tuple[int, int], ...]
+    counted: Mapping[int, int]
+    """Of tensors with as many rows as there can be: the tensor whose sum says how many of them there are."""
 
     def tensor_name(self, number: int) -> str:
         """What a tensor is called."""
 
     def tensor_type(self, number: int) -> TensorType:
         """The type of an input or output of the model or of a piece."""
+
+    def value(self, number: int) -> Array | None:
+        """The value of a tensor that is fixed before anything runs."""
 
     def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
         """Some operations, in this order, as a graph; its outputs are what others, or the caller of the model, need.
@@ -77,6 +87,7 @@ class ModelNetwork:
     values: Mapping[Operand, Array]
 
     def __post_init__(self) -> None:
+        self.states: tuple[tuple[int, int], ...] = ()
         self.steps = tuple(
             Step(
                 operation.kind,
@@ -87,6 +98,13 @@ class ModelNetwork:
             )
             for operation in self.operations
         )
+        self.counted: Mapping[int, int] = {
+            operand.index: count.index
+            for operation in self.operations
+            for count, others in [_counted(operation)]
+            if count is not None
+            for operand in others
+        }
 
     def tensor_name(self, number: int) -> str:
         """The operand's name."""
@@ -96,6 +114,11 @@ class ModelNetwork:
         """The type of an operand, with its sizes."""
         operand = self.operands[number]
         return operand.type.tensor_type(self.shapes.get(operand, operand.type.shape))
+
+    def value(self, number: int) -> Array | None:
+        """The value of a constant, and of what follows from constants and shapes."""
+        operand = self.operands[number]
+        return self.values.get(operand) if operand.buffer is None else operand.buffer
 
     def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
         """Operations by their places in `steps`."""
@@ -127,6 +150,16 @@ class ModelNetwork:
         return tuple(computed) or outputs[-1:]
 
 
+def _counted(operation: Operation) -> tuple[Operand | None, Sequence[Operand]]:
+    """The output of an operation that counts the rows of its others, and these."""
+    row = table.row(operation.type)
+    names = [outcome.name for outcome in row.signature.outputs]
+    if not row.counted:
+        return None, ()
+    count = operation.output_operands[names.index(row.counted)]
+    return count, [operand for operand in operation.output_operands if operand is not count]
+
+
 @dataclass
 class GraphNetwork:
     """The graph of another door; each node is an operation, tensors keep their numbers."""
@@ -136,6 +169,8 @@ class GraphNetwork:
     def __post_init__(self) -> None:
         self.name = self.graph.name
         self.inputs, self.outputs = self.graph.inputs, self.graph.outputs
+        self.states = tuple((state.before, state.after) for state in self.graph.states)
+        self.counted: Mapping[int, int] = {}
         self.steps = tuple(
             Step(
                 node.op,
@@ -154,6 +189,11 @@ class GraphNetwork:
     def tensor_type(self, number: int) -> TensorType:
         """The tensor's type."""
         return self.graph.tensors[number].type
+
+    def value(self, number: int) -> Array | None:
+        """The data of a constant."""
+        tensor = self.graph.tensors[number]
+        return tensor.array if tensor.constant else None
 
     def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
         """Nodes by their places. Their states go along."""
@@ -179,5 +219,6 @@ def outputs_of(network: Network, operations: Sequence[int]) -> tuple[int, ...]:
         number for place, step in enumerate(network.steps) if place not in inside for number in step.inputs
     }
     elsewhere |= set(network.outputs)
+    elsewhere |= {network.counted[number] for number in network.outputs if number in network.counted}
     written = [number for place in operations for number in network.steps[place].outputs]
     return tuple(number for number in written if number in elsewhere) or tuple(written[-1:])

@@ -57,10 +57,12 @@ class Submodel:
 
     network: the whole model, with all its shapes known.
     places:  the operations that are meant, by their places in `network.steps`.
+    forced:  of those that are to run on a CPU although others could, by place, who says so.
     """
 
     network: Network
     places: tuple[int, ...]
+    forced: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def whole(cls, network: Network) -> Submodel:

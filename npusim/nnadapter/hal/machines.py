@@ -149,11 +149,18 @@ def with_changes(machine: Hardware, changes: Mapping[str, Any], device: str) -> 
 
 
 def sharing(machine: Hardware, owner: Hardware) -> Hardware:
-    """A machine as a core of a system: with the memories and the host of its owner.
+    """A machine as a core of a system: with the memories and the host of its owner; its scratchpad holds no inputs and
+    outputs, which the programs of several devices pass to each other.
 
     Raises InvalidParameter where its scratchpad and those memories do not go together.
     """
-    if machine is owner:
-        return machine
-    shared = machine.model_copy(update={"dram": owner.dram, "memory": owner.memory, "host": owner.host})
+    shared = machine.model_copy(
+        update={
+            "dram": owner.dram,
+            "memory": owner.memory,
+            "host": owner.host,
+            "scratchpad": machine.scratchpad.model_copy(update={"holds": ()}),
+            "technology": machine.technology.model_copy(update={"dram": owner.technology.dram}),
+        }
+    )
     return with_changes(shared, {"host.threads": shared.host.threads}, machine.name)

@@ -13,6 +13,7 @@ from npusim.frontends.nnadapter.errors import (
     InvalidParameter,
     NNAdapterError,
 )
+from npusim.frontends.nnadapter.network import PieceGraph
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program import container
@@ -78,9 +79,9 @@ class Simulated(Driver):
         """Why this device cannot compute the graph of one operation, or None."""
         return None
 
-    def placed(self, graph: Graph) -> Graph:
-        """The graph of a piece with what the host is to compute marked."""
-        return graph
+    def placed(self, piece: PieceGraph) -> PieceGraph:
+        """A piece with what the host is to compute marked."""
+        return piece
 
     def create_program(self, context: object, model: Submodel | None, cache: Cache) -> Program:
         """Compiles a model, or restores what a cache kept."""
@@ -89,7 +90,7 @@ class Simulated(Driver):
             if not cache.buffer:
                 raise InvalidParameter(f"{self.name}: create_program: neither a model nor a cache is given")
             return container.loads(cache.buffer)
-        graph = self.placed(model.graph(in_reals=self.in_reals).graph)
+        graph = _forced(self.placed(model.graph(in_reals=self.in_reals)), model.forced)
         program = api.compile_program(graph, context.machine, effort=context.effort)
         if cache.token:
             cache.buffer = container.dumps(program)
@@ -134,6 +135,17 @@ def on_host(graph: Graph, reason: str) -> Graph:
     return replace(graph, nodes=nodes)
 
 
+def _forced(piece: PieceGraph, forced: Mapping[int, str]) -> Graph:
+    """The graph of a piece with the operations on the host that are forced there."""
+    if not forced:
+        return piece.graph
+    nodes = tuple(
+        replace(node, on_host=forced.get(place, node.on_host))
+        for node, place in zip(piece.graph.nodes, piece.groups, strict=True)
+    )
+    return replace(piece.graph, nodes=nodes)
+
+
 def accelerator(device: str, machine: Callable[[], Hardware]) -> type[Simulated]:
     """The driver of a simulated NPU; `machine` gives its hardware when it is first needed."""
 
@@ -172,6 +184,6 @@ class Host(Simulated):
         """The default machine, whose host it is."""
         return api.hardware(api.DEFAULT_HARDWARE)
 
-    def placed(self, graph: Graph) -> Graph:
+    def placed(self, piece: PieceGraph) -> PieceGraph:
         """Everything is on the host."""
-        return on_host(graph, f"{self.name} computes it")
+        return piece._replace(graph=on_host(piece.graph, f"{self.name} computes it"))

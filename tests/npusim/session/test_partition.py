@@ -67,7 +67,11 @@ def test_pieces_are_in_the_json() -> None:
     plain = run(network(), host=["max_pool_2d"]).to_dict()["pieces"]
     assert [piece["side"] for piece in plain] == ["npu", "host", "npu"]
     assert plain[0]["entered"] is None
-    assert set(plain[1]["entered"]) == {"tensors", "bytes", "copies", "copy_cycles", "handover_cycles"}
+    assert set(plain[1]["entered"]) == {
+        "tensors", "bytes", "copies", "copy_cycles", "handover_cycles", "cycles", "time_us", "energy_uj"
+    }  # fmt: skip
+    # Inside one program a boundary has no cycles of its own.
+    assert plain[1]["entered"]["cycles"] == 0
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -247,8 +247,12 @@ class Conversion:
         )
 
     def reshaped(self, tensor: int, shape: Sequence[int], result: TensorType | None = None) -> int:
-        """A tensor under another shape."""
-        kind = result or self._like(tensor)
+        """A tensor under another shape; a constant becomes another one."""
+        data, kind = self.builder.tensors[tensor].array, result or self._like(tensor)
+        if data is not None and result is None:
+            scaling = kind.quantization
+            if scaling is None or scaling.axis is None:
+                return self.constant(data.reshape(shape), scaling)
         return self.node("reshape", [tensor], kind, shape=tuple(shape))[0]
 
     def transposed(self, tensor: int, perm: Sequence[int]) -> int:
@@ -345,6 +349,13 @@ class Conversion:
         if scaling is None:
             return number
         return float(np.float32(scaling.scale) * np.float32(number - scaling.zero_point))
+
+    def in_type_of_input(self, tensor: int) -> int:
+        """Real numbers in the type of the input, if that has real numbers, too."""
+        kind, wanted = self.builder.type(tensor), self.builder.type(self.tensor("input"))
+        if not (kind.real and wanted.real) or kind.dtype == wanted.dtype:
+            return tensor
+        return self._added("cast", [tensor], [unshaped(wanted.dtype)], {})[0]
 
     def copied(self, tensor: int) -> int:
         """A copy, for a result that is an operand."""

@@ -125,5 +125,6 @@ ROWS: tuple[Row, ...] = (
         " keep_top_k:i normalized:b=True return_index:b=False > box=bboxes out_rois_num:INT32 index?:INT32",
         _non_max_suppression,
         ("multiclass_nms",),
+        counted="out_rois_num",
     ),
 )

@@ -1,4 +1,4 @@
-"""Functions of the elements of one tensor, and conversions of their type."""
+"""Functions of the elements of one tensor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import isinf, isnan
 
 import numpy as np
 
-from npusim.frontends.nnadapter.codes import OperationType, Precision
+from npusim.frontends.nnadapter.codes import OperationType
 from npusim.frontends.nnadapter.operations.conversion import Conversion
 from npusim.frontends.nnadapter.operations.row import Row, unary
 from npusim.kernels.graph.builder import unshaped
@@ -40,7 +40,7 @@ def _prelu(c: Conversion) -> Sequence[int]:
         aligned = slope
     if aligned != slope:
         tensor = c.reshaped(tensor, aligned)
-    return c.node("prelu", [c.tensor("input"), tensor])
+    return c.node("prelu", [c.tensor("input"), c.in_type_of_input(tensor)])
 
 
 def _clip(c: Conversion) -> Sequence[int]:
@@ -55,29 +55,9 @@ def _clip(c: Conversion) -> Sequence[int]:
             limits = {"least": None if isinf(least) else least, "most": None if isinf(most) else most}
             return c.node("clip", [c.tensor("input")], **limits)
     kind = unshaped(c.result().dtype, c.result().quantization)
-    above = c.node("maximum", [c.tensor("input"), c.tensor("min")], kind, by_value=True)[0]
-    return c.node("minimum", [above, c.tensor("max")], kind, by_value=True)
-
-
-def _cast(c: Conversion) -> Sequence[int]:
-    """Codes are cast as the numbers that they stand for."""
-    wanted = c.code("dtype", Precision)
-    c.require(wanted <= Precision.FLOAT64, f"dtype is {wanted.name}, must be a precision without scales")
-    return c.node("cast", [c.as_real(c.tensor("input"))])
-
-
-def _quantize(c: Conversion) -> Sequence[int]:
-    """Whole numbers count as real ones."""
-    tensor, kind = c.tensor("input"), c.builder.type(c.tensor("input"))
-    if not kind.real:
-        c.require(not kind.quantized, f"input is {kind.dtype} with a scale, must be real or whole numbers")
-        tensor = c.node("cast", [tensor], unshaped("float32"))[0]
-    return c.node("quantize", [tensor], saturating=True)
-
-
-def _dequantize(c: Conversion) -> Sequence[int]:
-    c.require(c.builder.type(c.tensor("input")).quantized, "input has no scale, must be codes")
-    return c.node("dequantize", [c.tensor("input")])
+    low, high = (c.reshaped(c.tensor(name), (1,) * min(len(c.shape("input")), 1)) for name in names)
+    above = c.node("maximum", [c.tensor("input"), low], kind, by_value=True)[0]
+    return c.node("minimum", [above, high], kind, by_value=True)
 
 
 ROWS: tuple[Row, ...] = (
@@ -102,12 +82,4 @@ ROWS: tuple[Row, ...] = (
     Row(OperationType.GELU, "input approximate:b=False > output=input", _gelu, ("gelu",)),
     Row(OperationType.PRELU, "input slope > output=input", _prelu, ("prelu",)),
     Row(OperationType.CLIP, "input min max > output=input", _clip, ("clip", "maximum", "minimum")),
-    Row(OperationType.CAST, "input dtype:i > output@dtype", _cast, ("cast",)),
-    Row(
-        OperationType.QUANTIZE,
-        "input axis:i=1 scale:F=1.0 zero_point:I=0 > output",
-        _quantize,
-        ("quantize", "cast"),
-    ),
-    Row(OperationType.DEQUANTIZE, "input > output:FLOAT32", _dequantize, ("dequantize",)),
 )

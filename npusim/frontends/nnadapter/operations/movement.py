@@ -255,7 +255,7 @@ def _pad_value(c: Conversion, tensor: int) -> int | float | None:
     kind, own = c.builder.type(tensor), c.given("value").type
     value = c.value("value").reshape(-1)
     c.require(value.size == 1, f"value has shape {list(c.value('value').shape)}, must have one element")
-    number: int | float = value[0].item()
+    number: int | float = value[0].item() if kind.element.kind == "real" else int(value[0])
     if kind.quantization is None or own.quantization in (None, kind.quantization):
         return number
     real = (number - own.quantization.zero_point) * own.quantization.scale

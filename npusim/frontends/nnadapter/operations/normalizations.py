@@ -21,10 +21,10 @@ def _channels(c: Conversion) -> int:
 
 
 def _vector(c: Conversion, name: str, shape: Sequence[int]) -> int:
-    """An argument with as many elements as a shape, under that shape."""
+    """An argument with as many elements as a shape, under that shape and in the type of an input of reals."""
     given = c.shape(name)
     c.require(prod(given) == prod(shape), f"{name} has shape {list(given)}, must have shape {list(shape)}")
-    return c.tensor(name) if given == tuple(shape) else c.reshaped(c.tensor(name), shape)
+    return c.in_type_of_input(c.tensor(name) if given == tuple(shape) else c.reshaped(c.tensor(name), shape))
 
 
 def _vectors(c: Conversion, *names: str) -> list[int]:

@@ -11,12 +11,12 @@ from npusim.kernels.graph.builder import unshaped
 
 
 def _reduction(type_: OperationType, op: str) -> Row:
-    """Without axes over all of them."""
+    """Without axes over all of them; what has one dimension keeps it."""
 
     def convert(c: Conversion) -> Sequence[int]:
         rank = len(c.shape("input"))
         axes = tuple(sorted(set(c.axes("axes")))) or tuple(range(rank))
-        keep = c.flag("keepdim") or (rank == 1 and bool(axes))
+        keep = c.flag("keepdim") or rank == 1
         if keep or len(axes) < rank or not _one_element(c):
             return c.node(op, [c.tensor("input")], axes=axes, keep_dims=keep)
         kind = unshaped(c.result().dtype, c.result().quantization)
@@ -27,7 +27,8 @@ def _reduction(type_: OperationType, op: str) -> Row:
 
 def _one_element(c: Conversion) -> bool:
     """Whether a result of no dimensions is declared as one of shape [1]."""
-    return c.given("output").type.shape == (1,)
+    kind = c.given("output").type
+    return kind.ranked and len(kind.dimensions) == 1
 
 
 def _position(type_: OperationType) -> Row:

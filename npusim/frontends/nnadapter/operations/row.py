@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from npusim.frontends.nnadapter.codes import OperationType
-from npusim.frontends.nnadapter.operations.conversion import Conversion
+from npusim.frontends.nnadapter.operations.conversion import Bound, Conversion, types_of_outputs
 from npusim.frontends.nnadapter.operations.signature import Signature, signature
 
 Convert = Callable[[Conversion], Sequence[int]]
@@ -21,12 +21,17 @@ class Row:
     text:      its signature (`npusim.frontends.nnadapter.operations.signature`).
     convert:   how it becomes nodes.
     operators: the operators that these nodes have, the main one first.
+    types:     gives outputs their precisions and scales, where the signature does not say them.
+    counted:   the output that says, image by image, how many rows all others have: these are computed for as many as
+               there can be.
     """
 
     type: OperationType
     text: str
     convert: Convert
     operators: tuple[str, ...]
+    types: Callable[[Bound], None] = types_of_outputs
+    counted: str = ""
 
     @property
     def signature(self) -> Signature:

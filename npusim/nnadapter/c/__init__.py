@@ -1,0 +1,46 @@
+"""NNAdapter's 28 functions under their own names: result codes as integers, results through `Ref` cells.
+
+    from npusim.nnadapter import c
+
+    device = c.Ref()
+    if c.NNAdapterDevice_acquire("npusim", device) != c.NNADAPTER_NO_ERROR:
+        print(c.last_error())
+
+None is the null pointer, a list an array. No function raises, whatever it is given; `last_error` has the sentence of
+the last call that failed. Functions come from the table of `npusim.nnadapter.c.functions`, codes (NNADAPTER_CONV_2D,
+NNADAPTER_UNKNOWN, ...) from those of `npusim.frontends.nnadapter.codes`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npusim.frontends.nnadapter import codes
+from npusim.nnadapter.c.calling import Ref, last_error
+from npusim.nnadapter.c.functions import FUNCTIONS
+from npusim.nnadapter.c.structs import Dimensions, NNAdapterOperandType
+
+PREFIX = "NNADAPTER_"
+
+NNADAPTER_VERSION = codes.VERSION
+NNADAPTER_UNKNOWN = codes.UNKNOWN
+NNADAPTER_MAX_SIZE_OF_DIMENSIONS = codes.MAX_SIZE_OF_DIMENSIONS
+NNADAPTER_MAX_SIZE_OF_DYNAMIC_DIMENSIONS = codes.MAX_SIZE_OF_DYNAMIC_DIMENSIONS
+NNADAPTER_MAX_SIZE_OF_HINTS = codes.MAX_SIZE_OF_HINTS
+
+_NAMES: dict[str, Any] = {
+    **{function.__name__: function for function in FUNCTIONS},
+    **{f"{PREFIX}{member.name}": int(member) for kind in codes.ENUMERATIONS for member in kind},
+}
+
+__all__ = ["Dimensions", "NNAdapterOperandType", "Ref", "last_error"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return _NAMES[name]
+    raise AttributeError(f"module 'npusim.nnadapter.c' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_NAMES, *(name for name in globals() if name.startswith(PREFIX))})

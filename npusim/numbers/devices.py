@@ -1,0 +1,300 @@
+"""The result of a run on several devices: cores of one system, of different hardware and clocks, one after the other.
+
+Cycles are those of the system's clock, the first core's; a time of another clock is rounded up to it where it stands on
+the time axis, so that whatever is divided adds up to the cycle (`npusim.numbers.stage`). Energy is the sum over the
+launches, each on its own hardware: a device at which no piece is at work is gated, it draws no power; the memories of
+the system stand by in every launch. A boundary is what runs between two pieces: transfers, and what the host hands
+over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.placement import distinct_names
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import MOVING, Unit
+from npusim.isa.program.executable import Executable, If, Place, Transfer, While
+from npusim.machine.clock import CoreTime
+from npusim.machine.job import Run
+from npusim.numbers import power, timeline
+from npusim.numbers.area import Area, area
+from npusim.numbers.charges import Charges, charges, stage_energy
+from npusim.numbers.energy import sum_of
+from npusim.numbers.layers import share
+from npusim.numbers.measure import measure
+from npusim.numbers.performance import performance_info
+from npusim.numbers.pieces import Boundary, Piece, pieces
+from npusim.numbers.power import Amounts, MovingPower, PowerOverTime
+from npusim.numbers.record import groups, numbered, record
+from npusim.numbers.run import (
+    DeviceResult,
+    DramBytes,
+    Power,
+    RunCycles,
+    RunEnergy,
+    RunResult,
+    Tops,
+    WallTimes,
+)
+from npusim.numbers.stage import Stage
+from npusim.numbers.staged import Same, StagedRun
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DeviceRun(StagedRun):
+    """A run of an executable whose programs are for the devices of one system; `hardware` is the first core's."""
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The stretches of layers on one side of a device, in the order in which they run."""
+        found: list[Piece] = []
+        between: list[Stage] = []
+        for stage in self.launches:
+            if not stage.is_piece:
+                between.append(stage)
+                continue
+            first, *others = self._pieces_of(stage)
+            entered = _boundary(between, self.hardware) if found or between else None
+            found += [replace(first, entered=entered), *others]
+            between = []
+        if between and found:
+            found[-1] = replace(found[-1], left=_boundary(between, self.hardware))
+        return tuple(found)
+
+    def _pieces_of(self, stage: Stage) -> list[Piece]:
+        """The pieces of one launch."""
+        once = self._alike[id(stage.execution), stage.time]._replace(times=1)
+        device = self.devices[stage.device].name
+        first = stage.first_layer
+        clock_mhz = self.hardware.clock_mhz
+        return [
+            replace(piece, first_layer=piece.first_layer + first, last_layer=piece.last_layer + first)
+            for piece in pieces(stage.program, stage.in_run(), once.results(self), device, clock_mhz)
+        ]
+
+    @cached_property
+    def _alike(self) -> dict[tuple[int, CoreTime], Same]:
+        """The numbers of launches by their timeline."""
+        return {(id(each.stage.execution), each.stage.time): each for group in self._groups for each in group}
+
+    def layer_energy_uj(self) -> dict[str, Amounts]:
+        """Energy by component and layer in uJ, float64 [layers] each; all of it adds up to the energy."""
+        found: dict[str, Amounts] = {}
+        for stage in self.launches:
+            for component, amounts in power.layer_energy_uj(stage.program, stage.execution).items():
+                row = found.setdefault(component, np.zeros(len(self.program.layers)))
+                row[stage.first_layer : stage.first_layer + len(amounts)] += amounts
+        return found
+
+    def power_over_time(self, windows: int = power.WINDOWS) -> PowerOverTime:
+        """Power in `windows` equal windows, fewer if the run has fewer cycles."""
+        edges = power.edges_of(int(self.cycles), windows)
+        scale = self.hardware.clock_mhz * 1e-3 / np.maximum(np.diff(edges), 1)  # pJ per cycle * MHz = uW
+        grown = self._charges.by_component
+        return PowerOverTime(edges, {name: np.diff(each.by(edges)) * scale for name, each in grown.items()})
+
+    def moving_power(self, bins: int = power.WINDOWS) -> MovingPower:
+        """Power as charts show it, in `bins` equal bins, fewer if the run has fewer cycles."""
+        total = int(self.cycles)
+        edges = power.edges_of(total, bins)
+        window, scale = power.window_cycles(self.hardware), self.hardware.clock_mhz * 1e-3
+        grown = self._charges
+        parts = {
+            name: each.moving_rate(edges, window, total) * scale for name, each in grown.by_component.items()
+        }
+        return MovingPower(edges, parts, grown.whole.highest_rate(edges, window, total) * scale)
+
+    @cached_property
+    def _charges(self) -> Charges:
+        return charges(self.launches, int(self.cycles))
+
+    def scratchpad_use(self) -> timeline.Occupancy:
+        """Bytes of the scratchpad of the device that is at work, in use."""
+        cycles, sizes = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+        for stage in self.launches:
+            use = timeline.scratchpad_use(stage.program, stage.execution.trace)
+            cycles += [stage.of_run(use.cycles), np.array([stage.end_cycle])]
+            sizes += [use.sizes, np.zeros(1, np.int64)]
+        at, size = np.concatenate(cycles), np.concatenate(sizes)
+        last = np.flatnonzero(np.diff(at, append=-1))  # of several in one cycle the last
+        return timeline.Occupancy(at[last], size[last])
+
+    @property
+    def tops(self) -> Tops:
+        """Operations per second: of the fastest array, as one device works at a time, and what this run did."""
+        on_array = sum(layer.macs for layer in self.layers if layer.unit == "mac")
+        reached = share(2 * on_array, self.latency_ms * 1e9)
+        return Tops(max(device.hardware.tops for device in self.devices), reached)
+
+    @property
+    def area(self) -> Area:
+        """All devices, the memories that they share and their interfaces once."""
+        parts = dict(area(self.hardware).by_component)
+        once = {f"{name}_interface" for name in ("dram", *(each.name for each in self.hardware.memory))}
+        once |= {each.name for each in self.hardware.memory}
+        for device in self.devices[1:]:
+            for name, mm2 in area(device.hardware).by_component.items():
+                parts[name] = parts.get(name, 0.0) + mm2 * (name not in once)
+        return Area(parts)
+
+
+def _boundary(stages: Sequence[Stage], hardware: Hardware) -> Boundary:
+    """What runs between two pieces."""
+    sizes: dict[str, int] = {}
+    for stage in stages:
+        for place in _crossing(stage):
+            sizes[place.tensor.name] = place.tensor.type.size_bytes
+    units = [stage.execution.trace.unit for stage in stages]
+    cycles = sum(stage.end_cycle - stage.start_cycle for stage in stages)
+    return Boundary(
+        tuple(sizes),
+        sum(sizes.values()),
+        sum(int(np.isin(unit, MOVING).sum()) for unit in units),
+        sum(_busy(stage, MOVING) for stage in stages),
+        sum(_busy(stage, (Unit.HOST,)) for stage in stages),
+        cycles,
+        hardware.us_of_cycles(cycles),
+        sum(stage_energy(stage).total for stage in stages),
+    )
+
+
+def _crossing(stage: Stage) -> Iterable[Place]:
+    """What a stage between pieces carries."""
+    step = stage.step
+    if isinstance(step, Transfer):
+        return [source for source, _ in step.moves]
+    return [step.condition] if isinstance(step, If | While) else []
+
+
+def _busy(stage: Stage, units: Sequence[Unit]) -> int:
+    """Cycles of the run in which at least one of some units works in a stage."""
+    trace = stage.in_run().trace
+    mine = np.isin(trace.unit, units)
+    return timeline.union_cycles(trace.started[mine], trace.ended[mine])
+
+
+def measure_devices(
+    executable: Executable,
+    run: Run,
+    devices: Sequence[tuple[str, Hardware]],
+    wall_s: WallTimes | None = None,
+) -> RunResult:
+    """Every number about one run of an executable whose cores are devices.
+
+    devices: name and hardware of each core of the executable, by number; the clock of the first is the system's.
+
+    One launch of one program on the first device is `npusim.numbers.measure.measure` of it, with the devices.
+    """
+    if not run.parts:
+        raise SimulationError(f"{executable.name}: nothing was launched, so there is nothing to measure")
+    stages = _stages(run)
+    results = _devices(stages, devices)
+    outputs, states = list(run.outputs or ()), _named(executable, run)
+    only = stages[0]
+    if len(stages) == 1 and only.is_piece and only.time.same and not only.device:
+        whole = measure(replace(only.program, name=executable.name), only.execution, wall_s)
+        return replace(whole, outputs=outputs, states=states, devices=results)
+    hardware = devices[0][1]
+    program, execution = record(executable.name, hardware, stages)
+    total = stages[-1].end_cycle
+    spent = sum_of([stage_energy(stage) for stage in stages])
+    latency_us = hardware.us_of_cycles(total)
+    layers = [layer for stage in stages for layer in stage.program.layers]
+    on_array = sum(layer.workload.macs for layer in layers if layer.unit == "mac")
+    room = sum(
+        stage.execution.cycles * stage.program.hardware.macs_per_cycle for stage in stages if stage.is_piece
+    )
+    return DeviceRun(
+        outputs=outputs,
+        states=states,
+        cycles=RunCycles.of(timeline.busy_cycles(execution.trace, total)),
+        latency_ms=latency_us * 1e-3,
+        energy_uj=RunEnergy.of(spent),
+        power_mw=_power(stages, total, hardware, spent.total),
+        performance_info=performance_info(
+            latency_us,
+            spent.total,
+            [layer.workload for stage in stages if stage.is_piece for layer in stage.program.layers],
+            hardware,
+        ),
+        macs=sum(layer.workload.macs for layer in layers),
+        mac_utilization=share(on_array, room),
+        dram_bytes=DramBytes(
+            execution.dram_read_bytes, execution.dram_write_bytes, execution.instruction_bytes
+        ),
+        scratchpad_peak_bytes=max(stage.program.scratchpad_peak_bytes for stage in stages),
+        wall_s=wall_s or WallTimes(),
+        program=program,
+        execution=execution,
+        devices=results,
+        launches=stages,
+    )
+
+
+def _stages(run: Run) -> tuple[Stage, ...]:
+    """The launches of a run; the wait of a later one for its core is part of it."""
+    found = []
+    for number, part in enumerate(run.parts):
+        begin = part.asked_cycle if number else part.start_cycle
+        found.append(
+            Stage(
+                part.program,
+                part.execution,
+                begin - run.start_cycle,
+                part.end_cycle - run.start_cycle,
+                part.time._replace(late=part.time.late + part.start_cycle - begin),
+                part.core,
+                part.step,
+                bases=part.bases,
+            )
+        )
+    return numbered(found)
+
+
+def _devices(stages: Sequence[Stage], devices: Sequence[tuple[str, Hardware]]) -> tuple[DeviceResult, ...]:
+    found = []
+    for core, (name, hardware) in enumerate(devices):
+        mine = [stage for stage in stages if stage.device == core and stage.is_piece]
+        cycles = sum(stage.end_cycle - stage.start_cycle for stage in mine)
+        layers = [layer for first, *_ in groups(mine) for layer in first.program.layers]
+        found.append(
+            DeviceResult(
+                name=name,
+                core=core,
+                hardware=hardware,
+                launches=len(mine),
+                layers=len(layers),
+                cycles=cycles,
+                time_us=devices[0][1].us_of_cycles(cycles),
+                energy_uj=sum(stage_energy(stage).total for stage in mine),
+                macs=sum(layer.workload.macs for stage in mine for layer in stage.program.layers),
+            )
+        )
+    return tuple(found)
+
+
+def _named(executable: Executable, run: Run) -> dict[str, Array]:
+    """The states that are left, by name."""
+    names = distinct_names([place.tensor for place in executable.states])
+    return dict(zip(names, run.states, strict=False))
+
+
+def _power(stages: Sequence[Stage], total: int, hardware: Hardware, energy_uj: float) -> Power:
+    """Average and peak power; no longer window has the higher peak, and none is below the average."""
+    if not total:
+        return Power(0.0, 0.0, 0.0)
+    whole, average = charges(stages, total).whole, energy_uj / hardware.us_of_cycles(total) * 1e3
+    peaks, above = list[float](), average
+    for window in reversed(tuple(power.WINDOWS_US)):  # the longest first
+        cycles = power.window_cycles(hardware, window)
+        if cycles < total:
+            above = max(whole.peak_rate(cycles, total) * hardware.clock_mhz * 1e-3, above)
+        peaks.insert(0, above)
+    return Power(average, *peaks)
