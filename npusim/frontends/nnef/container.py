@@ -197,6 +197,8 @@ def _members(stream: io.RawIOBase) -> dict[str, bytes]:
             files[name] = content.read() if content is not None else b""
             if len(files[name]) != member.size:
                 raise _fault("V1", f"the archive ends within {quoted(name)}")
+    while stream.read(_CHUNK_BYTES):  # to the end, where gzip has its checksum
+        pass
     return files
 
 

@@ -124,8 +124,8 @@ def dump(values: NDArray[Any], *, quantized: bool = False, bits: int | None = No
 
 def _item_type(name: str, code: int, bits: int, data: bytes | mmap.mmap) -> int:
     if code >= len(_ITEM_TYPES):
-        vendor = f", of vendor {code >> 16}" if code >> 16 else ""
-        raise _fault(name, "V5", f"item type {code & 0xFFFF}{vendor}, is none of 0 to {len(_ITEM_TYPES) - 1}")
+        vendor = f" of vendor {code >> 16}" if code >> 16 else ""
+        raise _fault(name, "V5", f"item type {code & 0xFFFF}{vendor} is none of 0 to {len(_ITEM_TYPES) - 1}")
     if code == FLOAT:
         known = bits in _FLOATS
     elif code == BOOL:

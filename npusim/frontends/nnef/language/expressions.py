@@ -382,6 +382,8 @@ class ExpressionParser(ElementReader):
             if not self.at(","):
                 raise self._after_argument(name)
             lexer.advance()
+            if self.at(")"):
+                raise lexer.fault("G10", f"expected an argument of {quoted(name)} after ',', found ')'")
         self._brackets -= 1
         lexer.advance()
         return Invocation(offset, name, generic, positional, named)
