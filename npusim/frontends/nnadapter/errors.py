@@ -6,12 +6,28 @@ from typing import ClassVar
 
 from npusim.frontends.nnadapter.codes import ResultCode
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.printable import replaced
+
+LONGEST_MESSAGE = 2000
+LONGEST_VALUE = 80
 
 
 class NNAdapterError(NpusimError):
-    """A call that NNAdapter refuses; `code` is what its C function returns."""
+    """A call that NNAdapter refuses, in a sentence on one line; `code` is what its C function returns."""
 
     code: ClassVar[ResultCode] = ResultCode.INVALID_PARAMETER
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(replaced(sentence, LONGEST_MESSAGE))
+
+
+def said(value: object) -> str:
+    """A value of the caller as messages show it: as Python does, shortened."""
+    try:
+        text = repr(value)
+    except Exception:  # the caller's own, or a whole number of more digits than Python prints
+        text = f"a {type(value).__name__}"
+    return replaced(" ".join(text.split()), LONGEST_VALUE)
 
 
 class OutOfMemory(NNAdapterError):

@@ -62,8 +62,9 @@ def _behind(c: Conversion, x: int) -> Sequence[int]:
 
 
 def _number(c: Conversion, number: int, kind: TensorType) -> int:
-    """A constant of a type of whole numbers."""
-    return c.constant(kind.numpy_dtype.type(number))
+    """A constant of a type of whole numbers, the nearest that it has."""
+    least, most = kind.element.limits
+    return c.constant(kind.numpy_dtype.type(min(max(number, least), most)))
 
 
 def _sum(c: Conversion) -> Sequence[int]:
