@@ -154,12 +154,11 @@ class LayoutBuilder(GraphBuilder):
         return _Call([self._layout.image], parameters.changed(perm=perm), images=False)
 
     def _may_turn(self, number: int | None) -> bool:
-        """Whether a tensor is, or broadcasts as, an image; a constant of any lower rank does, too."""
+        """Whether a tensor is, or broadcasts as, an image."""
         if number is None:
             return True
-        return self._has_order(number) or (
-            self.tensors[number].constant and len(self.shape(number)) < len(self._layout.image)
-        )
+        shape = self.shape(number)
+        return shape != UNRANKED and len(shape) <= len(self._layout.image) and number not in self._flat
 
     def _has_order(self, number: int) -> bool:
         shape = self.shape(number)
@@ -177,24 +176,34 @@ class LayoutBuilder(GraphBuilder):
         return image
 
     def _in_order(self, number: int | None, order: Order | None) -> int | None:
-        """A tensor in another order: permuted once if it is constant, else through a transpose.
-
-        A constant of a lower rank is one of as many dimensions first, of one element if it is one.
-        """
+        """A tensor in another order: permuted once if it is constant, else through a transpose."""
         if number is None or order is None or self._broadcasts(number):
             if number is not None:
                 self._in_order_of_the_door(number)
             return number
         if (number, order) not in self._turned:
             self._in_order_of_the_door(number)
-            source = self.tensors[number]
-            if not self._has_order(number):
-                source = _of_rank(source, len(order))
-            tensor = permuted_tensor(source, order)
+            source = self._of_rank(number, len(order))
+            tensor = permuted_tensor(self.tensors[source], order)
             self._turned[number, order] = turned = self.tensor(tensor.name, tensor.type, tensor.data)
             if not tensor.constant:
-                self._transpose(number, turned, order)
+                self._transpose(source, turned, order)
         return self._turned[number, order]
+
+    def _of_rank(self, number: int, rank: int) -> int:
+        """A tensor with dimensions of one in front, as it broadcasts."""
+        tensor, more = self.tensors[number], rank - len(self.shape(number))
+        if not more:
+            return number
+        scaling = tensor.type.quantization
+        if scaling is not None and scaling.axis is not None:
+            scaling = replace(scaling, axis=scaling.axis + more)
+        kind = replace(tensor.type, shape=(1,) * more + tensor.type.shape, quantization=scaling)
+        data = tensor.data if tensor.array is None else tensor.array.reshape(kind.shape)
+        made = self.tensor(tensor.name, kind, data)
+        if not tensor.constant:
+            super().add("reshape", (number,), (made,), reshape.Parameters(shape=kind.shape), name=tensor.name)
+        return made
 
     def _broadcasts(self, number: int) -> bool:
         """Whether a tensor is one element in any order."""
@@ -317,17 +326,6 @@ def _frozen(array: Array) -> Array:
     dense: Array = np.ascontiguousarray(array)
     dense.setflags(write=False)
     return dense
-
-
-def _of_rank(tensor: Tensor, rank: int) -> Tensor:
-    """A constant with dimensions of one in front, as it broadcasts; its scales go along."""
-    more = rank - len(tensor.type.shape)
-    scaling = tensor.type.quantization
-    if scaling is not None and scaling.axis is not None:
-        scaling = replace(scaling, axis=scaling.axis + more)
-    kind = replace(tensor.type, shape=(1,) * more + tensor.type.shape, quantization=scaling)
-    data = tensor.data if tensor.array is None else tensor.array.reshape(kind.shape)
-    return replace(tensor, type=kind, data=data)
 
 
 def without_strays(graph: Graph) -> Graph:

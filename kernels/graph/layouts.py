@@ -123,6 +123,15 @@ def _permuted(*names: str) -> Turn:
     return turn
 
 
+def _ranked(name: str) -> Turn:
+    """Of a parameter that is a shape: one of as many dimensions, or what results is no image."""
+
+    def turn(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
+        return _permuted(name)(how, order, shape) if len(getattr(how, name)) == len(order) else None
+
+    return turn
+
+
 def _sliced(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
     """Elements under another shape are no image."""
     return None if how.shape is not None else _permuted("begin", "size", "strides")(how, order, shape)
@@ -149,8 +158,10 @@ BY_AXIS: Mapping[str, ByAxis] = {
         ByAxis(_reduced),
     ),
     **dict.fromkeys(("reverse_v2", "lp_normalization"), ByAxis(_axes)),
-    **dict.fromkeys(("pad", "mirror_pad"), ByAxis(_permuted("paddings"))),
+    **dict.fromkeys(("pad", "mirror_pad", "edge_pad"), ByAxis(_permuted("paddings"))),
     "tile": ByAxis(_permuted("multiples")),
+    "roll": ByAxis(_permuted("shifts")),
+    "broadcast_to": ByAxis(_ranked("shape")),
     "slice": ByAxis(_permuted("begin", "size", "strides")),
     "strided_slice": ByAxis(_sliced),
     "squeeze": ByAxis(_squeezed),

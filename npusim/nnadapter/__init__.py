@@ -47,13 +47,27 @@ if TYPE_CHECKING:
     )
     from npusim.frontends.nnadapter.operand import Operand, Operation
     from npusim.frontends.nnadapter.operand_type import OperandType
+    from npusim.nnadapter.cache.container import read_cache, write_cache
+    from npusim.nnadapter.cache.refusals import (
+        BadChecksum,
+        BadContent,
+        BadMagic,
+        BadVersion,
+        CacheRefused,
+        Truncated,
+        WrongDevice,
+        WrongMachine,
+        WrongToken,
+    )
     from npusim.nnadapter.compilation import Compilation
+    from npusim.nnadapter.config import Config, check_nnadapter_device_name
     from npusim.nnadapter.context import Context
     from npusim.nnadapter.device import Device
     from npusim.nnadapter.execution import Execution
     from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
     from npusim.nnadapter.hal.properties import PropertyWarning
     from npusim.nnadapter.hal.registry import devices, register, register_preset, unregister
+    from npusim.nnadapter.keeping import CacheWarning
     from npusim.nnadapter.model import Model
     from npusim.nnadapter.partition import Partition
     from npusim.nnadapter.result import Result
@@ -71,11 +85,18 @@ _HOMES = {
     ),
     f"{_DOOR}.operand": ("Operand", "Operation"),
     f"{_DOOR}.operand_type": ("OperandType",),
+    "npusim.nnadapter.cache.refusals": (
+        *("BadChecksum", "BadContent", "BadMagic", "BadVersion", "CacheRefused", "Truncated"),
+        *("WrongDevice", "WrongMachine", "WrongToken"),
+    ),
+    "npusim.nnadapter.cache.container": ("read_cache", "write_cache"),
     "npusim.nnadapter.compilation": ("Compilation",),
+    "npusim.nnadapter.config": ("Config", "check_nnadapter_device_name"),
     "npusim.nnadapter.context": ("Context",),
     "npusim.nnadapter.device": ("Device",),
     "npusim.nnadapter.hal.driver": ("Argument", "Cache", "Driver", "Properties", "Submodel"),
     "npusim.nnadapter.execution": ("Execution",),
+    "npusim.nnadapter.keeping": ("CacheWarning",),
     "npusim.nnadapter.model": ("Model",),
     "npusim.nnadapter.partition": ("Partition",),
     "npusim.nnadapter.hal.properties": ("PropertyWarning",),
@@ -90,8 +111,15 @@ _HOMES = {
 __all__ = [
     "Argument",
     "AutoPad",
+    "BadChecksum",
+    "BadContent",
+    "BadMagic",
+    "BadVersion",
     "Cache",
+    "CacheRefused",
+    "CacheWarning",
     "Compilation",
+    "Config",
     "Context",
     "Device",
     "DeviceInternalError",
@@ -121,6 +149,11 @@ __all__ = [
     "Result",
     "ResultCode",
     "Submodel",
+    "Truncated",
+    "WrongDevice",
+    "WrongMachine",
+    "WrongToken",
+    "check_nnadapter_device_name",
     "devices",
     "from_file",
     "from_graph",
@@ -128,9 +161,11 @@ __all__ = [
     "from_nnef",
     "from_onnx",
     "from_tflite",
+    "read_cache",
     "register",
     "register_preset",
     "unregister",
+    "write_cache",
 ]
 
 

@@ -1,49 +1,68 @@
-"""A compilation: a model made ready for the devices of a context."""
+"""A compilation: a model made ready for the devices of a context, or restored from what was kept of one."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.network import Network
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.graph import Tensor
-from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing
+from npusim.kernels.graph.graph import UNKNOWN, Tensor
+from npusim.nnadapter import keeping
+from npusim.nnadapter.cache.folder import path_of
+from npusim.nnadapter.cache.refusals import BadContent, CacheRefused
+from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing, Types
 from npusim.nnadapter.context import Context
 from npusim.nnadapter.gears import networks
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
-from npusim.nnadapter.partition import Asked, Plan, asked, cut
+from npusim.nnadapter.keeping import CacheWarning, Store
+from npusim.nnadapter.partition import Asked, Partition, Plan, asked, cut, floating
 from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
 from npusim.nnadapter.segment import machines_of, part_of
+from npusim.numbers.run import RunResult
 from npusim.scheduler.partition.linked import Part
 from npusim.scheduler.partition.pieces import Piece as Stretch
 from npusim.session.devices import Bench
 
 
-class Types(NamedTuple):
-    """The inputs and outputs of a compiled model."""
-
-    inputs: list[OperandType]
-    outputs: list[OperandType]
-
-
 class Compilation:
     """A model on its way to the devices of a context; `finish` gets it there.
 
-    compile_s: the seconds that `finish` took.
+    compile_s: the seconds that compiling took: in `finish`, or when what is restored was compiled.
+    restore_s: the seconds that `finish` took to restore; None for what was compiled.
     """
 
-    def __init__(self, model: Model | None, context: Context, *, partition: Asked = None) -> None:
-        """A compilation of a finished model.
+    def __init__(
+        self,
+        model: Model | None,
+        context: Context,
+        *,
+        cache_dir: str | Path | None = None,
+        token: str | None = None,
+        buffer: Any = None,
+        partition: Asked = None,
+        in_float: Partition | None = None,
+    ) -> None:
+        """A compilation of a finished model, or what is kept of one: then the model is ignored, and may be None.
 
-        partition: how it is cut: "order", "cost", "single", a partition file, a `Partition`, or several of these; what
-                   the context's properties say if None.
+        cache_dir: the folder of kept compiled models; `finish` restores `<token>.nnc`, or else compiles and writes it.
+        token:     the name that a compiled model is kept under; computed of the model and the context if None.
+        buffer:    the bytes of a `.nnc` file that was kept under the token; it goes before the folder.
+        partition: how a model is cut: "order", "cost", "single", a partition file, a `Partition`, or several of these;
+                   what the context's properties say if None, and the variables SUBGRAPH_PARTITION_CONFIG_FILE and
+                   _BUFFER of the environment.
+        in_float:  operations on codes that compute on real numbers: codes are turned into them and back. None: those
+                   of MIXED_PRECISION_QUANTIZATION_CONFIG_FILE and _BUFFER.
 
         Raises InvalidParameter.
         """
@@ -56,8 +75,10 @@ class Compilation:
             raise InvalidParameter(f"{model.name}: is not finished")
         self.context = context
         self.compile_s = 0.0
+        self.restore_s: float | None = None
+        self._token, self._folder, self._buffer = keeping.asked(token, cache_dir, buffer)
         self._model = model
-        self._plan = asked(partition, context.mode)
+        self._plan = asked(partition, context.mode, in_float)
         self._gears: tuple[CompiledGear, ...] = ()
         self._types: Types | None = None
         self._runners: dict[CompiledGear, Runner] = {}
@@ -66,27 +87,116 @@ class Compilation:
         context.holds(self)
 
     def finish(self) -> None:
-        """Compiles the model: a program per piece and gear.
+        """Restores what the cache has, or compiles the model: a program per piece and gear.
 
-        Raises InvalidParameter the second time and without a model, InvalidDimensions for sizes that stay open,
-        FeatureNotSupported for operations that no device can do, and what a driver raises.
+        What the cache has is refused with a CacheWarning that says why, and so it is where a compiled model cannot be
+        kept; without a model a refusal is an error.
+
+        Raises InvalidParameter the second time and without model and cache, CacheRefused, InvalidDimensions for sizes
+        that stay open, FeatureNotSupported for operations that no device can do, and what a driver raises.
         """
         self._require_open()
         if self._types is not None:
             raise InvalidParameter("compilation: is finished already")
-        if self._model is None:
+        if self._model is None and self._token is None:
             raise InvalidParameter("compilation: has neither a model nor a cache")
+        store = self._store()
+        if store is not None and self._restore(store):
+            return
+        if self._model is None:
+            raise InvalidParameter(f"compilation: has no model, and there is no {self.cache_path or 'cache'}")
+        self._compile(self._model, "" if store is None or store.folder is None else store.token)
+        if store is not None:
+            self._keep(store)
+
+    def _store(self) -> Store | None:
+        """Where the compiled model is, or will be; None for a compilation without a cache."""
+        if self._folder is None and self._buffer is None:
+            return None
+        assert self.token is not None
+        return Store(self.token, self._folder, self._buffer)
+
+    def _restore(self, store: Store) -> bool:
+        """Takes what the cache has. Returns whether it has something that can be taken, or else the model must be."""
+        begin = time.perf_counter()
+        try:
+            found = store.found()
+            if found is None:
+                return False
+            keeping.expectation(store.token, self.context).require(found)
+            self._name = found.name
+            self._gears = keeping.restored(found, self.context, store)
+            self._require_linked()
+        except CacheRefused as refused:
+            if self._model is None:
+                raise type(refused)(f"{store.name}: {refused}") from None
+            _warn(f"{store.name}: {refused}; the model is compiled anew")
+            self._name = self._model.name
+            return False
+        self._types = Types(list(found.inputs), list(found.outputs))
+        self.compile_s, self.restore_s = found.compile_seconds, time.perf_counter() - begin
+        return True
+
+    def _require_linked(self) -> None:
+        """Raises BadContent for programs that cannot follow one another."""
+        try:
+            for gear in self._gears:
+                self._runner(gear)
+        except NpusimError as fault:
+            _destroy(self.context, self._gears)
+            self._gears = ()
+            raise BadContent(str(fault)) from None
+
+    def _compile(self, model: Model, token: str) -> None:
+        """token: under which programs will be kept; "" if they will not."""
         begin = time.perf_counter()
         made: list[CompiledGear] = []
         try:
-            for network in networks(self._model):
-                made.append(_compiled(network, self.context, self._plan))
+            for network in networks(model):
+                made.append(
+                    _compiled(
+                        floating(network, self._plan),
+                        self.context,
+                        self._plan,
+                        Cache(token, str(self._folder or "")),
+                    )
+                )
         except Exception:
             _destroy(self.context, made)
             raise
         self._gears = tuple(made)
-        self._types = _types(self._model, self._gears)
+        self._types = _types(model, self._gears)
         self.compile_s = time.perf_counter() - begin
+
+    def _keep(self, store: Store) -> None:
+        """Writes what was compiled; where that is not possible, it is said, and the compiled model stays."""
+        if store.folder is None:
+            return
+        assert self._types is not None
+        expected = keeping.expectation(store.token, self.context)
+        try:
+            store.keep(keeping.kept(self._name, expected, self._types, self._gears, self.compile_s))
+        except NpusimError as fault:
+            _warn(f"the compiled model is not kept: {fault}")
+
+    @property
+    def restored(self) -> bool:
+        """Whether it was taken from a cache, not compiled."""
+        return self.restore_s is not None
+
+    @property
+    def token(self) -> str | None:
+        """The name that its compiled model is kept under, computed if none was given; None without a model."""
+        if self._token is None and self._model is not None:
+            self._token = keeping.computed_token(self._model, self.context, self._plan)
+        return self._token
+
+    @property
+    def cache_path(self) -> Path | None:
+        """The file of its compiled model; None without a folder."""
+        if self._folder is None or self.token is None:
+            return None
+        return path_of(self._folder, self.token)
 
     @property
     def finished(self) -> bool:
@@ -127,7 +237,12 @@ class Compilation:
     def run(self, gear: CompiledGear, inputs: Sequence[Array]) -> Result:
         """One run of a gear with data. Raises what a device raises."""
         self._require_finished()
-        return self._runner(gear).run(inputs)
+        return _with_times(self._runner(gear).run(inputs), self.compile_s, self.restore_s)
+
+    def timed(self, gear: CompiledGear) -> RunResult | None:
+        """Every number of a run of a gear that npusim simulates, without data; None where it simulates nothing."""
+        self._require_finished()
+        return self._runner(gear).timed()
 
     def _runner(self, gear: CompiledGear) -> Runner:
         if gear not in self._runners:
@@ -157,9 +272,17 @@ class Compilation:
         return f"<Compilation on {', '.join(self.context.devices)}: {state}>"
 
 
-def _compiled(network: Network, context: Context, plan: Plan) -> CompiledGear:
-    """A model of one gear, piece by piece. Raises NNAdapterError."""
-    made = _Programs(network, context)
+def _with_times(result: Result, compile_s: float, restore_s: float | None) -> Result:
+    """A result that says how long compiling and restoring took."""
+    if result.run is None:
+        return result
+    wall_s = replace(result.run.wall_s, compile=compile_s, restore=restore_s)
+    return replace(result, run=replace(result.run, wall_s=wall_s))
+
+
+def _compiled(network: Network, context: Context, plan: Plan, told: Cache) -> CompiledGear:
+    """A model of one gear, piece by piece; what drivers are `told` of the cache. Raises NNAdapterError."""
+    made = _Programs(network, context, told)
     try:
         found = cut(network, context.members, plan, made.bench)
         made.forced = found.forced
@@ -177,9 +300,9 @@ class _Programs:
     forced: operations that must be on a CPU, by place, and who says so.
     """
 
-    def __init__(self, network: Network, context: Context) -> None:
+    def __init__(self, network: Network, context: Context, told: Cache) -> None:
         self.forced: Mapping[int, str] = {}
-        self._network, self._context = network, context
+        self._network, self._context, self._told = network, context, told
         self._made: dict[Stretch, CompiledPiece] = {}
 
     def bench(self, forced: Mapping[int, str]) -> Bench:
@@ -215,8 +338,8 @@ class _Programs:
         forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
         submodel = Submodel(network, piece.operations, forced)
         graph = submodel.graph()
-        cache = Cache()
         inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
+        cache = keeping.telling(self._told, inputs, outputs)
         program = member.call("create_program", member.context, submodel, cache)
         steps = submodel.operations
         return CompiledPiece(
@@ -251,9 +374,7 @@ def _gear(network: Network, pieces: Sequence[CompiledPiece], tries: int) -> Comp
 
 def _destroy(context: Context, gears: Sequence[CompiledGear]) -> None:
     for gear in gears:
-        for piece in gear.pieces:
-            member = context.member(piece.device)
-            member.call("destroy_program", piece.program)
+        keeping.destroy(context, gear.pieces)
 
 
 def _types(model: Model, gears: Sequence[CompiledGear]) -> Types:
@@ -266,7 +387,25 @@ def _types(model: Model, gears: Sequence[CompiledGear]) -> Types:
             if len(shapes) == 1:
                 type_.dimensions = list(shapes[0])
         return Types(inputs, outputs)
-    (gear,) = gears
     return Types(
-        *([operand_type_of(one.type, one.name) for one in side] for side in (gear.inputs, gear.outputs))
+        *(
+            [_type_in_gears(row) for row in zip(*sides, strict=True)]
+            for sides in ([gear.inputs for gear in gears], [gear.outputs for gear in gears])
+        )
     )
+
+
+def _type_in_gears(ends: Sequence[Crossing]) -> OperandType:
+    """The type of an input or output that has these shapes in the gears."""
+    type_ = operand_type_of(ends[0].type, ends[0].name)
+    shapes = [end.type.shape for end in ends]
+    if len(set(shapes)) > 1:
+        type_.ranked = len({len(shape) for shape in shapes}) == 1
+        sizes = zip(*shapes, strict=True) if type_.ranked else ()
+        type_.dimensions = [size[0] if len(set(size)) == 1 else UNKNOWN for size in sizes]
+        type_.dynamic = tuple(shapes)
+    return type_
+
+
+def _warn(text: str) -> None:
+    warnings.warn(CacheWarning(text), stacklevel=4)

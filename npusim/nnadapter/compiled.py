@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.program.program import Program
+
+
+class Types(NamedTuple):
+    """The inputs and outputs of a compiled model."""
+
+    inputs: list[OperandType]
+    outputs: list[OperandType]
 
 
 @dataclass(frozen=True, slots=True)

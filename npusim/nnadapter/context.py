@@ -109,6 +109,7 @@ class Context:
         if callback is not None and not callable(callback):
             raise InvalidParameter(f"callback: is {callback!r}, must be a function or None")
         self._text = properties or ""
+        self._settings = ""
         self._values: dict[str, Any] = {}
         self._destroyed = False
         self._compilations: weakref.WeakSet[Holder] = weakref.WeakSet()
@@ -118,7 +119,9 @@ class Context:
     def _open(self, devices: Sequence[Device], text: str | None, callback: Any) -> None:
         said = properties.parse(text)
         keys = [dict(getattr(device.opened.driver, "keys", {})) for device in devices]
-        properties.warn_of_unknown(said, {*_OWN_KEYS, *(key for own in keys for key in own)})
+        known = {*_OWN_KEYS, *(key for own in keys for key in own)}
+        properties.warn_of_unknown(said, known)
+        self._settings = properties.settled(known, said)
         self._values = properties.values(_OWN_KEYS, said)
         made: list[Member] = []
         try:
@@ -142,6 +145,11 @@ class Context:
     def properties(self) -> str:
         """The properties, as given."""
         return self._text
+
+    @property
+    def settings(self) -> str:
+        """The properties and what the environment says in their place, in the order of the keys."""
+        return self._settings
 
     @property
     def mode(self) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from npusim.frontends.nnadapter.errors import InvalidDimensions
+from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter
 from npusim.frontends.nnadapter.model import Model
-from npusim.frontends.nnadapter.network import Network
+from npusim.frontends.nnadapter.network import GraphNetwork, Network
 from npusim.frontends.nnadapter.operand import Operand
-from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.frontends.nnadapter.operand_type import Shape, checked
+from npusim.isa.base.nearest import nearest
+
+Shapes = Mapping[str, Sequence[Sequence[int]]]
+"""The gears of inputs by name."""
 
 Gear = Mapping[Operand, Shape]
 """The shapes of the inputs whose types leave sizes open."""
@@ -17,8 +22,8 @@ Gear = Mapping[Operand, Shape]
 def gears(model: Model) -> tuple[Gear, ...]:
     """The gears of a finished model: one without shapes where all sizes are known.
 
-    Row k of `dynamic` of every input with open sizes is gear k. Raises InvalidDimensions where an input with open sizes
-    says none, or inputs say different numbers.
+    Row k of `dynamic` of every input with open sizes is gear k; one with a single row has it in all gears. Raises
+    InvalidDimensions where an input with open sizes says none, or inputs say different numbers.
     """
     open_inputs = [operand for operand in model.input_operands if not operand.type.known]
     if not open_inputs:
@@ -28,15 +33,18 @@ def gears(model: Model) -> tuple[Gear, ...]:
             raise InvalidDimensions(
                 f"{operand.name}: is {operand.type.words()} and says no shapes (dynamic) that it may take"
             )
-    counts = {operand.name: len(operand.type.dynamic) for operand in open_inputs}
+    counts = {one.name: len(one.type.dynamic) for one in open_inputs if len(one.type.dynamic) > 1}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise InvalidDimensions(
             f"dynamic: inputs say different numbers of shapes ({said}); shape k of each is gear k"
         )
     rows = [
-        {operand: tuple(operand.type.dynamic[number]) for operand in open_inputs}
-        for number in range(len(open_inputs[0].type.dynamic))
+        {
+            operand: tuple(operand.type.dynamic[min(number, len(operand.type.dynamic) - 1)])
+            for operand in open_inputs
+        }
+        for number in range(max(counts.values(), default=1))
     ]
     distinct: list[Gear] = []
     for row in rows:
@@ -45,8 +53,28 @@ def gears(model: Model) -> tuple[Gear, ...]:
     return tuple(distinct)
 
 
+def with_gears(model: Model, shapes: Shapes) -> Model:
+    """A finished model whose inputs with open sizes may take these shapes, by name.
+
+    Raises InvalidParameter for a name that no such input has, and for shapes that do not fit it.
+    """
+    inputs = {operand.name: operand for operand in model.input_operands if not operand.type.known}
+    for name, rows in shapes.items():
+        if name not in inputs:
+            near = nearest(str(name), inputs)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(inputs) or 'none'}"
+            raise InvalidParameter(f"dynamic shapes: {name}: no input with open sizes has this name, {hint}")
+        type_ = inputs[name].type
+        asked = replace(type_, dynamic=[list(row) for row in rows])
+        type_.dynamic = checked(asked, name).dynamic
+    return model
+
+
 def networks(model: Model) -> tuple[Network, ...]:
     """The model as contexts see it, once per gear. Raises InvalidParameter for one that is not finished."""
+    graphs = getattr(model, "graphs", ())
+    if graphs:
+        return tuple(GraphNetwork(graph) for graph in graphs)
     if not model.finished:
         model.network()  # says so
     return tuple(model.network(gear) for gear in gears(model))

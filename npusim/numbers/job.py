@@ -107,7 +107,7 @@ class JobResult:
             "decisions_assumed": self.assumed,
             "programs": [program.to_dict() for program in self.programs],
             "provenance": self.provenance.to_dict(self.hardware),
-            "wall_s": asdict(self.wall_s),
+            "wall_s": self.wall_s.to_dict(),
         }
 
 

@@ -128,11 +128,22 @@ class DramBytes:
 
 @dataclass(frozen=True, slots=True)
 class WallTimes:
-    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken."""
+    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken.
+
+    restore: of a compiled model that was kept; `compile` is then what compiling it had taken.
+    """
 
     load: float | None = None
     compile: float | None = None
     simulate: float | None = None
+    restore: float | None = None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The block of the JSON; `restore` is in it where something was restored."""
+        steps = asdict(self)
+        if self.restore is None:
+            del steps["restore"]
+        return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +250,14 @@ class RunResult:
         return (Stage(self.program, self.execution, 0, int(self.cycles)),)
 
     @property
+    def at_work(self) -> tuple[DeviceResult, ...]:
+        """The devices that run a part of the model."""
+        return tuple(device for device in self.devices if device.launches)
+
+    @property
     def several_devices(self) -> bool:
         """Whether there are devices to be told apart."""
-        return len(self.devices) > 1
+        return len(self.at_work) > 1
 
     def layer_energy_uj(self) -> dict[str, Amounts]:
         """Energy by component and layer in uJ, float64 [layers] each; all of it adds up to the energy."""
@@ -266,8 +282,8 @@ class RunResult:
 
     @property
     def machine_name(self) -> str:
-        """What it ran on."""
-        return self.hardware.name
+        """What it ran on: the hardware, or the devices at work."""
+        return ", ".join(device.name for device in self.at_work) or self.hardware.name
 
     @property
     def inferences_per_s(self) -> float:
@@ -311,7 +327,7 @@ class RunResult:
             **({"devices": [device.to_dict() for device in self.devices]} if self.devices else {}),
             **({"what_if": self.variants.to_list()} if self.variants else {}),
             "provenance": self.provenance.to_dict(self.hardware),
-            "wall_s": asdict(self.wall_s),
+            "wall_s": self.wall_s.to_dict(),
         }
 
     def to_pandas(self) -> pandas.DataFrame:

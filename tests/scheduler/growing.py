@@ -199,6 +199,26 @@ CORNERS = (1 / 8, 0)
 REGION = {"size": (3, 3), "height_stride": 1.0, "width_stride": 1.0}
 
 
+def pool_with_positions(m: Call, n: int, **parameters: Any) -> Made:
+    return m.node([m.x(1, 7, 9, 8 * n)], m.result(), m.result("int32"), **parameters)
+
+
+def moved_taps(m: Call, n: int) -> Made:
+    weights = m.c(4, 3, 3, 8)
+    return m.node([m.x(1, n + 2, 10, 8), m.x(1, n, 8, 18), m.x(1, n, 8, 9), weights])
+
+
+def kept_boxes(m: Call, n: int) -> Made:
+    whole = m.result("int32")
+    results = m.result(), whole, whole, whole
+    return m.node([m.x(1, 8 * n, 4), m.x(1, 3, 8 * n)], *results, score_threshold=0.5, iou_threshold=0.5)
+
+
+def yolo_boxes(m: Call, n: int) -> Made:
+    parameters = {"anchors": ((10, 13), (16, 30)), "classes": 2, "threshold": 0.5, "stride": 32}
+    return m.node([m.x(1, n, 8, 14), m.c(1, 2, of="int32")], m.result(), m.result(), **parameters)
+
+
 def regions(m: Call, n: int) -> Made:
     corners = m.x(2 * n, 4, of="uint16" if m.codes else "", scale=CORNERS if m.codes else None)
     return m.node([m.x(1, 8, 8, 4), corners, m.x(2 * n, of="int32")], **REGION)
@@ -252,6 +272,7 @@ ROWS: dict[str, Row] = {
     "conv_2d": lambda m, n: weighted(m, (1, 4 * n, 8, 16), (8, 3, 3, 16), 8),
     "depthwise_conv_2d": lambda m, n: weighted(m, (1, 4 * n, 8, 16), (1, 3, 3, 16), 16),
     "transpose_conv": lambda m, n: weighted(m, (1, 4 * n, 8, 16), (8, 2, 2, 16), 8, strides=(2, 2)),
+    "deformable_conv_2d": moved_taps,
     "fully_connected": lambda m, n: weighted(m, (n, 32), (16, 32), 16),
     "batch_matmul": lambda m, n: m.node([m.x(n, 8, 16), m.x(n, 16, 8)]),
     "add_n": lambda m, n: m.node([m.x(n, 64), m.x(n, 64), m.x(n, 64)]),
@@ -264,6 +285,12 @@ ROWS: dict[str, Row] = {
     **dict.fromkeys(("equal", "not_equal", "greater", "greater_equal", "less", "less_equal"), comparison),
     **dict.fromkeys(("select", "select_v2"), choice),
     **dict.fromkeys(("average_pool_2d", "max_pool_2d", "l2_pool_2d"), pool),
+    "max_pool_2d_with_positions": lambda m, n: pool_with_positions(m, n, filter=(2, 2), strides=(2, 2)),
+    **dict.fromkeys(
+        ("adaptive_average_pool_2d", "adaptive_max_pool_2d"),
+        lambda m, n: m.node([m.x(1, 7, 9, 8 * n)], size=(3, 5)),
+    ),
+    "adaptive_max_pool_2d_with_positions": lambda m, n: pool_with_positions(m, n, size=(3, 5)),
     **dict.fromkeys(
         ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any"),
         one_operand(**NARROW),
@@ -323,6 +350,7 @@ ROWS: dict[str, Row] = {
     ),
     "resize_bilinear": lambda m, n: m.node([m.x(1, 2 * n, 8, 8)], size=(3 * n, 12)),
     "resize_nearest_neighbor": lambda m, n: m.node([m.x(1, 2 * n, 8, 8)], size=(3 * n, 12)),
+    "grid_sample": lambda m, n: m.node([m.x(1, 8, 8, 8), m.x(1, 3 * n, 12, 2)]),
     "lstm": lstm,
     "quantized_lstm": lstm,
     "unidirectional_sequence_lstm": sequence_lstm,
@@ -339,6 +367,11 @@ ROWS: dict[str, Row] = {
     "box_with_nms_limit": limited_boxes,
     "generate_proposals": proposals,
     "axis_aligned_bbox_transform": moved_boxes,
+    "multiclass_nms": kept_boxes,
+    "yolo_box": yolo_boxes,
+    "prior_box": lambda m, n: m.node(
+        [m.x(1, n, 8, 4), m.x(1, 16 * n, 128, 3)], *[m.result("float32")] * 2, least=(16.0,), variances=(0.1,) * 4
+    ),
     "roi_align": regions,
     "roi_pooling": regions,
     "heatmap_max_keypoint": key_points,
@@ -347,7 +380,7 @@ ROWS: dict[str, Row] = {
     ),
     "random_multinomial": lambda m, n: m.node([m.x(n, 10), m.x(2, of="int32")], m.result("int32"), samples=10),
 }  # fmt: skip
-"""Of the 120 operators, each with sizes that grow with n."""
+"""Of every operator a call whose sizes grow with n."""
 
 UNDER_TEST = dict.fromkeys(("select", "select_v2", "embedding_lookup", "lsh_projection"), 1) | {
     "hashtable_lookup": 2

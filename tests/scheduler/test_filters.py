@@ -35,7 +35,7 @@ def random_filters(pick: Pick) -> Graph:
     batch, size = pick(1, 2), (pick(1, 12), pick(1, 12))
     kind = ("grouped", "depthwise", "transposed", "matrix")[pick(0, 3)]
     constant, per_channel = bool(pick(0, 1)), bool(pick(0, 1))
-    groups = pick(1, 6) if kind == "grouped" else 1
+    groups = pick(1, 6) if kind == "grouped" else pick(0, 1) * pick(0, 3) + 1 if kind == "transposed" else 1
     depth, channels = groups * pick(1, 5), groups * pick(1, 6)
     source = sketch.input(batch, *size, depth)
     if pick(0, 1):
@@ -55,6 +55,7 @@ def random_filters(pick: Pick) -> Graph:
         case "transposed":
             window["strides"] = (pick(1, 5), pick(1, 5))
             window["size"] = (pick(1, 24), pick(1, 24))
+            window["dilations"] = (pick(1, 3), pick(1, 3)) if constant else (1, 1)
     if kind in ("grouped", "depthwise"):
         window["padding"] = [
             pads if positions(side, taps, step, 1, pads) > 0 else (taps - 1, 0)

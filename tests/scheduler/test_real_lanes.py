@@ -98,6 +98,25 @@ def test_pools(op: str, dtype: str) -> None:
     check(one(op, dtype, (2, 9, 8, 5), activation="relu6", **window), dtype, sums=True)
 
 
+@pytest.mark.parametrize("op", ["adaptive_average_pool_2d", "adaptive_max_pool_2d"])
+@pytest.mark.parametrize("size", [(3, 5), (12, 3), (2, 2), (1, 11)])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_pools_into_bins(op: str, size: tuple[int, int], dtype: str) -> None:
+    check(one(op, dtype, (2, 9, 8, 5), activation="relu6", size=size), dtype, sums=True)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_padding_that_counts_is_a_pad_in_front(dtype: str) -> None:
+    window = {"filter": (3, 2), "strides": (2, 1), "padding": ((1, 2), (0, 1)), "counted": ((1, 1), (0, 1))}
+    graph = one("average_pool_2d", dtype, (2, 9, 8, 5), **window)
+    values = [np.random.default_rng(0).uniform(-4, 4, (2, 9, 8, 5)).astype(dtype)]
+    fast, slow = (npusim.simulate(npusim.compile(graph, machine), values) for machine in (WITH, WITHOUT))
+    assert [layer.unit for layer in fast.layers] == ["dma", "vector"]
+    assert [layer.unit for layer in slow.layers] == ["host"]
+    allowed = 1e-3 if dtype == "float16" else ALLOWED
+    np.testing.assert_allclose(fast.outputs[0], slow.outputs[0], rtol=allowed, atol=allowed)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
     ("op", "others", "parameters"),

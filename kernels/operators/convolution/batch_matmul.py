@@ -40,9 +40,9 @@ class Parameters(parameters.Parameters):
 
 
 def _two_operands(call: Call) -> bool:
-    """multiplies two operands of 2 to 5 dimensions"""
+    """multiplies two operands of 2 to 8 dimensions"""
     present = len(call.inputs) == 2 and None not in call.inputs and len(call.outputs) == 1
-    return present and all(2 <= len(input_type(call, position).shape) <= 5 for position in (0, 1))
+    return present and all(2 <= len(input_type(call, position).shape) <= 8 for position in (0, 1))
 
 
 def _factors(call: Call[Parameters]) -> Factors:

@@ -6,6 +6,7 @@ Inputs, of which only height and width are looked at: the feature map and the im
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -15,13 +16,15 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.operands import free, input_type
+from npusim.kernels.operator.operands import elementwise, input_type
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Size
 from npusim.kernels.operators.detection.boxes import COORDINATES
 from npusim.kernels.operators.movement import reshape
 
 _SAME = 1e-6
+"""Aspects that differ by less are one."""
+_OPERATIONS_PER_CORNER = 3
 
 
 class Parameters(parameters.Parameters):
@@ -111,7 +114,8 @@ def _constants(call: Call[Parameters]) -> Expansion:
 
 
 def _workload(call: Call) -> Workload:
-    return free(call)
+    """The elements of the inputs are not read."""
+    return replace(elementwise(call, call.outputs[0].elements * _OPERATIONS_PER_CORNER), input_bytes=0)
 
 
 # Rules

@@ -105,7 +105,7 @@ def _value_or(constant: Array | None, shape: str) -> str:
 
 
 def _of_operand(operand: Operand) -> _Operand:
-    label = _value_or(operand.buffer, _shape(operand.type.dimensions))
+    label = _value_or(operand.buffer, _shape(operand.type.shape))
     return _Operand(operand.index, label, f"{operand.name}: {operand.type.words()}")
 
 

@@ -8,8 +8,11 @@ from npusim.frontends.nnadapter.codes import ResultCode
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import replaced
 
-LONGEST_MESSAGE = 2000
+LONGEST_TEXT = 4000
+"""Characters of a message: it may quote an argument, whatever that is."""
+
 LONGEST_VALUE = 80
+"""Characters of an argument that it quotes."""
 
 
 class NNAdapterError(NpusimError):
@@ -17,8 +20,10 @@ class NNAdapterError(NpusimError):
 
     code: ClassVar[ResultCode] = ResultCode.INVALID_PARAMETER
 
-    def __init__(self, sentence: str = "") -> None:
-        super().__init__(replaced(sentence, LONGEST_MESSAGE))
+    def __init__(self, text: str) -> None:
+        """An error with one line of text, whatever is quoted in it."""
+        line = " ".join(text.split("\n"))
+        super().__init__(line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}...")
 
 
 def said(value: object) -> str:

@@ -127,6 +127,12 @@ def _count(value: Any, name: str) -> Any:
     return value
 
 
+def _flag(value: Any, name: str) -> Any:
+    if not isinstance(value, int):
+        raise InvalidParameter(f"{name}: is {_short(value)}, must be true or false")
+    return bool(value)
+
+
 def _array(value: Any, name: str) -> Any:
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
         raise InvalidParameter(f"{name}: is {_short(value)}, must be a list")
@@ -145,6 +151,7 @@ KINDS: dict[str, Callable[[Any, str], Any]] = {
     "places": _places,
     "text": _text,
     "count": _count,
+    "flag": _flag,
     "array": _array,
     "function": _function,
     "operand": _operand,

@@ -58,10 +58,10 @@ def _create_context(
     place.value = Context(chosen, properties, None if callback is MISSING else callback)
 
 
-def _set_value(operand: Operand, buffer: Any, length: int, copy: Any) -> None:
+def _set_value(operand: Operand, buffer: Any, length: int, copy: bool) -> None:
     model = operand.model
     assert isinstance(model, Model)
-    model.set_operand_value(operand, buffer, length, bool(copy))
+    model.set_operand_value(operand, buffer, length, copy)
 
 
 def _add_operation(
@@ -108,8 +108,20 @@ def _create_compilation(
 ) -> None:
     if (buffer is None) != (length == 0):
         raise InvalidParameter("cache_buffer and cache_length: must be given both or not at all")
-    place.value = Compilation(model, context)
+    data = None if buffer is None else _taken(buffer, length)
+    place.value = Compilation(model, context, token=token, buffer=data, cache_dir=folder)
     _MODELS[place.value] = model
+
+
+def _taken(buffer: Any, length: int) -> bytes:
+    """So many bytes of a buffer."""
+    try:
+        data = bytes(memoryview(buffer).cast("B"))
+    except (TypeError, ValueError, BufferError):
+        raise InvalidParameter(f"cache_buffer: is {type(buffer).__name__}, must be bytes") from None
+    if length > len(data):
+        raise InvalidParameter(f"cache_length: is {length}, the buffer has {len(data)} bytes")
+    return data[:length]
 
 
 _MODELS: weakref.WeakKeyDictionary[Compilation, Model | None] = weakref.WeakKeyDictionary()
@@ -186,7 +198,7 @@ ROWS: tuple[Row, ...] = (
     Row("NNAdapterModel_addOperand", "model:model type operand:ref",
         lambda model, type_, operand: _set(operand, model.add_operand(operand_type_of(type_))), "2.14",
         "Adds an operand."),
-    Row("NNAdapterModel_setOperandValue", "operand:operand buffer length:count copy", _set_value, "2.15",
+    Row("NNAdapterModel_setOperandValue", "operand:operand buffer length:count copy:flag", _set_value, "2.15",
         "Makes an operand a constant."),
     Row("NNAdapterModel_getOperandType", "operand:operand type:ref",
         lambda operand, type_: _set(type_, NNAdapterOperandType.live(operand)), "2.16", "The type of an operand."),

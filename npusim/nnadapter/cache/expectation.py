@@ -17,14 +17,15 @@ from npusim.numbers.provenance import digest_of_hardware
 
 
 class DeviceFacts(NamedTuple):
-    """What of a device of a context a compiled model depends on; `hardware` is None for a user's own driver.
+    """What of a device of a context a compiled model depends on.
 
-    Of simulated devices it is the core of the context's system, with the memories that it shares.
+    version:  of its driver.
+    hardware: of a simulated device, the core of the context's system, with the memories that it shares.
     """
 
     name: str
     version: int
-    hardware: Hardware | None
+    hardware: Hardware | None = None
 
 
 def machine_digest(devices: Iterable[DeviceFacts]) -> str:

@@ -8,61 +8,78 @@ indexes 32 bits with a sign, counts 64 bits, little endian; a model buffer is wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 
-from npusim.frontends.nnadapter.codes import Layout, Precision
+from npusim.frontends.nnadapter.codes import Layout, Lifetime, Precision
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_json import from_json, to_json
 from npusim.isa.base.plain_values import Between, Misfit, shown
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.program.record import codec
-from npusim.kernels.graph.graph import UNKNOWN
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
 from npusim.nnadapter.cache import container
 from npusim.nnadapter.cache.refusals import BadContent
 
 LARGEST_TEXT_BYTES = 1 << 26
 """Parsed JSON takes several times its size; types and names of no model come near this."""
 
+Ends = tuple[bytes, bytes]
+"""The indexes of a piece's inputs and outputs, as they are written."""
+
 _LARGEST_SCALE = float(np.finfo(np.float32).max)
+
+
+Number = Annotated[int, Between(0, (1 << 31) - 1)]
+"""Of a tensor: an index of 32 bits with a sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A tensor that a piece reads from outside or leaves there."""
+    """A tensor at the edge of a piece or of the model; `number` is the same wherever the gear has it.
 
+    counted: the number of the tensor whose sum says how many of its rows there are, if it has them for the most.
+    """
+
+    number: Number
     name: str
     type: TensorType
+    counted: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPiece:
     """One piece of a compiled model: operations of one device.
 
-    operations:     their names.
-    input_indexes:  what each input is: -k-1 for input k of the model, else the number of a value between pieces.
-    output_indexes: what each output is: -k-1 for output k of the model, else the number of a value between pieces.
-    buffer:         the program, as the device's driver wrote it.
+    kinds, operations: their types and names.
+    buffer:            the program, as the device's driver wrote it.
     """
 
     device: str
+    kinds: tuple[str, ...]
     operations: tuple[str, ...]
     inputs: tuple[Crossing, ...]
     outputs: tuple[Crossing, ...]
-    input_indexes: tuple[int, ...]
-    output_indexes: tuple[int, ...]
     buffer: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class KeptGear:
-    """The pieces, in their order, for one choice of the inputs' shapes."""
+    """The pieces, in their order, for one choice of the inputs' shapes.
 
-    shapes: tuple[tuple[int, ...], ...]
+    inputs, outputs: of the model; an output may be an input, or be there twice.
+    constants:       the elements of outputs that are constants, by number.
+    tries:           by cost, how many other partitions were timed to find this one.
+    """
+
+    inputs: tuple[Crossing, ...]
+    outputs: tuple[Crossing, ...]
     pieces: tuple[KeptPiece, ...]
+    constants: Mapping[int, bytes] = field(default_factory=dict)
+    tries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +90,6 @@ class Record:
     npusim_version, machine_digest, properties: what compiled it, for which devices, told what.
     inputs, outputs: of the model; a gear per choice of the shapes that its inputs may take.
     compile_seconds: how long it took.
-    details:         what else the runtime wants to know again, as plain values.
     """
 
     token: str
@@ -85,7 +101,6 @@ class Record:
     outputs: tuple[OperandType, ...]
     gears: tuple[KeptGear, ...]
     compile_seconds: float
-    details: Mapping[str, Any]
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -95,7 +110,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """An operand type as JSON has it: names instead of numbers, and nothing that a model says of itself."""
+    """An operand type as JSON has it: names instead of numbers."""
 
     precision: str
     dimensions: tuple[Annotated[int, Between(-1, (1 << 31) - 1)], ...]
@@ -105,14 +120,19 @@ class _Type:
     channel_dim: int | None = None
     layout: str = Layout.NCHW.name
     dynamic: tuple[tuple[int, ...], ...] = ()
+    ranked: bool = True
+    lifetime: str = Lifetime.TEMPORARY_VARIABLE.name
 
 
 @dataclass(frozen=True, slots=True)
 class _Gear:
-    """A gear as JSON has it: its shapes, and how many of the pieces are its own."""
+    """A gear as JSON has it: how many of the pieces are its own, and the numbers of constants."""
 
-    shapes: tuple[tuple[int, ...], ...]
+    inputs: tuple[Crossing, ...]
+    outputs: tuple[Crossing, ...]
     pieces: int
+    constants: tuple[int, ...] = ()
+    tries: int = 0
 
 
 _TEXTS = ("token", "npusim_version", "machine_digest", "properties", "name")
@@ -121,42 +141,54 @@ _TEXTS = ("token", "npusim_version", "machine_digest", "properties", "name")
 
 def save(record: Record) -> bytes:
     """The container of a compiled model; the same record gives the same bytes."""
-    pieces = [piece for gear in record.gears for piece in gear.pieces]
     entries = {
         "input_types": _json(_TYPES, [_written(each) for each in record.inputs]),
         "output_types": _json(_TYPES, [_written(each) for each in record.outputs]),
-        "num_caches": len(pieces).to_bytes(8, "little"),
+        "num_caches": sum(len(gear.pieces) for gear in record.gears).to_bytes(8, "little"),
     }
-    for number, piece in enumerate(pieces):
-        entries |= {f"cache_{number}_{key}": value for key, value in _piece_entries(piece).items()}
+    pieces = [(gear, piece) for gear in record.gears for piece in gear.pieces]
+    for number, (gear, piece) in enumerate(pieces):
+        entries |= {f"cache_{number}_{key}": value for key, value in _piece_entries(gear, piece).items()}
     for key in _TEXTS:
         entries[key] = getattr(record, key).encode("utf-8")
-    gears = [_Gear(gear.shapes, len(gear.pieces)) for gear in record.gears]
+    gears = [_written_gear(gear) for gear in record.gears]
     entries["gears"] = _json(_GEARS, gears)
+    for number, gear in enumerate(record.gears):
+        entries |= {f"gear_{number}_constant_{key}": value for key, value in gear.constants.items()}
     entries["compile_seconds"] = np.array(record.compile_seconds, "<f8").tobytes()
-    entries["details"] = _json(_DETAILS, record.details)
-    return container.dumps(entries)
+    return container.write_cache(entries)
 
 
-def _piece_entries(piece: KeptPiece) -> dict[str, bytes]:
+def _written_gear(gear: KeptGear) -> _Gear:
+    return _Gear(gear.inputs, gear.outputs, len(gear.pieces), tuple(gear.constants), gear.tries)
+
+
+def _piece_entries(gear: KeptGear, piece: KeptPiece) -> dict[str, bytes]:
     return {
         "device_name": piece.device.encode("utf-8"),
         "input_types": _json(_CROSSINGS, piece.inputs),
         "output_types": _json(_CROSSINGS, piece.outputs),
-        "input_indexes": np.array(piece.input_indexes, "<i4").tobytes(),
-        "output_indexes": np.array(piece.output_indexes, "<i4").tobytes(),
+        "input_indexes": _indexes(piece.inputs, gear.inputs),
+        "output_indexes": _indexes(piece.outputs, gear.outputs),
         "model_buffer": piece.buffer,
+        "kinds": _json(_NAMES, piece.kinds),
         "operations": _json(_NAMES, piece.operations),
     }
+
+
+def _indexes(ends: Sequence[Crossing], of_model: Sequence[Crossing]) -> bytes:
+    """What each end is: -k-1 for input or output k of the model, else its number."""
+    places = {end.number: -place - 1 for place, end in reversed([*enumerate(of_model)])}
+    return np.array([places.get(end.number, end.number) for end in ends], "<i4").tobytes()
 
 
 def load(data: bytes) -> Record:
     """The compiled model in a container.
 
-    Raises `CacheRefused` for one that is damaged, or whose entries break a rule; what a model buffer holds is for the
-    device's driver to judge.
+    Raises `CacheRefused` for one that is damaged, or an entry that is not what its place allows; whether entries fit
+    each other, `npusim.nnadapter.cache.checks` says, and what a model buffer holds, the device's driver.
     """
-    entries = _Entries(container.loads(data))
+    entries = _Entries(container.read_cache(data))
     inputs, outputs = entries.types("input_types"), entries.types("output_types")
     count = entries.number("num_caches")
     pieces = [_piece(entries, f"cache_{number}_") for number in entries.counted(count, "num_caches")]
@@ -164,35 +196,41 @@ def load(data: bytes) -> Record:
         **{key: entries.text(key) for key in _TEXTS},
         inputs=inputs,
         outputs=outputs,
-        gears=_gears(entries.json("gears", _GEARS), pieces),
+        gears=_gears(entries, pieces),
         compile_seconds=entries.seconds("compile_seconds"),
-        details=entries.json("details", _DETAILS),
     )
     entries.require_none_left()
-    for fault in _faults(record):
-        raise BadContent(fault)
     return record
 
 
-def _piece(entries: _Entries, prefix: str) -> KeptPiece:
-    return KeptPiece(
+def _piece(entries: _Entries, prefix: str) -> tuple[KeptPiece, Ends]:
+    """A piece, and what its indexes say that its inputs and outputs are."""
+    piece = KeptPiece(
         entries.text(f"{prefix}device_name"),
+        entries.json(f"{prefix}kinds", _NAMES),
         entries.json(f"{prefix}operations", _NAMES),
         entries.json(f"{prefix}input_types", _CROSSINGS),
         entries.json(f"{prefix}output_types", _CROSSINGS),
-        entries.indexes(f"{prefix}input_indexes"),
-        entries.indexes(f"{prefix}output_indexes"),
         entries.take(f"{prefix}model_buffer"),
     )
+    return piece, (entries.take(f"{prefix}input_indexes"), entries.take(f"{prefix}output_indexes"))
 
 
-def _gears(gears: Sequence[_Gear], pieces: Sequence[KeptPiece]) -> tuple[KeptGear, ...]:
+def _gears(entries: _Entries, pieces: Sequence[tuple[KeptPiece, Ends]]) -> tuple[KeptGear, ...]:
+    gears: Sequence[_Gear] = entries.json("gears", _GEARS)
     said = sum(gear.pieces for gear in gears)
     if said != len(pieces) or not gears:
         raise BadContent(f"gears: {len(gears)} with {said} pieces, num_caches says {len(pieces)}")
-    made, begin = [], 0
-    for gear in gears:
-        made.append(KeptGear(gear.shapes, tuple(pieces[begin : begin + gear.pieces])))
+    made, begin = list[KeptGear](), 0
+    for number, gear in enumerate(gears):
+        own = pieces[begin : begin + gear.pieces]
+        for place, (piece, indexes) in enumerate(own, begin):
+            if indexes != (_indexes(piece.inputs, gear.inputs), _indexes(piece.outputs, gear.outputs)):
+                raise BadContent(f"piece {place}: its indexes are not those of its inputs and outputs")
+        constants = {key: entries.take(f"gear_{number}_constant_{key}") for key in gear.constants}
+        made.append(
+            KeptGear(gear.inputs, gear.outputs, tuple(piece for piece, _ in own), constants, gear.tries)
+        )
         begin += gear.pieces
     return tuple(made)
 
@@ -229,12 +267,6 @@ class _Entries:
             raise BadContent(f"entry {key}: has {len(value)} bytes, must have {size}")
         return value
 
-    def indexes(self, key: str) -> tuple[int, ...]:
-        value = self.take(key)
-        if len(value) % 4:
-            raise BadContent(f"entry {key}: has {len(value)} bytes, must have 4 per index")
-        return tuple(np.frombuffer(value, "<i4").tolist())
-
     def json(self, key: str, annotation: Any) -> Any:
         if len(self._entries.get(key, b"")) > LARGEST_TEXT_BYTES:
             raise BadContent(f"entry {key}: is larger than {LARGEST_TEXT_BYTES} bytes")
@@ -268,7 +300,6 @@ _TYPES = tuple[_Type, ...]
 _CROSSINGS = tuple[Crossing, ...]
 _GEARS = tuple[_Gear, ...]
 _NAMES = tuple[str, ...]
-_DETAILS = Mapping[str, Any]
 
 
 def _written(type_: OperandType) -> _Type:
@@ -281,6 +312,8 @@ def _written(type_: OperandType) -> _Type:
         type_.channel_dim,
         type_.layout.name,
         tuple(tuple(gear) for gear in type_.dynamic),
+        type_.ranked,
+        type_.lifetime.name,
     )
 
 
@@ -289,71 +322,33 @@ def _read(kept: _Type, where: str) -> OperandType:
 
     It may be one that only other doors have, such as 8 bits with a sign and a zero point.
     """
-    for kind, name in ((Precision, kept.precision), (Layout, kept.layout)):
+    for kind, name in ((Precision, kept.precision), (Layout, kept.layout), (Lifetime, kept.lifetime)):
         if name not in kind.__members__:
             raise BadContent(f"{where}: {shown(name)} is no {kind.__name__.lower()}")
     for scale in (*(kept.scales or ()), *(() if kept.scale is None else (kept.scale,))):
         if not 0 < scale <= _LARGEST_SCALE:
             raise BadContent(f"{where}: scale is {scale}, must be above 0 and finite as float32")
     for gear in kept.dynamic:
-        if not _fits(gear, kept.dimensions):
+        if not fits(gear, kept.dimensions):
             raise BadContent(f"{where}: shape {list(gear)} does not fit {list(kept.dimensions)}")
     return OperandType(
         Precision[kept.precision],
-        kept.dimensions,
+        list(kept.dimensions),
         kept.scale,
         kept.zero_point,
         kept.scales,
         kept.channel_dim,
         Layout[kept.layout],
         kept.dynamic,
+        Lifetime[kept.lifetime],
+        kept.ranked,
     )
 
 
-def _fits(shape: Sequence[int], dimensions: Sequence[int]) -> bool:
-    """Whether a shape is one that dimensions allow, of which those below 0 are open."""
+def fits(shape: Sequence[int], dimensions: Sequence[int]) -> bool:
+    """Whether a shape is one that dimensions allow, of which those below 0 are open, and UNRANKED are any."""
+    if tuple(dimensions) == UNRANKED:
+        return True
     return len(shape) == len(dimensions) and all(
         said in (UNKNOWN, size) for said, size in zip(dimensions, shape, strict=True)
     )
-
-
-def _faults(record: Record) -> Iterator[str]:
-    """What does not fit together between the entries of a model."""
-    for number, gear in enumerate(record.gears):
-        where = f"gear {number}: " if len(record.gears) > 1 else ""
-        if len(gear.shapes) != len(record.inputs):
-            yield f"{where}shapes of {len(gear.shapes)} inputs, the model has {len(record.inputs)}"
-        for shape, type_ in zip(gear.shapes, record.inputs, strict=True):
-            if not _fits(shape, type_.dimensions):
-                yield f"{where}shape {list(shape)} of an input that is {type_.words()}"
-        values: dict[int, TensorType] = {}
-        for place, piece in enumerate(gear.pieces):
-            yield from _piece_faults(record, gear, piece, f"{where}piece {place}", values)
-        for output in range(len(record.outputs)):
-            if -output - 1 not in values:
-                yield f"{where}no piece computes output {output} of the model"
-
-
-def _piece_faults(
-    record: Record, gear: KeptGear, piece: KeptPiece, where: str, values: dict[int, TensorType]
-) -> Iterator[str]:
-    """values: what pieces before it left, by index; learns what it leaves."""
-    for word, ends, indexes in (
-        ("input", piece.inputs, piece.input_indexes),
-        ("output", piece.outputs, piece.output_indexes),
-    ):
-        if len(ends) != len(indexes):
-            yield f"{where}: {len(indexes)} {word} indexes for {len(ends)} {word}s"
-    for end, index in zip(piece.inputs, piece.input_indexes, strict=True):
-        if index >= 0 and values.get(index) != end.type:
-            yield f"{where}: input {shown(end.name)} is value {index}, which no piece before it leaves in this type"
-        if index < 0 and not -index <= len(record.inputs):
-            yield f"{where}: input {shown(end.name)} is input {-index - 1} of a model with {len(record.inputs)}"
-        if index < 0 and gear.shapes[-index - 1] != end.type.shape:
-            yield f"{where}: input {shown(end.name)} has shape {list(end.type.shape)}, not that of its gear"
-    for end, index in zip(piece.outputs, piece.output_indexes, strict=True):
-        if index in values:
-            yield f"{where}: output {shown(end.name)} is computed twice"
-        if index < 0 and not -index <= len(record.outputs):
-            yield f"{where}: output {shown(end.name)} is output {-index - 1} of a model with {len(record.outputs)}"
-        values[index] = end.type

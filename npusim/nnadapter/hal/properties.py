@@ -64,6 +64,12 @@ def values(keys: Mapping[str, Parser], said: Mapping[str, str]) -> dict[str, Any
     return found
 
 
+def settled(keys: Iterable[str], said: Mapping[str, str]) -> str:
+    """All that properties say, and what the environment says of other keys, as one text in the order of the keys."""
+    texts = {key: os.environ.get(key, "") for key in keys} | dict(said)
+    return "".join(f"{key}={text};" for key, text in sorted(texts.items()) if text)
+
+
 def warn_of_unknown(said: Mapping[str, str], known: Iterable[str]) -> None:
     """A PropertyWarning for each key that nobody knows, with the nearest that somebody does."""
     known = sorted(set(known))

@@ -44,7 +44,12 @@ COMMANDS: dict[str, list[str]] = {
     "run": [
         "<models:model.tflite", "--hw", "<hw:chip.toml", "--input", "<input:in.npz", "--output", ">output",
         "--partition", "<partition:force.txt",
-        "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--report", "+report",
+        "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--dot", ">dot", "--report", "+report",
+    ],
+    "run#devices": [
+        "<models:model.tflite", "--device", "<device:chip.toml", "--device", "npusim_host",
+        "--input", "<input:in.npz", "--output", ">output", "--partition", "<partition:force.txt", "--print-partition",
+        "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--dot", ">dot", "--report", "+report",
     ],
     "run#table": [
         "<models:model.tflite", "<models:program.npu", "--hw", "<hw:chip.toml", "--hw", "edge-64",
@@ -333,7 +338,7 @@ def test_folders_are_folders_and_links_in_them_stay(slot: Slot, folder: Path) ->
 
 def _names(command: str) -> list[str]:
     """The files that a command writes into its folder."""
-    if command == "run":
+    if command in ("run", "run#devices"):
         from npusim.reports.folder import files
 
         return [each.name for each in files()]
@@ -472,6 +477,7 @@ ALLOWED = {
         "npusim.isa.base.user_file", "npusim.base.files", "npusim.study.folder",
         # files of the package itself, and calls that open no file
         "npusim.numbers.energy", "npusim.numbers.area", "npusim.cli.base", "npusim.base.npz",
+        "npusim.nnadapter.hal.registry",
     },
     "echo": set(), "Console": set(),
     "print": {"npusim.isa.text.manual", "npusim.models.digits", "npusim.verification.litert"},

@@ -17,7 +17,9 @@ from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.file import change
+from npusim.isa.program.record import to_plain
 from npusim.nnadapter.cache import container, record
+from npusim.nnadapter.cache.checks import load
 from npusim.nnadapter.cache.expectation import DeviceFacts, Expectation, machine_digest
 from npusim.nnadapter.cache.record import Crossing, KeptGear, KeptPiece, Record
 from npusim.nnadapter.cache.refusals import (
@@ -35,25 +37,14 @@ REALS = TensorType("float32", (2, 3))
 NPU = DeviceFacts("npusim", 1, api.hardware("edge-128"))
 HOST = DeviceFacts("npusim_host", 1, api.hardware("edge-64"))
 
+X, BETWEEN = Crossing(4, "x", CODES), Crossing(7, "between", REALS)
+Y, Z = Crossing(8, "y", CODES), Crossing(9, "z", REALS)
+
 PIECES = (
     KeptPiece(
-        "npusim",
-        ("operations[0]", "operations[1]"),
-        (Crossing("x", CODES),),
-        (Crossing("between", REALS), Crossing("y", CODES)),
-        (-1,),
-        (7, -2),
-        b"program",
+        "npusim", ("conv_2d", "relu"), ("operations[0]", "operations[1]"), (X,), (BETWEEN, Y), b"program"
     ),
-    KeptPiece(
-        "npusim_host",
-        ("operations[2]",),
-        (Crossing("between", REALS), Crossing("x", CODES)),
-        (Crossing("z", REALS),),
-        (7, -1),
-        (-1,),
-        b"",
-    ),
+    KeptPiece("npusim_host", ("add",), ("operations[2]",), (BETWEEN, X, Y), (Z,), b""),
 )
 
 RECORD = Record(
@@ -62,43 +53,47 @@ RECORD = Record(
     machine_digest=machine_digest([NPU, HOST]),
     properties="A=1;",
     name="a model",
-    inputs=(OperandType(Precision.QUANT_INT8_SYMM_PER_LAYER, (2, -1), scale=0.5, dynamic=((2, 3),)),),
+    inputs=(OperandType(Precision.QUANT_INT8_SYMM_PER_LAYER, [2, -1], scale=0.5, dynamic=((2, 3),)),),
     outputs=(
-        OperandType(Precision.FLOAT32, (2, 3)),
-        OperandType(Precision.QUANT_INT8_SYMM_PER_CHANNEL, (2, 3), scales=(0.5, 0.25), channel_dim=0),
+        OperandType(Precision.FLOAT32, [2, 3]),
+        OperandType(Precision.QUANT_INT8_SYMM_PER_CHANNEL, [2, 3], scales=(0.5, 0.25), channel_dim=0),
+        OperandType(Precision.QUANT_INT8_SYMM_PER_LAYER, [2, 3], scale=0.5),
+        OperandType(Precision.FLOAT32, [2, 3]),
     ),
-    gears=(KeptGear(((2, 3),), PIECES),),
+    gears=(KeptGear((X,), (Z, Y, X, replace(Z, number=2)), PIECES, {2: bytes(24)}),),
     compile_seconds=1.25,
-    details={"why": ["words", 2, 0.5, None, True]},
 )
+"""Outputs: of the second piece; of the first, read by the second too; the input; a constant."""
 
 EXPECTED = Expectation("mine", (NPU, HOST), "A=1;")
 
 
 def test_kept_and_read_again() -> None:
     data = record.save(RECORD)
-    assert record.load(data) == RECORD
+    assert load(data) == RECORD
     assert record.save(RECORD) == data
-    EXPECTED.require(record.load(data))
+    EXPECTED.require(load(data))
 
 
 def test_entries_are_those_of_nnadapter() -> None:
     """Checklist 8.4, in this order, then npusim's own."""
-    entries = container.loads(record.save(RECORD))
+    entries = container.read_cache(record.save(RECORD))
     ends = ("input_types", "output_types", "input_indexes", "output_indexes")
-    keys = ("device_name", *ends, "model_buffer", "operations")
+    keys = ("device_name", *ends, "model_buffer", "kinds", "operations")
     assert list(entries) == [
         *("input_types", "output_types", "num_caches"),
         *(f"cache_0_{key}" for key in keys),
         *(f"cache_1_{key}" for key in keys),
         *("token", "npusim_version", "machine_digest", "properties", "name"),
-        *("gears", "compile_seconds", "details"),
+        *("gears", "gear_0_constant_2", "compile_seconds"),
     ]
     assert entries["num_caches"] == (2).to_bytes(8, "little")
     assert entries["cache_0_device_name"] == b"npusim"
     assert entries["cache_0_model_buffer"] == b"program"
-    assert np.frombuffer(entries["cache_0_output_indexes"], "<i4").tolist() == [7, -2]
-    assert np.frombuffer(entries["cache_1_input_indexes"], "<i4").tolist() == [7, -1]
+    indexes = {
+        key: np.frombuffer(entries[key], "<i4").tolist() for key in entries if key.endswith("_indexes")
+    }
+    assert list(indexes.values()) == [[-1], [7, -2], [7, -1, 8], [-1]]
     assert json.loads(entries["input_types"]) == [
         {"precision": "QUANT_INT8_SYMM_PER_LAYER", "dimensions": [2, -1], "scale": 0.5, "dynamic": [[2, 3]]}
     ]
@@ -106,115 +101,147 @@ def test_entries_are_those_of_nnadapter() -> None:
 
 def with_entry(key: str, value: bytes | None) -> bytes:
     """The container with an entry replaced, added, or left out, and a right checksum."""
-    entries = container.loads(record.save(RECORD))
+    entries = container.read_cache(record.save(RECORD))
     if value is None:
         del entries[key]
     else:
         entries[key] = value
-    return container.dumps(entries)
+    return container.write_cache(entries)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "text"),
-    [
-        ("num_caches", None, "entry num_caches is missing"),
-        ("num_caches", b"\1", "entry num_caches: has 1 bytes, must have 8"),
-        ("num_caches", b"\xff" * 8, "entry num_caches: is 18446744073709551615, there are 22 entries more"),
-        ("num_caches", (3).to_bytes(8, "little"), "entry cache_2_device_name is missing"),
-        ("num_caches", (1).to_bytes(8, "little"), "gears: 1 with 2 pieces, num_caches says 1"),
-        ("more", b"", 'entry "more" is not known'),
-        ("token", b"\xff", "entry token: is not UTF-8 at byte 0"),
-        ("details", b"[]", "entry details: a list of 0 is not a table"),
-        (
-            "details",
-            b"[" * 100_000,
-            "entry details: lists and tables lie in each other too deep",
-        ),
-        ("gears", b"[", "entry gears: not valid JSON: Expecting value at character 1"),
-        ("gears", b"[]", "gears: 0 with 0 pieces, num_caches says 2"),
-        ("gears", b'[{"shapes":[],"pieces":2}]', "shapes of 0 inputs, the model has 1"),
-        (
-            "gears",
-            b'[{"shapes":[[3,3]],"pieces":2}]',
-            "shape [3, 3] of an input that is QUANT_INT8_SYMM_PER_LAYER[2, ?]",
-        ),
-        (
-            "gears",
-            b'[{"shapes":[[2,4]],"pieces":2}]',
-            'piece 0: input "x" has shape [2, 3], not that of its gear',
-        ),
-        (
-            "gears",
-            b'[{"shapes":[[2,3]],"pieces":1},{"shapes":[[2,3]],"pieces":1}]',
-            "gear 0: no piece computes output 0 of the model",
-        ),
-        ("compile_seconds", np.array(np.nan).tobytes(), "entry compile_seconds: is nan, must be 0 or more"),
-        ("cache_0_input_indexes", b"abc", "entry cache_0_input_indexes: has 3 bytes, must have 4 per index"),
-        ("cache_0_input_indexes", b"", "piece 0: 0 input indexes for 1 inputs"),
-        (
-            "cache_0_input_indexes",
-            np.array([-2], "<i4").tobytes(),
-            'piece 0: input "x" is input 1 of a model with 1',
-        ),
-        (
-            "cache_0_input_indexes",
-            np.array([-(2**31)], "<i4").tobytes(),
-            'piece 0: input "x" is input 2147483647 of a model with 1',
-        ),
-        (
-            "cache_1_input_indexes",
-            np.array([8, -1], "<i4").tobytes(),
-            'piece 1: input "between" is value 8, which no piece before it leaves in this type',
-        ),
-        ("cache_1_output_indexes", np.array([7], "<i4").tobytes(), 'piece 1: output "z" is computed twice'),
-        (
-            "cache_1_output_indexes",
-            np.array([-3], "<i4").tobytes(),
-            'piece 1: output "z" is output 2 of a model with 2',
-        ),
-        (
-            "cache_1_output_indexes",
-            np.array([8], "<i4").tobytes(),
-            "no piece computes output 0 of the model",
-        ),
-        (
-            "input_types",
-            b'[{"precision":"INT9","dimensions":[1]}]',
-            'entry input_types: [0]: "INT9" is no precision',
-        ),
-        (
-            "input_types",
-            b'[{"precision":"FLOAT32","dimensions":[-2]}]',
-            "entry input_types: [0].dimensions[0]: -2 is not a whole number from -1 to 2147483647",
-        ),
-        (
-            "input_types",
-            b'[{"precision":"FLOAT32","dimensions":[2],"scale":1e300}]',
-            "entry input_types: [0]: scale is 1e+300, must be above 0 and finite as float32",
-        ),
-        (
-            "output_types",
-            b'[{"precision":"FLOAT32","dimensions":[2,-1],"dynamic":[[3,1]]}]',
-            "entry output_types: [0]: shape [3, 1] does not fit [2, -1]",
-        ),
-        (
-            "cache_0_input_types",
-            b'[{"name":"x","type":{"dtype":"int8","shape":[281474976710655,281474976710655]}}]',
-            "entry cache_0_input_types: [0].type.shape: a list of 2 is more than 2^40 bytes",
-        ),
-    ],
+def gears(**changed: object) -> bytes:
+    """The entry of gears, with changes to the only one."""
+    (gear,) = json.loads(container.read_cache(record.save(RECORD))["gears"])
+    return json.dumps([gear | changed]).encode()
+
+
+def ends(*crossings: Crossing) -> list[dict[str, object]]:
+    """Crossings as JSON has them."""
+    return [to_plain(crossing) for crossing in crossings]
+
+
+def as_json(*crossings: Crossing) -> bytes:
+    return json.dumps(ends(*crossings)).encode()
+
+
+ENTRY_RULES: tuple[tuple[str, bytes | None, str], ...] = (
+    ("num_caches", None, "entry num_caches is missing"),
+    ("num_caches", b"\1", "entry num_caches: has 1 bytes, must have 8"),
+    ("num_caches", b"\xff" * 8, "entry num_caches: is 18446744073709551615, there are 24 entries more"),
+    ("num_caches", (3).to_bytes(8, "little"), "entry cache_2_device_name is missing"),
+    ("num_caches", (1).to_bytes(8, "little"), "gears: 1 with 2 pieces, num_caches says 1"),
+    ("more", b"", 'entry "more" is not known'),
+    ("token", b"\xff", "entry token: is not UTF-8 at byte 0"),
+    ("gears", b"[" * 100_000, "entry gears: lists and tables lie in each other too deep"),
+    ("gears", b"[", "entry gears: not valid JSON: Expecting value at character 1"),
+    ("gears", b"[]", "gears: 0 with 0 pieces, num_caches says 2"),
+    ("gears", gears(inputs=[]), "piece 0: its indexes are not those of its inputs and outputs"),
+    ("gears", gears(outputs=ends(Z, Y, X)), "3 outputs, the model has 4"),
+    ("gears", gears(constants=[]), 'entry "gear_0_constant_2" is not known'),
+    ("gears", gears(constants=[3]), "entry gear_0_constant_3 is missing"),
+    (
+        "gears",
+        gears(outputs=ends(Z, Y, X, replace(Z, number=3)), constants=[2]),
+        '"z" is value 3, which nothing before leaves in this type',
+    ),
+    (
+        "gears",
+        gears(outputs=ends(Z, Y, replace(X, type=REALS), replace(Z, number=2))),
+        '"x" is value 4, which nothing before leaves in this type',
+    ),
+    (
+        "gears",
+        gears(outputs=ends(replace(Z, type=TensorType("float32", (3, 2))), Y, X, replace(Z, number=2))),
+        'output "z" has shape [3, 2], the model has FLOAT32[2, 3]',
+    ),
+    (
+        "gears",
+        gears(outputs=ends(replace(Z, counted=9), Y, X, replace(Z, number=2))),
+        '"z" has as many rows as value 9 says, which cannot say it',
+    ),
+    ("gear_0_constant_2", bytes(23), 'constant "z" has 23 bytes, must have 24'),
+    ("compile_seconds", np.array(np.nan).tobytes(), "entry compile_seconds: is nan, must be 0 or more"),
+    ("cache_0_input_indexes", b"abc", "piece 0: its indexes are not those of its inputs and outputs"),
+    ("cache_0_input_indexes", b"\0" * 4, "piece 0: its indexes are not those of its inputs and outputs"),
+    ("cache_0_kinds", b"[]", "piece 0: 0 kinds for 2 operations"),
+    (
+        "cache_0_input_types",
+        as_json(replace(X, type=REALS)),
+        'piece 0: "x" is value 4, which nothing before leaves in this type',
+    ),
+    (
+        "cache_1_output_types",
+        as_json(replace(Z, type=CODES)),
+        '"z" is value 9, which nothing before leaves in this type',
+    ),
+    (
+        "cache_0_input_types",
+        as_json(X).replace(b"4", b"2147483648", 1),
+        "entry cache_0_input_types: [0].number: 2147483648 is not a whole number from 0 to 2147483647",
+    ),
+    (
+        "cache_0_input_types",
+        b'[{"number":1,"name":"x","type":{"dtype":"int8","shape":[281474976710655,281474976710655]}}]',
+        "entry cache_0_input_types: [0].type.shape: a list of 2 is more than 2^40 bytes",
+    ),
+    (
+        "input_types",
+        b'[{"precision":"INT9","dimensions":[1]}]',
+        'entry input_types: [0]: "INT9" is no precision',
+    ),
+    (
+        "input_types",
+        b'[{"precision":"FLOAT32","dimensions":[-2]}]',
+        "entry input_types: [0].dimensions[0]: -2 is not a whole number from -1 to 2147483647",
+    ),
+    (
+        "input_types",
+        b'[{"precision":"FLOAT32","dimensions":[2],"scale":1e300}]',
+        "entry input_types: [0]: scale is 1e+300, must be above 0 and finite as float32",
+    ),
+    (
+        "output_types",
+        b'[{"precision":"FLOAT32","dimensions":[2,-1],"dynamic":[[3,1]]}]',
+        "entry output_types: [0]: shape [3, 1] does not fit [2, -1]",
+    ),
+    (
+        "input_types",
+        b'[{"precision":"FLOAT32","dimensions":[2]}]',
+        'input "x" has shape [2, 3], the model has FLOAT32[2]',
+    ),
 )
+
+
+@pytest.mark.parametrize(("key", "value", "text"), ENTRY_RULES)
 def test_entries_that_break_a_rule(key: str, value: bytes | None, text: str) -> None:
     with pytest.raises(BadContent) as refused:
-        record.load(with_entry(key, value))
+        load(with_entry(key, value))
     assert str(refused.value) == text
+
+
+def test_pieces_in_another_order() -> None:
+    """The first would read what only the second leaves."""
+    gear = replace(RECORD.gears[0], pieces=PIECES[::-1])
+    with pytest.raises(BadContent, match='piece 0: "between" is value 7, which nothing before leaves'):
+        load(record.save(replace(RECORD, gears=(gear,))))
+
+
+def test_gears_of_the_same_shapes() -> None:
+    with pytest.raises(BadContent, match="gears: 2 for 1 choices of shapes"):
+        load(record.save(replace(RECORD, gears=RECORD.gears * 2)))
+
+
+def test_values_that_are_there_already() -> None:
+    gear = replace(RECORD.gears[0], pieces=(PIECES[0], *PIECES))
+    with pytest.raises(BadContent, match='piece 1: "between" is value 7, which is there already'):
+        load(record.save(replace(RECORD, gears=(gear,))))
 
 
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_entries_of_strangers(draw: st.DataObject) -> None:
     """A container with a right checksum and anything in an entry is a record or a refusal."""
-    entries = container.loads(record.save(RECORD))
+    entries = container.read_cache(record.save(RECORD))
     key = draw.draw(st.sampled_from(sorted(entries)))
     value = bytearray(entries[key])
     for _ in range(draw.draw(st.integers(1, 3))):
@@ -224,7 +251,7 @@ def test_entries_of_strangers(draw: st.DataObject) -> None:
             st.binary(max_size=4) | st.sampled_from((b"9", b"-", b'"', b"[", b"null"))
         )
     try:
-        record.load(container.dumps(entries | {key: bytes(value)}))
+        load(container.write_cache(entries | {key: bytes(value)}))
     except CacheRefused:
         return
 
@@ -234,7 +261,7 @@ def test_entries_of_strangers(draw: st.DataObject) -> None:
     [
         (replace(RECORD, token="yours"), WrongToken, 'kept under token "yours", must be "mine"'),
         (
-            replace(RECORD, gears=(KeptGear(((2, 3),), (replace(PIECES[0], device="other"), PIECES[1])),)),
+            replace(RECORD, gears=(replace(RECORD.gears[0], pieces=(replace(PIECES[0], device="other"),)),)),
             WrongDevice,
             'compiled for device "other", the context has npusim, npusim_host',
         ),

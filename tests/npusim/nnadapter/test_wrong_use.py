@@ -209,6 +209,8 @@ ROWS: list[tuple[str, str, list[Any], int | None, str]] = [
     ("2.15", "NNAdapterModel_setOperandValue", ["x", bytes(20), 20, True], PARAMETER, "length is 20 bytes.*has 24"),
     ("2.15", "NNAdapterModel_setOperandValue", ["x", bytes(20), 24, True], PARAMETER, "length is 24.*buffer has 20"),
     ("2.15", "NNAdapterModel_setOperandValue", ["x", 5, 24, True], PARAMETER, "is int, must be an array or bytes"),
+    ("2.15", "NNAdapterModel_setOperandValue", ["x", bytes(24), 24, "null"], PARAMETER, "copy: is null"),
+    ("2.15", "NNAdapterModel_setOperandValue", ["x", bytes(24), 24, []], PARAMETER, "must be true or false"),
     ("2.15", "NNAdapterModel_setOperandValue", ["by", bytes(24), 24, True], PARAMETER, "an operation writes it"),
     ("2.15", "NNAdapterModel_setOperandValue", ["rx", bytes(24), 24, True], PARAMETER, "is finished"),
     ("2.15", "NNAdapterModel_setOperandValue", ["gone", bytes(24), 24, True], PARAMETER, "its model is destroyed"),

@@ -247,8 +247,12 @@ class Conversion:
         )
 
     def reshaped(self, tensor: int, shape: Sequence[int], result: TensorType | None = None) -> int:
-        """A tensor under another shape."""
-        kind = result or self._like(tensor)
+        """A tensor under another shape; a constant becomes another one."""
+        data, kind = self.builder.tensors[tensor].array, result or self._like(tensor)
+        if data is not None and result is None:
+            scaling = kind.quantization
+            if scaling is None or scaling.axis is None:
+                return self.constant(data.reshape(shape), scaling)
         return self.node("reshape", [tensor], kind, shape=tuple(shape))[0]
 
     def transposed(self, tensor: int, perm: Sequence[int]) -> int:
