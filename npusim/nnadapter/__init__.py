@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from npusim.frontends.nnadapter.operand import Operand, Operation
     from npusim.frontends.nnadapter.operand_type import OperandType
+    from npusim.nnadapter.cache.container import read_cache, write_cache
     from npusim.nnadapter.cache.refusals import (
         BadChecksum,
         BadContent,
@@ -88,6 +89,7 @@ _HOMES = {
         *("BadChecksum", "BadContent", "BadMagic", "BadVersion", "CacheRefused", "Truncated"),
         *("WrongDevice", "WrongMachine", "WrongToken"),
     ),
+    "npusim.nnadapter.cache.container": ("read_cache", "write_cache"),
     "npusim.nnadapter.compilation": ("Compilation",),
     "npusim.nnadapter.config": ("Config", "check_nnadapter_device_name"),
     "npusim.nnadapter.context": ("Context",),
@@ -159,9 +161,11 @@ __all__ = [
     "from_nnef",
     "from_onnx",
     "from_tflite",
+    "read_cache",
     "register",
     "register_preset",
     "unregister",
+    "write_cache",
 ]
 
 

@@ -26,9 +26,9 @@ of those that compute on real numbers."""
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Operations that are forced to the CPU, by the lines of a partition file."""
+    """Operations that are forced to the CPU: the lines of a partition file."""
 
-    forced: tuple[placing.Forced, ...] = ()
+    lines: tuple[placing.Forced, ...] = ()
 
     @classmethod
     def read(cls, path: str | Path) -> Partition:
@@ -39,6 +39,14 @@ class Partition:
     def parse(cls, text: str, name: str = "partition") -> Partition:
         """Lines of a text; `name` is what messages call it. Raises NpusimError likewise."""
         return cls(placing.parse(text, name))
+
+    def forced(self, operators: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[int]:
+        """The places of the operators that some line takes, each (type, names of inputs, names of outputs)."""
+        return [
+            place
+            for place, operator_ in enumerate(operators)
+            if any(line.takes(*operator_) for line in self.lines)
+        ]
 
 
 Asked = str | Path | Partition | Sequence[str | Path | Partition] | None
@@ -74,12 +82,12 @@ def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
         if isinstance(part, str) and part in machines.MODES:
             mode = part
         elif isinstance(part, Partition):
-            forced += part.forced
+            forced += part.lines
         elif isinstance(part, str | Path):
             forced += placing.read(part)
         else:
             raise InvalidParameter(f"partition: is {part!r}, must be a mode, a file or a Partition")
-    return Plan(mode, tuple(forced), kept.forced if kept else ())
+    return Plan(mode, tuple(forced), kept.lines if kept else ())
 
 
 def _of_environment(name: str) -> Partition | None:
