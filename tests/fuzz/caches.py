@@ -61,12 +61,12 @@ def bases() -> tuple[bytes, ...]:
 
 def entry(data: bytes, rng: random.Random) -> bytes:
     """One to three entries, as what they are or as any bytes, and the checksum mended."""
-    entries = container.loads(data)
+    entries = container.read_cache(data)
     for key in rng.sample(list(entries), rng.choice((1, 1, 1, 2, 3))):
         entries[key] = _changed(key, entries[key], rng)
         if rng.randrange(20) == 0:
             entries[rng.choice((key, "more", "cache_9_model_buffer"))] = entries.pop(key)
-    return container.dumps(entries)
+    return container.write_cache(entries)
 
 
 def _changed(key: str, value: bytes, rng: random.Random) -> bytes:

@@ -21,7 +21,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from npusim.nnadapter.cache import container, folder
-contents = [container.dumps({"model": bytes([number]) * 2_000_000}) for number in (1, 2)]
+contents = [container.write_cache({"model": bytes([number]) * 2_000_000}) for number in (1, 2)]
 print("ready", flush=True)
 while True:
     for content in contents:
@@ -61,7 +61,7 @@ def test_killed_20_times_while_it_writes(tmp_path: Path) -> None:
             writer.send_signal(signal.SIGKILL)
             writer.communicate()
         data = folder.read(place, "token")
-        assert data is None or container.loads(data) in CONTENTS
+        assert data is None or container.read_cache(data) in CONTENTS
         remnants += len([name for name in os.listdir(place) if name.startswith(".")])
         assert len(os.listdir(place)) <= 2  # what the last kill left; that of kills before is cleared away
     assert remnants > 0, "no kill came while a file was written"
