@@ -68,7 +68,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.reports": ("npusim.reports.run",),
     "npusim.views": ("npusim.reports.notebook",),
     "npusim.explore": ("npusim.views",),
-    "npusim.cli": ("npusim.reports", "npusim.reports.notebook", "npusim.verification"),
+    "npusim.cli": ("npusim.reports", "npusim.reports.notebook", "npusim.verification", "npusim.nnadapter"),
     "npusim.__main__": ("npusim.cli",),
     "npusim": ("npusim.explore", "npusim.verification"),
 }

@@ -76,17 +76,21 @@ PartitionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--partition",
-        metavar="FILE|cost",
-        help="A file that names operators for the host, or cost: to the host with whatever makes the run faster "
-        "there. May be repeated.",
+        metavar="FILE|cost|order|single",
+        help="A file that names operators for the host, or cost: to the host, or to the --device, with whatever makes "
+        "the run faster there. Of devices also order: the first that can; single: one for all. May be repeated.",
         show_default=False,
     ),
 ]
 
 
+PARTITION_MODES = ("cost", "order", "single")
+"""What --partition takes in place of a file."""
+
+
 def partition_inputs(partition: Sequence[str] | None) -> dict[str, Path]:
     """The files that a partition is read from, for `files.check_outputs`."""
-    return {f"--partition {part}": Path(part) for part in partition or () if part != "cost"}
+    return {f"--partition {part}": Path(part) for part in partition or () if part not in PARTITION_MODES}
 
 
 def names(given: Sequence[str] | None) -> list[str]:

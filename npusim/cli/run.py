@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from npusim.base.console import console, say
-from npusim.cli import job
+from npusim.cli import devices, job
 from npusim.cli.base import (
     EffortOption,
     HardwareList,
@@ -115,17 +115,34 @@ def run(
     host: HostOption = None,
     partition: PartitionOption = None,
     decide: job.DecideOption = None,
+    device: devices.DeviceOption = None,
+    print_partition: devices.PrintOption = False,
+    cache: devices.CacheOption = None,
 ) -> None:
     """Compile and execute a model, and print the summary; of several models or machines, a table."""
     from npusim.isa.program.program import Program
     from npusim.session import api
 
     machines = hw or [api.DEFAULT_HARDWARE]
+    how = devices.How(partition or (), devices.host_names(host), effort, timing_only, seed)
+    over = devices.Asked(models[0], device or (), how, input, output, dot, cache)
+    if device:
+        others: dict[str, object] = {"MODEL": models[1:], "--hw": hw, "--set": set_, "--what-if": what_if}
+        devices.require_alone(others | {"--unknown": unknown, job.OPTION: decide})
+        _run_over(over, print_partition, reports, report)
+        return
+    devices.require_no_choice(partition or ())
+    if cache and len(models) == len(machines) == 1:
+        others = {"--set": set_, "--what-if": what_if, "--unknown": unknown, job.OPTION: decide}
+        devices.require_cacheable(partition or (), others | {devices.PRINT_OPTION: print_partition})
+        _run_over(replace(over, devices=machines), False, reports, report)
+        return
     if len(models) > 1 or len(machines) > 1:
         from npusim.cli import run_table
 
         one: dict[str, object] = {"--input": input, OUTPUT: output, "--what-if": what_if or None}
         one |= {DOT: dot, "--unknown": unknown, "--host": host, "--partition": partition}
+        one |= {devices.PRINT_OPTION: print_partition or None, devices.CACHE_OPTION: cache}
         where = run_table.Targets(reports, report)
         run_table.run(models, machines, set_ or (), effort, where, one)
         return
@@ -140,9 +157,11 @@ def run(
     _check_outputs(asked, machines[0], targets | ({DOT: dot} if dot else {}), report, pages)
     if dot:
         _draw(asked.model, dot)
+    if print_partition:
+        devices.print_subgraphs(over, machines[0], set_ or ())
     program, wall = _compiled(asked)
     if not isinstance(program, Program):
-        others: dict[str, object] = {"--report": report, "--what-if": what_if}
+        others = {"--report": report, "--what-if": what_if}
         others |= {option: path for option, path in reports.items() if option != JSON}
         job.run(
             program,
@@ -157,6 +176,29 @@ def run(
         result = asked.with_provenance(result)
     if what_if:
         result = asked.with_variants(result)
+    try:
+        print_summary(result)
+    finally:  # what was computed is kept, even if nobody reads the summary to its end
+        _write(result, targets, pages)
+
+
+def _run_over(
+    asked: devices.Asked, print_partition: bool, reports: Mapping[str, Path], report: Path | None
+) -> None:
+    """A run over devices, with its summary, outputs and reports."""
+    from npusim.base import files
+
+    if asked.how.timing_only and (asked.input or asked.output):
+        option = "--input" if asked.input else OUTPUT
+        raise NpusimError(f"{option}: --timing-only executes no data; give one or the other")
+    targets = ({OUTPUT: asked.output} if asked.output else {}) | dict(reports)
+    drawn = {DOT: asked.dot} if asked.dot else {}
+    pages = _report_files(report) if report else {}
+    folders = {"--report": (report, [path.name for path in pages]), devices.CACHE_OPTION: (asked.cache, ())}
+    files.check_outputs(targets | drawn, devices.inputs_of(asked), folders)
+    if report:
+        files.make_folder(report)
+    result = devices.run(asked, print_partition)
     try:
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end

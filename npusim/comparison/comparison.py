@@ -32,6 +32,9 @@ SCHEMA_VERSION = 1
 
 MOST_RUNS = len(ascii_uppercase)
 
+SHARED = ("clock_mhz", "dram", "memory", "host")
+"""What devices of a context share of their hardware: all but the clock, which is the system's."""
+
 LOWER_BOUND = "lower_bound"
 """The row of the losses that is none: cycles that no schedule can beat."""
 
@@ -113,8 +116,31 @@ class Comparison:
 
     @cached_property
     def hardware(self) -> tuple[HardwareRow, ...]:
-        """The parameters that differ, by dotted path; names and descriptions do not count."""
-        return self._differing("hardware", ("name", "description"))
+        """The parameters that differ, by dotted path; names and descriptions do not count.
+
+        Of runs on devices: the devices, what they share, and the parameters of those that are in all runs.
+        """
+        tables = [dict(result_file.flat(run.values["hardware"])) for run in self.runs]
+        if not any(run.devices for run in self.runs):
+            return _differing(tables, ("name", "description"))
+        shared = [
+            {"devices": ", ".join(str(device["name"]) for device in run.devices) or run.hardware}
+            | {path: value for path, value in table.items() if path.split(".")[0] in SHARED}
+            for run, table in zip(self.runs, tables, strict=True)
+        ]
+        own = [
+            {str(device["name"]): dict(result_file.flat(device["hardware"])) for device in run.devices}
+            for run in self.runs
+        ]
+        everywhere = [name for name in own[0] if all(name in each for each in own)]
+        for table, machines in zip(shared, own, strict=True):
+            table.update(
+                (f"{name}.{path}", value)
+                for name in everywhere
+                for path, value in machines[name].items()
+                if path.split(".")[0] not in (*SHARED[1:], "name", "description")
+            )
+        return _differing(shared)
 
     @cached_property
     def provenance(self) -> tuple[HardwareRow, ...]:
@@ -123,14 +149,8 @@ class Comparison:
         The command and the digest of the hardware say nothing that is not told elsewhere. None for all of a run that
         was written before there was a provenance.
         """
-        return self._differing("provenance", ("command", "hardware_sha256"))
-
-    def _differing(self, table: str, left_out: Sequence[str]) -> tuple[HardwareRow, ...]:
-        """The keys of a table of the JSON that are not the same in all runs."""
-        tables = [dict(result_file.flat(run.values.get(table, {}))) for run in self.runs]
-        paths = dict.fromkeys(path for each in tables for path in each if path not in left_out)
-        rows = (HardwareRow(path, tuple(each.get(path) for each in tables)) for path in paths)
-        return tuple(row for row in rows if any(value != row.values[0] for value in row.values))
+        tables = [dict(result_file.flat(run.values.get("provenance", {}))) for run in self.runs]
+        return _differing(tables, ("command", "hardware_sha256"))
 
     @cached_property
     def layers(self) -> tuple[LayerRow, ...]:
@@ -208,6 +228,9 @@ class Comparison:
         alone = sum(not row.everywhere for row in self.layers)
         if alone:
             found.append(f"{alone} of {len(self.layers)} layers are not in every run.")
+        moved = sum(row.moved for row in self.layers)
+        if moved:
+            found.append(f"{moved} of {len(self.layers)} layers run on other devices.")
         if not self.same_clock:
             found.append("Clocks differ: layers and losses are compared in microseconds.")
         return tuple(found)
@@ -278,3 +301,10 @@ def _opened(run: RunResult | Mapping[str, Any] | str | Path) -> ResultFile:
     if isinstance(run, Mapping):
         return result_file.check(dict(run), "")
     return result_file.read(run)
+
+
+def _differing(tables: Sequence[Mapping[str, Any]], left_out: Sequence[str] = ()) -> tuple[HardwareRow, ...]:
+    """The keys of which tables of the JSON do not all have the same value."""
+    paths = dict.fromkeys(path for each in tables for path in each if path not in left_out)
+    rows = (HardwareRow(path, tuple(each.get(path) for each in tables)) for path in paths)
+    return tuple(row for row in rows if any(value != row.values[0] for value in row.values))

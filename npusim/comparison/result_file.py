@@ -95,6 +95,13 @@ class LayerNumbers(_Table):
     lower_bound_cycles: Count
     bound_by: str
     lost_cycles: Cycles
+    device: str = ""
+
+
+class _Device(_Table):
+    name: str
+    launches: Count
+    hardware: _Hardware
 
 
 class _Result(_Table):
@@ -118,6 +125,7 @@ class _Result(_Table):
     instructions: Count
     performance_info: _PerformanceInfo
     layers: list[LayerNumbers]
+    devices: list[_Device] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -135,8 +143,14 @@ class ResultFile:
 
     @property
     def hardware(self) -> str:
-        """Name of the hardware."""
-        return str(self.values["hardware"]["name"])
+        """Name of the hardware, or of the devices that run a part of the model."""
+        at_work = [str(device["name"]) for device in self.devices if device["launches"]]
+        return ", ".join(at_work) or str(self.values["hardware"]["name"])
+
+    @property
+    def devices(self) -> list[Mapping[str, Any]]:
+        """The devices of the context that it ran on, as the file has them; none for a run outside of one."""
+        return list(self.values.get("devices", ()))
 
     @property
     def clock_mhz(self) -> float:

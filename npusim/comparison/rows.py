@@ -117,6 +117,11 @@ class LayerRow:
         """Whether all runs have it."""
         return None not in self.layers
 
+    @property
+    def moved(self) -> bool:
+        """Whether it runs on different devices, of those runs that have several."""
+        return len({layer.device for layer in self.layers if layer is not None and layer.device}) > 1
+
     def present(self, letters: str) -> list[str]:
         """The letters of the runs that have it."""
         return [letter for letter, each in zip(letters, self.layers, strict=True) if each is not None]

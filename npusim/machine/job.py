@@ -77,6 +77,7 @@ class Part:
     asked_cycle, start_cycle: cycles of the system in which the core was asked for and given.
     execution:   in cycles of the core, from its first edge behind the start on.
     time:        these in cycles of the system.
+    bases:       the address of each memory that the program's addresses count from.
     """
 
     step: Step
@@ -86,6 +87,7 @@ class Part:
     start_cycle: int
     execution: Execution
     time: CoreTime
+    bases: Mapping[Space, int]
 
     @property
     def end_cycle(self) -> int:
@@ -307,7 +309,9 @@ class Job:
             if self._clock is not None:
                 yield self._clock.edge()
         time = self._time(core, launch.begin, start)
-        self._parts.append(Part(step, loaded.program, core.number, asked, start, launch.result(), time))
+        self._parts.append(
+            Part(step, loaded.program, core.number, asked, start, launch.result(), time, bases)
+        )
         self.launch = None
 
     def _time(self, core: Core, begin: int, start: int) -> CoreTime:

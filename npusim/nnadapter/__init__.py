@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from npusim.frontends.nnadapter.operand import Operand, Operation
     from npusim.frontends.nnadapter.operand_type import OperandType
+    from npusim.nnadapter.cache.container import read_cache, write_cache
     from npusim.nnadapter.cache.refusals import (
         BadChecksum,
         BadContent,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         WrongToken,
     )
     from npusim.nnadapter.compilation import Compilation
+    from npusim.nnadapter.config import Config, check_nnadapter_device_name
     from npusim.nnadapter.context import Context
     from npusim.nnadapter.device import Device
     from npusim.nnadapter.execution import Execution
@@ -87,7 +89,9 @@ _HOMES = {
         *("BadChecksum", "BadContent", "BadMagic", "BadVersion", "CacheRefused", "Truncated"),
         *("WrongDevice", "WrongMachine", "WrongToken"),
     ),
+    "npusim.nnadapter.cache.container": ("read_cache", "write_cache"),
     "npusim.nnadapter.compilation": ("Compilation",),
+    "npusim.nnadapter.config": ("Config", "check_nnadapter_device_name"),
     "npusim.nnadapter.context": ("Context",),
     "npusim.nnadapter.device": ("Device",),
     "npusim.nnadapter.hal.driver": ("Argument", "Cache", "Driver", "Properties", "Submodel"),
@@ -115,6 +119,7 @@ __all__ = [
     "CacheRefused",
     "CacheWarning",
     "Compilation",
+    "Config",
     "Context",
     "Device",
     "DeviceInternalError",
@@ -148,6 +153,7 @@ __all__ = [
     "WrongDevice",
     "WrongMachine",
     "WrongToken",
+    "check_nnadapter_device_name",
     "devices",
     "from_file",
     "from_graph",
@@ -155,9 +161,11 @@ __all__ = [
     "from_nnef",
     "from_onnx",
     "from_tflite",
+    "read_cache",
     "register",
     "register_preset",
     "unregister",
+    "write_cache",
 ]
 
 

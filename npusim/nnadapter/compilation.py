@@ -15,7 +15,7 @@ from npusim.frontends.nnadapter.network import Network
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.graph import Tensor
+from npusim.kernels.graph.graph import UNKNOWN, Tensor
 from npusim.nnadapter import keeping
 from npusim.nnadapter.cache.folder import path_of
 from npusim.nnadapter.cache.refusals import BadContent, CacheRefused
@@ -25,10 +25,11 @@ from npusim.nnadapter.gears import networks
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.keeping import CacheWarning, Store
-from npusim.nnadapter.partition import Asked, Plan, asked, cut
+from npusim.nnadapter.partition import Asked, Partition, Plan, asked, cut, floating
 from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
 from npusim.nnadapter.segment import machines_of, part_of
+from npusim.numbers.run import RunResult
 from npusim.scheduler.partition.linked import Part
 from npusim.scheduler.partition.pieces import Piece as Stretch
 from npusim.session.devices import Bench
@@ -50,6 +51,7 @@ class Compilation:
         token: str | None = None,
         buffer: Any = None,
         partition: Asked = None,
+        in_float: Partition | None = None,
     ) -> None:
         """A compilation of a finished model, or what is kept of one: then the model is ignored, and may be None.
 
@@ -57,7 +59,10 @@ class Compilation:
         token:     the name that a compiled model is kept under; computed of the model and the context if None.
         buffer:    the bytes of a `.nnc` file that was kept under the token; it goes before the folder.
         partition: how a model is cut: "order", "cost", "single", a partition file, a `Partition`, or several of these;
-                   what the context's properties say if None.
+                   what the context's properties say if None, and the variables SUBGRAPH_PARTITION_CONFIG_FILE and
+                   _BUFFER of the environment.
+        in_float:  operations on codes that compute on real numbers: codes are turned into them and back. None: those
+                   of MIXED_PRECISION_QUANTIZATION_CONFIG_FILE and _BUFFER.
 
         Raises InvalidParameter.
         """
@@ -73,7 +78,7 @@ class Compilation:
         self.restore_s: float | None = None
         self._token, self._folder, self._buffer = keeping.asked(token, cache_dir, buffer)
         self._model = model
-        self._plan = asked(partition, context.mode)
+        self._plan = asked(partition, context.mode, in_float)
         self._gears: tuple[CompiledGear, ...] = ()
         self._types: Types | None = None
         self._runners: dict[CompiledGear, Runner] = {}
@@ -149,7 +154,12 @@ class Compilation:
         try:
             for network in networks(model):
                 made.append(
-                    _compiled(network, self.context, self._plan, Cache(token, str(self._folder or "")))
+                    _compiled(
+                        floating(network, self._plan),
+                        self.context,
+                        self._plan,
+                        Cache(token, str(self._folder or "")),
+                    )
                 )
         except Exception:
             _destroy(self.context, made)
@@ -229,6 +239,11 @@ class Compilation:
         self._require_finished()
         return _with_times(self._runner(gear).run(inputs), self.compile_s, self.restore_s)
 
+    def timed(self, gear: CompiledGear) -> RunResult | None:
+        """Every number of a run of a gear that npusim simulates, without data; None where it simulates nothing."""
+        self._require_finished()
+        return self._runner(gear).timed()
+
     def _runner(self, gear: CompiledGear) -> Runner:
         if gear not in self._runners:
             self._runners[gear] = Runner(gear, self.context, self._name)
@@ -288,7 +303,7 @@ class _Programs:
     def __init__(self, network: Network, context: Context, told: Cache) -> None:
         self.forced: Mapping[int, str] = {}
         self._network, self._context, self._told = network, context, told
-        self._made: dict[Stretch, CompiledPiece] = {}
+        self._made: dict[tuple[Stretch, str], CompiledPiece] = {}
 
     def bench(self, forced: Mapping[int, str]) -> Bench:
         """What times partitions of the model."""
@@ -297,7 +312,7 @@ class _Programs:
 
         def program(piece: Stretch) -> Part | None:
             member = self._context.members[piece.device]
-            return part_of(self.piece(piece), cores) if member in cores else None
+            return part_of(self._once(piece, Cache()), cores) if member in cores else None
 
         inputs, outputs = (
             [(number, _tensor(network, number)) for number in side]
@@ -306,10 +321,14 @@ class _Programs:
         return Bench(network.name, machines_of(cores), program, inputs, outputs)
 
     def piece(self, piece: Stretch) -> CompiledPiece:
-        """A piece with its program. Raises NNAdapterError."""
-        if piece not in self._made:
-            self._made[piece] = self._compiled(piece)
-        return self._made[piece]
+        """A piece with its program, and what is kept of it. Raises NNAdapterError."""
+        return self._once(piece, self._told)
+
+    def _once(self, piece: Stretch, told: Cache) -> CompiledPiece:
+        """A piece as its driver made it when it was told so much of the cache."""
+        if (piece, told.token) not in self._made:
+            self._made[piece, told.token] = self._compiled(piece, told)
+        return self._made[piece, told.token]
 
     def destroy(self, kept: Sequence[CompiledPiece]) -> None:
         """The drivers destroy all programs but those of some pieces."""
@@ -318,13 +337,13 @@ class _Programs:
                 member = self._context.member(piece.device)
                 member.call("destroy_program", piece.program)
 
-    def _compiled(self, piece: Stretch) -> CompiledPiece:
+    def _compiled(self, piece: Stretch, told: Cache) -> CompiledPiece:
         network, member = self._network, self._context.members[piece.device]
         forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
         submodel = Submodel(network, piece.operations, forced)
         graph = submodel.graph()
         inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
-        cache = keeping.telling(self._told, inputs, outputs)
+        cache = keeping.telling(told, inputs, outputs)
         program = member.call("create_program", member.context, submodel, cache)
         steps = submodel.operations
         return CompiledPiece(
@@ -372,10 +391,24 @@ def _types(model: Model, gears: Sequence[CompiledGear]) -> Types:
             if len(shapes) == 1:
                 type_.dimensions = list(shapes[0])
         return Types(inputs, outputs)
-    (gear,) = gears
     return Types(
-        *([operand_type_of(one.type, one.name) for one in side] for side in (gear.inputs, gear.outputs))
+        *(
+            [_type_in_gears(row) for row in zip(*sides, strict=True)]
+            for sides in ([gear.inputs for gear in gears], [gear.outputs for gear in gears])
+        )
     )
+
+
+def _type_in_gears(ends: Sequence[Crossing]) -> OperandType:
+    """The type of an input or output that has these shapes in the gears."""
+    type_ = operand_type_of(ends[0].type, ends[0].name)
+    shapes = [end.type.shape for end in ends]
+    if len(set(shapes)) > 1:
+        type_.ranked = len({len(shape) for shape in shapes}) == 1
+        sizes = zip(*shapes, strict=True) if type_.ranked else ()
+        type_.dimensions = [size[0] if len(set(size)) == 1 else UNKNOWN for size in sizes]
+        type_.dynamic = tuple(shapes)
+    return type_
 
 
 def _warn(text: str) -> None:

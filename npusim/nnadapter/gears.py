@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from npusim.frontends.nnadapter.errors import InvalidDimensions
+from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter
 from npusim.frontends.nnadapter.model import Model
-from npusim.frontends.nnadapter.network import Network
+from npusim.frontends.nnadapter.network import GraphNetwork, Network
 from npusim.frontends.nnadapter.operand import Operand
-from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.frontends.nnadapter.operand_type import Shape, checked
+from npusim.isa.base.nearest import nearest
+
+Shapes = Mapping[str, Sequence[Sequence[int]]]
+"""The gears of inputs by name."""
 
 Gear = Mapping[Operand, Shape]
 """The shapes of the inputs whose types leave sizes open."""
@@ -48,8 +53,28 @@ def gears(model: Model) -> tuple[Gear, ...]:
     return tuple(distinct)
 
 
+def with_gears(model: Model, shapes: Shapes) -> Model:
+    """A finished model whose inputs with open sizes may take these shapes, by name.
+
+    Raises InvalidParameter for a name that no such input has, and for shapes that do not fit it.
+    """
+    inputs = {operand.name: operand for operand in model.input_operands if not operand.type.known}
+    for name, rows in shapes.items():
+        if name not in inputs:
+            near = nearest(str(name), inputs)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(inputs) or 'none'}"
+            raise InvalidParameter(f"dynamic shapes: {name}: no input with open sizes has this name, {hint}")
+        type_ = inputs[name].type
+        asked = replace(type_, dynamic=[list(row) for row in rows])
+        type_.dynamic = checked(asked, name).dynamic
+    return model
+
+
 def networks(model: Model) -> tuple[Network, ...]:
     """The model as contexts see it, once per gear. Raises InvalidParameter for one that is not finished."""
+    graphs = getattr(model, "graphs", ())
+    if graphs:
+        return tuple(GraphNetwork(graph) for graph in graphs)
     if not model.finished:
         model.network()  # says so
     return tuple(model.network(gear) for gear in gears(model))

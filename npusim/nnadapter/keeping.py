@@ -97,8 +97,10 @@ def _facts(member: Member) -> DeviceFacts:
 
 def computed_token(model: Model, context: Context, plan: Plan) -> str:
     """The token of a model on the devices of a context, cut by a plan."""
-    forced = [(line.kind, line.inputs, line.outputs) for line in plan.forced]
-    settings = {"properties": context.settings, "mode": plan.mode, "forced": forced}
+    forced, in_float = (
+        [(line.kind, line.inputs, line.outputs) for line in lines] for lines in (plan.forced, plan.in_float)
+    )
+    settings = {"properties": context.settings, "mode": plan.mode, "forced": forced, "in_float": in_float}
     return token_of(model, [_facts(member) for member in context.members], settings)
 
 

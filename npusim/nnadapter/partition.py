@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +15,20 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.table import operator
 from npusim.nnadapter.context import Member, reasons
 from npusim.nnadapter.hal import machines
+from npusim.nnadapter.in_float import FloatNetwork
 from npusim.scheduler.partition.pieces import Operation, Piece
 from npusim.session.devices import COST, SINGLE, Bench, Task, by_cost, by_order, single
+
+FORCED, IN_FLOAT = "SUBGRAPH_PARTITION_CONFIG", "MIXED_PRECISION_QUANTIZATION_CONFIG"
+"""Variables of the environment, with _FILE or _BUFFER behind them: lines of operators that are forced to the CPU, and
+of those that compute on real numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Operations that are forced to the CPU, by the lines of a partition file."""
+    """Operations that are forced to the CPU: the lines of a partition file."""
 
-    forced: tuple[placing.Forced, ...] = ()
+    lines: tuple[placing.Forced, ...] = ()
 
     @classmethod
     def read(cls, path: str | Path) -> Partition:
@@ -33,6 +39,14 @@ class Partition:
     def parse(cls, text: str, name: str = "partition") -> Partition:
         """Lines of a text; `name` is what messages call it. Raises NpusimError likewise."""
         return cls(placing.parse(text, name))
+
+    def forced(self, operators: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[int]:
+        """The places of the operators that some line takes, each (type, names of inputs, names of outputs)."""
+        return [
+            place
+            for place, operator_ in enumerate(operators)
+            if any(line.takes(*operator_) for line in self.lines)
+        ]
 
 
 Asked = str | Path | Partition | Sequence[str | Path | Partition] | None
@@ -45,10 +59,21 @@ class Plan:
 
     mode: str
     forced: tuple[placing.Forced, ...]
+    in_float: tuple[placing.Forced, ...] = ()
 
 
-def asked(given: Asked, mode: str) -> Plan:
-    """The plan of what is given; `mode` where that says none. Raises InvalidParameter, and NpusimError for a file."""
+def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
+    """The plan of what is given; `mode` where that says none, and where nothing is given, what the environment says.
+
+    in_float: operations that compute on real numbers.
+
+    Raises InvalidParameter, and NpusimError for a file.
+    """
+    if in_float is not None and not isinstance(in_float, Partition):
+        raise InvalidParameter(f"in_float: is {in_float!r}, must be a Partition")
+    if given is None:
+        given = _of_environment(FORCED)
+    kept = in_float or _of_environment(IN_FLOAT)
     parts = () if given is None else (given,) if isinstance(given, str | Path | Partition) else given
     forced: list[placing.Forced] = []
     if not isinstance(parts, Sequence):
@@ -57,12 +82,20 @@ def asked(given: Asked, mode: str) -> Plan:
         if isinstance(part, str) and part in machines.MODES:
             mode = part
         elif isinstance(part, Partition):
-            forced += part.forced
+            forced += part.lines
         elif isinstance(part, str | Path):
             forced += placing.read(part)
         else:
             raise InvalidParameter(f"partition: is {part!r}, must be a mode, a file or a Partition")
-    return Plan(mode, tuple(forced))
+    return Plan(mode, tuple(forced), kept.lines if kept else ())
+
+
+def _of_environment(name: str) -> Partition | None:
+    """What a file, or else a text, of the environment says."""
+    if path := os.environ.get(f"{name}_FILE"):
+        return Partition.read(path)
+    text = os.environ.get(f"{name}_BUFFER")
+    return Partition.parse(text, f"{name}_BUFFER") if text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +154,19 @@ def task_of(network: Network, members: Sequence[Member], forced: Collection[int]
 
 def forced_of(network: Network, plan: Plan) -> dict[int, str]:
     """The operations that lines force to a CPU, by place, and who says so; a line that takes none is a warning."""
-    if not plan.forced:
+    return _taken(network, plan.forced)
+
+
+def floating(network: Network, plan: Plan) -> Network:
+    """The model with what its plan wants computed on real numbers. A line that takes nothing is a warning."""
+    places = _taken(network, plan.in_float)
+    return FloatNetwork(network, places) if places else network
+
+
+def _taken(network: Network, lines: Sequence[placing.Forced]) -> dict[int, str]:
+    if not lines:
         return {}
-    taken = placing.taken(network.name, uses(network), plan.forced)
+    taken = placing.taken(network.name, uses(network), lines)
     return {place: entry.reason for place, entry in taken.items()}
 
 

@@ -46,6 +46,10 @@ class Runner:
         """The pieces with what they take, without data."""
         return self._numbers([part.time() for part in self._parts if isinstance(part, Segment)]).pieces
 
+    def timed(self) -> RunResult | None:
+        """Every number of what npusim simulates, without data; None where it simulates nothing."""
+        return self._numbers([part.time() for part in self._parts if isinstance(part, Segment)]).run
+
     def run(self, inputs: Sequence[Array]) -> Result:
         """One run with data. Raises DeviceInternalError for what a device refuses."""
         values = dict(self._gear.constants)

@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from npusim.frontends import frontend
 from npusim.frontends.nn_hal import file as hal_file
 from npusim.frontends.nn_hal.reader import graph_of
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
+from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidDimensions, InvalidParameter
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.bind import Sizes, bind
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.unknown import require_known
+from npusim.nnadapter.gears import Shapes
 from npusim.nnadapter.model import Model
 from npusim.session.opening import is_program, open_model
 
 
-def from_file(path: str | Path, sizes: Sizes | None = None) -> Model:
+def from_file(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | None = None) -> Model:
     """The finished model of a file of any format that npusim reads, or of a built-in model by its name.
 
-    sizes: of inputs whose sizes the file leaves open, as for `npusim.kernels.graph.bind.bind`.
+    sizes:   of inputs whose sizes the file leaves open, as for `npusim.kernels.graph.bind.bind`.
+    dynamic: the shapes that such inputs may take, by name: shape k of each is gear k.
 
     Raises InvalidParameter for a file that is none, FeatureNotSupported for a model that decides (IF, WHILE) or has
     operators that npusim does not have.
     """
+    if is_program(path):
+        raise InvalidParameter(f"{path}: is a compiled program, not a model")
+    models = [_read(path, {**(sizes or {}), **row}) for row in _rows(dynamic or {})]
+    graphs = [one.graph for one in models]
+    models[0].graphs = tuple(graphs) if len(graphs) > 1 else ()
+    return models[0]
+
+
+def _read(path: str | Path, sizes: Sizes) -> Model:
+    """A model with all sizes of its inputs."""
     try:
-        if is_program(path):
-            raise InvalidParameter(f"{path}: is a compiled program, not a model")
-        graph = open_model(path)
-        assert isinstance(graph, Graph)
+        graph = frontend.read(path, sizes) if Path(path).exists() else open_model(path)
     except NpusimError as fault:
         raise InvalidParameter(str(fault)) from None
-    return from_graph(graph, sizes)
+    assert isinstance(graph, Graph)
+    return from_graph(graph)
 
 
-def from_tflite(path: str | Path, sizes: Sizes | None = None) -> Model:
-    """The finished model of a TensorFlow Lite file. Raises as `from_file`."""
-    return from_file(path, sizes)
+def from_tflite(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | None = None) -> Model:
+    """The finished model of a TensorFlow Lite file. Arguments and errors are those of `from_file`."""
+    return from_file(path, sizes, dynamic)
 
 
 def from_nn_hal(model: Any) -> Model:
@@ -52,10 +64,10 @@ def from_nn_hal(model: Any) -> Model:
     return from_graph(graph)
 
 
-def from_graph(graph: Graph, sizes: Sizes | None = None) -> Model:
+def from_graph(graph: Graph) -> Model:
     """The finished model of a graph. Raises as `from_file`."""
     try:
-        bound = bind(graph, sizes or {})
+        bound = bind(graph)
     except NpusimError as fault:
         raise InvalidParameter(str(fault)) from None
     if bound.decides:
@@ -67,6 +79,23 @@ def from_graph(graph: Graph, sizes: Sizes | None = None) -> Model:
     except NpusimError as fault:
         raise FeatureNotSupported(str(fault)) from None
     return Model.of(bound)
+
+
+def _rows(dynamic: Shapes) -> list[dict[str, Sequence[int]]]:
+    """The shapes of the inputs in each gear; one with a single shape has it in all. Raises InvalidDimensions."""
+    counts = {name: len(shapes) for name, shapes in dynamic.items() if len(shapes) != 1}
+    if len(set(counts.values())) > 1 or 0 in counts.values():
+        said = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InvalidDimensions(
+            f"dynamic: inputs must say the same number of shapes, one or more; they say {said}"
+        )
+    rows: list[dict[str, Sequence[int]]] = []
+    for number in range(max(counts.values(), default=1)):
+        row: dict[str, Sequence[int]] = {
+            name: tuple(shapes[min(number, len(shapes) - 1)]) for name, shapes in dynamic.items()
+        }
+        rows += [row] if row not in rows else []
+    return rows
 
 
 def from_onnx(path: str | Path) -> Model:

@@ -51,11 +51,6 @@ from npusim.numbers.staged import Same, StagedRun
 class DeviceRun(StagedRun):
     """A run of an executable whose programs are for the devices of one system; `hardware` is the first core's."""
 
-    @property
-    def machine_name(self) -> str:
-        """The devices at work, in the order of the context."""
-        return ", ".join(device.name for device in self.devices if device.launches)
-
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The stretches of layers on one side of a device, in the order in which they run."""
@@ -195,7 +190,7 @@ def measure_devices(
 
     devices: name and hardware of each core of the executable, by number; the clock of the first is the system's.
 
-    One launch of one program on the clock of the system is `npusim.numbers.measure.measure` of it, with the devices.
+    One launch of one program on the first device is `npusim.numbers.measure.measure` of it, with the devices.
     """
     if not run.parts:
         raise SimulationError(f"{executable.name}: nothing was launched, so there is nothing to measure")
@@ -203,7 +198,7 @@ def measure_devices(
     results = _devices(stages, devices)
     outputs, states = list(run.outputs or ()), _named(executable, run)
     only = stages[0]
-    if len(stages) == 1 and only.is_piece and only.time.same:
+    if len(stages) == 1 and only.is_piece and only.time.same and not only.device:
         whole = measure(replace(only.program, name=executable.name), only.execution, wall_s)
         return replace(whole, outputs=outputs, states=states, devices=results)
     hardware = devices[0][1]
@@ -257,6 +252,7 @@ def _stages(run: Run) -> tuple[Stage, ...]:
                 part.time._replace(late=part.time.late + part.start_cycle - begin),
                 part.core,
                 part.step,
+                bases=part.bases,
             )
         )
     return numbered(found)

@@ -250,9 +250,14 @@ class RunResult:
         return (Stage(self.program, self.execution, 0, int(self.cycles)),)
 
     @property
+    def at_work(self) -> tuple[DeviceResult, ...]:
+        """The devices that run a part of the model."""
+        return tuple(device for device in self.devices if device.launches)
+
+    @property
     def several_devices(self) -> bool:
         """Whether there are devices to be told apart."""
-        return len(self.devices) > 1
+        return len(self.at_work) > 1
 
     def layer_energy_uj(self) -> dict[str, Amounts]:
         """Energy by component and layer in uJ, float64 [layers] each; all of it adds up to the energy."""
@@ -277,8 +282,8 @@ class RunResult:
 
     @property
     def machine_name(self) -> str:
-        """What it ran on."""
-        return self.hardware.name
+        """What it ran on: the hardware, or the devices at work."""
+        return ", ".join(device.name for device in self.at_work) or self.hardware.name
 
     @property
     def inferences_per_s(self) -> float:

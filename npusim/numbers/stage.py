@@ -7,9 +7,11 @@ which cycles of the run these are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from npusim.isa.hardware.memories import Space
 from npusim.isa.program.executable import Launch, Step
 from npusim.isa.program.program import Program
 from npusim.machine.clock import CoreTime
@@ -33,6 +35,7 @@ class Stage:
     device:      its place among the devices of the run.
     step:        what it is of the executable; None where there is none.
     first_layer, first_instruction: the numbers, among those of the run, of its program's first ones.
+    bases:       the addresses of each memory that its program's count from, among those of the run; 0 where none is.
     """
 
     program: Program
@@ -44,6 +47,11 @@ class Stage:
     step: Step | None = None
     first_layer: int = 0
     first_instruction: int = 0
+    bases: Mapping[Space, int] = field(default_factory=dict)
+
+    def base(self, space: Space) -> int:
+        """Where what its program sees of a memory begins."""
+        return self.bases.get(space, 0)
 
     @property
     def is_piece(self) -> bool:

@@ -105,7 +105,7 @@ class Same(NamedTuple):
         """The layers of all of them together, in cycles of the run."""
         stage, count, hardware = self.stage, self.times, run.hardware
         of_core = layer_results(stage.program, stage.execution, self.own)
-        device = run.devices[stage.device].name if len(run.devices) > 1 else ""
+        device = run.devices[stage.device].name if run.several_devices else ""
         found = []
         for layer, account in zip(of_core, self.layers, strict=True):
             first, last = layer.start_cycle, layer.end_cycle

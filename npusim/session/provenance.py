@@ -45,17 +45,20 @@ def of_run(
     inputs: Inputs,
     settings: Sequence[str] = (),
     compiled: bool = False,
+    devices: Sequence[str] = (),
 ) -> Provenance:
     """The provenance of a run of the model at `path`.
 
     hw, settings: the hardware as it was named, None for the default; compiled: the model is a program already.
     host, partition: of the compiler; a `Partition` that Python made has no words.
+    devices: in place of `hw`.
     """
     import shlex
 
     named = hw.name if isinstance(hw, Hardware) else None if hw is None else Path(hw).name
     words = ["npusim", "run", Path(path).name]
     words += ["--hw", named] if named is not None else []
+    words += [word for each in devices for word in ("--device", Path(each).name)]
     words += [word for each in settings for word in ("--set", each)]
     words += ["--effort", str(effort)] if effort not in ("fast", 0, "0") else []
     words += ["--host", ",".join(host)] if host else []

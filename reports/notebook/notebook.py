@@ -8,7 +8,6 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from npusim.numbers.area import area
 from npusim.reports.comparison import cells
 from npusim.reports.run.what_if import GROUPS, advice, felt, how, per_mm2, percent, value
 from npusim.reports.words import quantities as show
@@ -56,7 +55,7 @@ def result(run: RunResult) -> str:
     facts.append(
         (
             "Area",
-            show.area(area(run.hardware).total),
+            show.area(run.area.total),
             f"{show.digits(run.tops.peak)} TOPS at most, {show.digits(run.tops.reached)} reached",
         )
     )
@@ -80,7 +79,7 @@ def result(run: RunResult) -> str:
         for at, layer in enumerate(layers[:MOST_LAYERS])
     ]
     head = ("layer", "operator", "unit", "cycles", "share", "MAC util.", "bound by", "DRAM bytes", "energy")
-    title = f"{run.model} on {run.hardware.name}"
+    title = f"{run.model} on {run.machine_name}"
     return _block(
         title,
         _table((), facts, left=(0, 2)),

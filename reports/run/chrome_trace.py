@@ -2,7 +2,8 @@
 
 One track per unit; a slice per instruction, from its start to its end; an arrow from the completion that an
 instruction waited for; counters for the DRAM traffic and the scratchpad in use. Times are microseconds of
-the simulated machine.
+the simulated machine. Each of several devices is a process, and so is the system that they share, with a track of the
+pieces and of what runs between them.
 """
 
 from __future__ import annotations
@@ -17,15 +18,22 @@ from numpy.typing import NDArray
 from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import BY_OPCODE
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Transfer
-from npusim.numbers.timeline import accumulate, scratchpad_use
+from npusim.numbers.timeline import accumulate
+from npusim.reports.run import series
 from npusim.reports.words.names import TRACK_NAMES
 
 if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
+    from npusim.numbers.stage import Stage
 
 Event = dict[str, Any]
 
 PROCESS = 1
+"""Of the first device; the others follow."""
+
+SYSTEM = 0
+"""Of what several devices share."""
+
 COUNTER_WINDOWS = 1000
 
 
@@ -35,7 +43,7 @@ def render(result: RunResult) -> str:
         "displayTimeUnit": "ns",
         "otherData": {
             "model": result.model,
-            "hardware": result.hardware.name,
+            "hardware": result.machine_name,
             "clock_mhz": result.hardware.clock_mhz,
             "cycles": int(result.cycles),
         },
@@ -47,6 +55,7 @@ def render(result: RunResult) -> str:
 def events(result: RunResult) -> Iterator[Event]:
     """All trace events: names of the tracks, slices, arrows, counters."""
     yield from _tracks(result)
+    yield from _pieces(result)
     yield from _slices(result)
     yield from _arrows(result)
     yield from _dram_counter(result)
@@ -54,14 +63,47 @@ def events(result: RunResult) -> Iterator[Event]:
 
 
 def _tracks(result: RunResult) -> Iterator[Event]:
-    name = f"{result.model} on {result.hardware.name}"
-    yield {"ph": "M", "pid": PROCESS, "name": "process_name", "args": {"name": name}}
-    used = set(result.execution.trace.unit.tolist())
-    for order, (unit, title) in enumerate(TRACK_NAMES.items()):
-        if unit in used:
-            track = {"ph": "M", "pid": PROCESS, "tid": int(unit)}
-            yield track | {"name": "thread_name", "args": {"name": title}}
-            yield track | {"name": "thread_sort_index", "args": {"sort_index": order}}
+    several = result.several_devices
+    if several:
+        yield _process(SYSTEM, f"{result.model}: what the devices share")
+        yield {"ph": "M", "pid": SYSTEM, "tid": 0, "name": "thread_name", "args": {"name": "pieces"}}
+    names = [device.name for device in result.devices] if several else [result.machine_name]
+    for device in sorted({stage.device for stage in result.stages}):
+        yield _process(PROCESS + device, f"{result.model} on {names[device]}")
+        units = [stage.execution.trace.unit for stage in result.stages if stage.device == device]
+        used = set(np.concatenate(units).tolist())
+        for order, (unit, title) in enumerate(TRACK_NAMES.items()):
+            if unit in used:
+                track = {"ph": "M", "pid": PROCESS + device, "tid": int(unit)}
+                yield track | {"name": "thread_name", "args": {"name": title}}
+                yield track | {"name": "thread_sort_index", "args": {"sort_index": order}}
+
+
+def _process(pid: int, name: str) -> Event:
+    return {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+
+
+def _pieces(result: RunResult) -> Iterator[Event]:
+    """Which device is at work, and what runs between two pieces."""
+    if not result.several_devices:
+        return
+    for stage in result.stages:
+        begin, end = (_us(result, np.array([at])).round(3) for at in (stage.start_cycle, stage.end_cycle))
+        name = result.devices[stage.device].name if stage.is_piece else "between devices"
+        yield {
+            "ph": "X",
+            "pid": SYSTEM,
+            "tid": 0,
+            "ts": float(begin[0]),
+            "dur": float((end - begin).round(3)[0]),
+            "name": name,
+            "cat": "piece" if stage.is_piece else "boundary",
+            "args": {
+                "program": stage.program.name,
+                "start_cycle": stage.start_cycle,
+                "end_cycle": stage.end_cycle,
+            },
+        }
 
 
 def _slices(result: RunResult) -> Iterator[Event]:
@@ -69,6 +111,7 @@ def _slices(result: RunResult) -> Iterator[Event]:
     mnemonics = [BY_OPCODE[opcode].mnemonic for opcode in program.code[:, 0].tolist()]
     begin, end = _whole_ns(result, trace.started), _whole_ns(result, trace.ended)
     rows = zip(
+        series.work(result).device.tolist(),
         *(column.tolist() for column in (trace.unit, program.layer_of, begin, (end - begin).round(3))),
         *(column.tolist() for column in (trace.dispatched, trace.at_head, trace.ready)),
         *(column.tolist() for column in (trace.started, trace.ended, trace.busy, trace.blocked_by)),
@@ -76,14 +119,13 @@ def _slices(result: RunResult) -> Iterator[Event]:
         strict=True,
     )
     for index, row in enumerate(rows):
-        unit, layer, ts, duration, dispatched, at_head, ready, started, ended, busy, blocked_by, mnemonic = (
-            row
-        )
+        (device, unit, layer, ts, duration, dispatched, at_head, ready, started, ended, busy, blocked_by,
+         mnemonic) = row  # fmt: skip
         source = program.layers[layer] if layer < len(program.layers) else None
         name = source.name if source else ""
         yield {
             "ph": "X",
-            "pid": PROCESS,
+            "pid": PROCESS + device,
             "tid": unit,
             "ts": ts,
             "dur": duration,
@@ -107,13 +149,20 @@ def _slices(result: RunResult) -> Iterator[Event]:
 
 def _arrows(result: RunResult) -> Iterator[Event]:
     """From the instruction whose completion came last among the waits, to the one that waited."""
-    trace = result.execution.trace
+    for stage in result.stages:
+        yield from _arrows_of(result, stage)
+
+
+def _arrows_of(result: RunResult, stage: Stage) -> Iterator[Event]:
+    trace = stage.execution.trace
     producers = producer_of(trace.unit, trace.ready, trace.ended, trace.blocked_by)
-    middle = _us(result, (trace.started + trace.ended) / 2)
-    begin = _whole_ns(result, trace.started)
+    started, ended = stage.of_run(trace.started), stage.of_run(trace.ended)
+    middle = _us(result, (started + ended) / 2)
+    begin = _whole_ns(result, started)
     for consumer in np.flatnonzero(producers >= 0).tolist():
         producer = int(producers[consumer])
-        arrow = {"pid": PROCESS, "name": "token", "cat": "token", "id": consumer}
+        number = stage.first_instruction + consumer
+        arrow = {"pid": PROCESS + stage.device, "name": "token", "cat": "token", "id": number}
         # A viewer ties the tail to the slice that is open at that time: not yet at its end.
         tail = {"ph": "s", "tid": int(trace.unit[producer]), "ts": float(middle[producer])}
         head = {"ph": "f", "bp": "e", "tid": int(trace.unit[consumer]), "ts": float(begin[consumer])}
@@ -151,12 +200,13 @@ def _dram_counter(result: RunResult) -> Iterator[Event]:
         for name, transfers in _kinds(result.execution.trace.transfers).items()
     }
     times = _us(result, edges).tolist()
+    pid = SYSTEM if result.several_devices else PROCESS
     for window, ts in enumerate(times[:-1]):
         values = {name: round(float(rate[window])) for name, rate in rates.items()}
-        yield {"ph": "C", "pid": PROCESS, "name": "DRAM bytes/s", "ts": ts, "args": values}
+        yield {"ph": "C", "pid": pid, "name": "DRAM bytes/s", "ts": ts, "args": values}
     yield {
         "ph": "C",
-        "pid": PROCESS,
+        "pid": pid,
         "name": "DRAM bytes/s",
         "ts": times[-1],
         "args": dict.fromkeys(rates, 0),
@@ -181,9 +231,10 @@ def _bytes_by(transfers: list[Transfer], total: int, edges: NDArray[np.int64]) -
 
 
 def _scratchpad_counter(result: RunResult) -> Iterator[Event]:
-    """KiB of buffers in use."""
-    use = scratchpad_use(result.program, result.execution.trace)
-    counter = {"ph": "C", "pid": PROCESS, "name": "scratchpad KiB"}
+    """KiB of buffers in use, of several devices on the one at work."""
+    use = result.scratchpad_use()
+    pid = SYSTEM if result.several_devices else PROCESS
+    counter = {"ph": "C", "pid": pid, "name": "scratchpad KiB"}
     for ts, size in zip(_us(result, use.cycles).tolist(), use.sizes.tolist(), strict=True):
         yield counter | {"ts": ts, "args": {"in use": size / 1024}}
 

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.units import Unit
-from npusim.numbers.power import CHART_WINDOW, Amounts, layer_energy_uj, moving_power
-from npusim.numbers.timeline import scratchpad_use
-from npusim.reports.run import series
+from npusim.numbers.power import CHART_WINDOW, Amounts
+from npusim.reports.run import machines, series
 from npusim.reports.run.filling import Items, patches
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
@@ -131,10 +130,18 @@ def roofline(result: RunResult) -> Figure:
         above = 6 + (point.layer.cycles / total * 470) ** 0.5
         axes.annotate(name, at, xytext=(0, above), textcoords="offset points", fontsize=7.5, ha="center",
                       bbox={"facecolor": "white", "alpha": 0.75, "pad": 0.6, "linewidth": 0})  # fmt: skip
-    axes.axhline(roof.peak_macs_per_cycle, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
-    axes.text(
-        low * 1.1, roof.peak_macs_per_cycle * 1.08, f"{roof.peak_macs_per_cycle:g} MACs/cycle", color=FAINT
-    )
+    for before, each in zip((None, *roof.roofs), roof.roofs, strict=False):
+        peak = each.peak_macs_per_cycle
+        axes.axhline(peak, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
+        close = before is not None and before.peak_macs_per_cycle < 1.6 * peak  # no room between the two
+        words = f"{show.digits(peak)} MACs/cycle" + (f", {each.name}" if each.name else "")
+        axes.text(
+            low * 1.1,
+            peak / 1.08 if close else peak * 1.08,
+            words,
+            color=FAINT,
+            va="top" if close else "baseline",
+        )
     bandwidth = f"{result.hardware.dram.bandwidth_gb_per_s:g} GB/s"
     axes.text(low * 4, low * 4 * roof.bytes_per_cycle / 2.4, bandwidth, color=FAINT)
     bounds = dict.fromkeys(point.layer.bound_by for point in roof.points)
@@ -151,10 +158,9 @@ def roofline(result: RunResult) -> Figure:
 def timeline(result: RunResult) -> Figure:
     """What every unit does, and in stalls, why nothing computes."""
     work, stalls = series.work(result, MOST_BARS), series.stalls(result)
-    used = [unit for unit in TRACK_NAMES if (work.unit == unit).any()]
+    used = series.tracks(work)
     figure, (axes,) = _figure(result, "Timeline", 1.3 + 0.42 * (len(used) + 1))
-    for row, unit in enumerate(used):
-        mine = work.unit == unit
+    for row, (_, unit, mine) in enumerate(used):
         items = Items(work.layer[mine] % 2, work.begin[mine], work.end[mine], work.busy[mine])
         _track(axes, result, row, items, [_unit_colour(unit) + shade for shade in SHADES])
     causes = list(dict.fromkeys(stalls.cause))
@@ -166,7 +172,7 @@ def timeline(result: RunResult) -> Figure:
         xlim=(0, max(result.latency_ms, 1e-9)),
         ylim=(len(used) + 0.6, -0.6),
         yticks=range(len(used) + 1),
-        yticklabels=[*(TRACK_NAMES[unit] for unit in used), "nothing computes"],
+        yticklabels=[*(_track_name(result, track) for track in used), "nothing computes"],
     )
     axes.tick_params(axis="y", length=0, colors=INK)
     axes.grid(True, axis="x")
@@ -174,11 +180,19 @@ def timeline(result: RunResult) -> Figure:
     return figure
 
 
+def _track_name(result: RunResult, track: series.Track) -> str:
+    """The unit of a track, with its device where there are several."""
+    name = TRACK_NAMES[track.unit]
+    return (
+        f"{show.shortened(result.devices[track.device].name, 20)}: {name}" if result.several_devices else name
+    )
+
+
 @_in_style
 def energy(result: RunResult) -> Figure:
     """Energy by component, and by layer with its components."""
     by_component = {name: value for name, value in result.energy_uj.by_component.items() if value > 0}
-    by_layer = layer_energy_uj(result.program, result.execution)
+    by_layer = result.layer_energy_uj()
     totals = np.array([layer.energy_uj for layer in result.layers])
     listed = np.sort(np.argsort(-totals, kind="stable")[:LISTED_LAYERS])
     height = 1.6 + 0.22 * len(by_component) + 0.2 * len(listed)
@@ -219,7 +233,7 @@ def energy(result: RunResult) -> Figure:
 def power(result: RunResult) -> Figure:
     """Power over time by component; the area is the energy, the shade above it reaches the highest 10 us."""
     figure, (axes,) = _figure(result, "Power over time", 3.6)
-    found = moving_power(result.program, result.execution, POWER_WINDOWS)
+    found = result.moving_power(POWER_WINDOWS)
     ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
     base: Amounts = np.zeros(len(ms) - 1)
     shown = {}
@@ -244,12 +258,13 @@ def power(result: RunResult) -> Figure:
 def occupancy(result: RunResult) -> Figure:
     """Bytes of the scratchpad in use over time."""
     figure, (axes,) = _figure(result, "Scratchpad in use", 2.8)
-    use = scratchpad_use(result.program, result.execution.trace)
+    use = result.scratchpad_use()
     end = max(int(result.cycles), int(use.cycles[-1]))
     ms = np.append(use.cycles, end) * result.hardware.us_of_cycles(1) * 1e-3
     _stairs(axes, ms, np.zeros(len(use.sizes)), use.sizes / 1024, COMPONENT_COLOURS["scratchpad"])
-    size_kib = result.hardware.scratchpad.size_kib
-    _line(axes, size_kib, f"size {show.size(result.hardware.scratchpad_bytes)}")
+    sizes = {size for _, _, size in machines.scratchpads(result)}
+    size_kib = max(sizes) / 1024
+    _line(axes, size_kib, f"{'size' if len(sizes) == 1 else 'largest'} {show.size(max(sizes))}")
     axes.set(xlabel="ms", ylabel="KiB", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, size_kib * 1.12))
     axes.grid(True, axis="y")
     return figure
@@ -273,7 +288,7 @@ def _figure(
 
     figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
     axes = figure.subplots(rows, 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0].tolist()
-    axes[0].set_title(f"{title}: {show.printable(result.model)} on {show.printable(result.hardware.name)}")
+    axes[0].set_title(f"{title}: {show.printable(result.model)} on {show.printable(result.machine_name)}")
     return figure, axes
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.isa.base.fields import Section
-from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
-from npusim.numbers.area import area
 from npusim.numbers.causes import CAUSES
-from npusim.numbers.power import layer_energy_uj
-from npusim.numbers.timeline import scratchpad_use
+from npusim.numbers.pieces import Boundary
 from npusim.reports.page.page import page
-from npusim.reports.run import html_data, series, what_if
+from npusim.reports.run import html_data, machines, memory_map, pieces, series, what_if
 from npusim.reports.run.methods import METHODS
 from npusim.reports.words import quantities as show
 from npusim.reports.words.caveats import caveats
@@ -32,7 +29,7 @@ from npusim.reports.words.names import (
     dataflow_name,
     main_name,
 )
-from npusim.reports.words.reason import ending, idlest
+from npusim.reports.words.reason import ending, host_layers, idlest
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
@@ -51,7 +48,7 @@ def render(result: RunResult, files: Sequence[tuple[str, str]] = ()) -> str:
         "report.html",
         SCRIPTS,
         html_data.data(result),
-        title=f"{show.printable(result.model)} on {show.printable(result.hardware.name)}",
+        title=f"{show.printable(result.model)} on {show.printable(result.machine_name)}",
         files=files,
         **_context(result),
     )
@@ -63,9 +60,14 @@ def _context(result: RunResult) -> dict[str, Any]:
     return {
         "result": result,
         "hardware": result.hardware,
-        "machine": machine(result),
+        "machines": machines.lines(result),
+        "utilization": machines.utilization(result),
+        "nodes": machines.nodes(result),
+        "scratchpads": machines.scratchpads(result),
+        "several": result.several_devices,
+        "devices": [device.name for device in result.at_work],
         "unknown": " ".join(caveats(result.program)),
-        "area_mm2": area(result.hardware).total,
+        "area_mm2": result.area.total,
         "cpu": cpu(result),
         "verdicts": _verdicts(result),
         "ending": ending(result),
@@ -89,24 +91,19 @@ def _context(result: RunResult) -> dict[str, Any]:
         "stall_rows": _stall_rows(result),
         "components": _components(result),
         "layer_energy": _layer_energy(result, names),
-        "occupancy_peak": int(scratchpad_use(result.program, result.execution.trace).sizes.max(initial=0)),
+        "occupancy_peak": int(result.scratchpad_use().sizes.max(initial=0)),
+        "buffers": len(series.buffers(result)),
         "partition": _partition(result),
+        "pieces": [(pieces.who(result, piece), piece) for piece in result.pieces],
+        "between": _between(result),
+        "host_layers": len(host_layers(result)),
         "host_rows": _host_rows(result),
-        "regions": regions(result),
-        "parameters": _parameters(result.hardware),
+        "regions": memory_map.regions(result),
+        "dram_used": memory_map.used_bytes(result),
+        "parameters": [(name, each, _parameters(each)) for name, each in machines.at_work(result)],
         "methods": METHODS,
         "made": result.provenance.to_dict(result.hardware),
     }
-
-
-def machine(result: RunResult) -> str:
-    """The hardware in a line."""
-    hardware = result.hardware
-    return (
-        f"{show.plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
-        f"scratchpad {show.size(hardware.scratchpad_bytes)}, "
-        f"{show.ports(hardware)}, {hardware.technology.node_nm} nm"
-    )
 
 
 def cpu(result: RunResult) -> str:
@@ -286,7 +283,7 @@ def _components(result: RunResult) -> list[Row]:
 
 def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, str, float, list[Row]]]:
     """Per layer, the largest first: place, name, energy in uJ, and its pieces by component."""
-    parts = layer_energy_uj(result.program, result.execution)
+    parts = result.layer_energy_uj()
     largest = max((layer.energy_uj for layer in result.layers), default=0.0)
     ordered = sorted(enumerate(result.layers), key=lambda item: -item[1].energy_uj)
     return [
@@ -305,7 +302,7 @@ def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, st
 
 
 class Part(NamedTuple):
-    """What runs on a unit: number of layers, cycles, share, multiply-accumulates, energy."""
+    """What runs on a unit of a device: number of layers, cycles, share, multiply-accumulates, energy."""
 
     unit: str
     name: str
@@ -318,13 +315,28 @@ class Part(NamedTuple):
 
 def _partition(result: RunResult) -> list[Part]:
     parts = []
-    for unit, name in UNIT_WORDS.items():
-        mine = [layer for layer in result.layers if layer.unit == unit]
-        if mine:
-            cycles = sum(layer.cycles for layer in mine)
-            macs, energy = sum(layer.macs for layer in mine), sum(layer.energy_uj for layer in mine)
-            parts.append(Part(unit, name, len(mine), cycles, _share(cycles, result.cycles), macs, energy))
+    for device in dict.fromkeys(layer.device for layer in result.layers):
+        for unit, word in UNIT_WORDS.items():
+            mine = [layer for layer in result.layers if (layer.device, layer.unit) == (device, unit)]
+            if mine:
+                name = f"{show.printable(device)}: {word}" if device else word
+                cycles = sum(layer.cycles for layer in mine)
+                macs, energy = sum(layer.macs for layer in mine), sum(layer.energy_uj for layer in mine)
+                parts.append(Part(unit, name, len(mine), cycles, _share(cycles, result.cycles), macs, energy))
     return parts
+
+
+def _between(result: RunResult) -> Boundary | None:
+    """All boundaries that have cycles of their own, together."""
+    found = pieces.boundaries(result)
+    if not found:
+        return None
+    sums = {
+        field.name: sum(getattr(each, field.name) for each in found)
+        for field in fields(Boundary)
+        if field.name != "tensors"
+    }
+    return Boundary(tensors=(), **sums)
 
 
 def _host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
@@ -333,50 +345,13 @@ def _host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
     def kind(layer: LayerResult) -> tuple[str, str]:
         return layer.op, layer.reason.removeprefix("runs on the host: ")
 
-    on_host = sorted((layer for layer in result.layers if layer.unit == "host"), key=kind)
+    on_host = sorted(host_layers(result), key=kind)
     rows = []
     for (op, reason), group in groupby(on_host, key=kind):
         same = list(group)
         cycles = sum(layer.cycles for layer in same)
         rows.append((op, len(same), main_name(same[0].name), cycles, reason))
     return sorted(rows, key=lambda row: -row[3])
-
-
-class DramRegion(NamedTuple):
-    """A part of the DRAM that a program uses."""
-
-    name: str
-    kind: str
-    address: int
-    size_bytes: int
-
-
-def regions(result: RunResult) -> list[DramRegion]:
-    """The DRAM of the program in the order of its addresses; what is left between is for feature maps."""
-    program = result.program
-    known = [
-        DramRegion("constants", "constants", image.address, image.size_bytes)
-        for image in program.images
-        if image.space == Space.DRAM
-    ]
-    if program.code_space == Space.DRAM:
-        known.append(DramRegion("instructions", "code", program.code_address, program.code_size_bytes))
-    known += [
-        DramRegion(place.name, kind, place.address, place.type.size_bytes)
-        for kind, places in (("input", program.inputs), ("output", program.outputs))
-        for place in places
-        if place.space == Space.DRAM
-    ]
-    found: list[DramRegion] = []
-    at = 0
-    for region in sorted((each for each in known if each.size_bytes), key=lambda each: each.address):
-        if region.address > at:
-            found.append(DramRegion("feature maps, alignment", "maps", at, region.address - at))
-        found.append(region)
-        at = max(at, region.address + region.size_bytes)
-    if program.dram_size_bytes > at:
-        found.append(DramRegion("feature maps, alignment", "maps", at, program.dram_size_bytes - at))
-    return found
 
 
 def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.isa.hardware.units import Unit
 from npusim.numbers.causes import CAUSES
-from npusim.numbers.power import CHART_WINDOW, moving_power
-from npusim.numbers.timeline import Times, scratchpad_use
-from npusim.reports.run import series
+from npusim.numbers.power import CHART_WINDOW
+from npusim.numbers.timeline import Times
+from npusim.reports.run import machines, series
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import CAUSE_NAMES, TRACK_NAMES, component_names, component_style, main_name
@@ -28,9 +27,7 @@ MOST_ITEMS = 20_000
 
 def data(result: RunResult) -> dict[str, Any]:
     """Everything that is drawn; `time.js` and `report.js` read it."""
-    trace = result.execution.trace
-    power = moving_power(result.program, result.execution)
-    use = scratchpad_use(result.program, trace)
+    power, use = result.moving_power(), result.scratchpad_use()
     labels = component_names(result.hardware)
     return {
         "cycles": int(result.cycles),
@@ -41,6 +38,10 @@ def data(result: RunResult) -> dict[str, Any]:
         "spans": [[layer.start_cycle, layer.end_cycle] for layer in result.layers],
         "causes": {name: [CAUSE_NAMES[name], cause.meaning] for name, cause in CAUSES.items()},
         "turns": _turns(result),
+        "devices": [show.printable(device.name) for device in result.devices]
+        if result.several_devices
+        else [],
+        "pieces": _pieces(result),
         "tracks": _tracks(result),
         "stalls": _stalls(result),
         "power": {
@@ -62,17 +63,18 @@ def data(result: RunResult) -> dict[str, Any]:
         "occupancy": {
             "at": _differences(use.cycles),
             "bytes": use.sizes.tolist(),
-            "size": result.hardware.scratchpad_bytes,
+            "size": max(hardware.scratchpad_bytes for _, hardware in machines.at_work(result)),
+            "sizes": _sizes(result),
         },
         "buffers": [
             [
-                show.printable(main_name(buffer.name)),
-                buffer.address,
-                buffer.size_bytes,
-                int(trace.started[buffer.first_instruction]),
-                int(trace.ended[buffer.last_instruction]),
+                show.printable(main_name(use.buffer.name)),
+                use.buffer.address,
+                use.buffer.size_bytes,
+                use.begin,
+                use.end,
             ]
-            for buffer in result.program.buffers
+            for use in series.buffers(result)
         ],
         "roofline": _roofline(result),
     }
@@ -90,15 +92,12 @@ def _tracks(result: RunResult) -> list[dict[str, Any]]:
     known = list(dict.fromkeys(names))
     place = np.array([known.index(name) for name in names], np.int64)
     tracks = []
-    for unit, title in TRACK_NAMES.items():
-        mine = np.flatnonzero((work.unit == unit) & (work.end > work.begin))
-        if not len(mine):
-            continue
-        mine = mine[np.argsort(work.begin[mine], kind="stable")]
+    for device, unit, mine in series.tracks(work):
         tracks.append(
             {
-                "title": title,
-                "colour": _colour(unit),
+                "title": TRACK_NAMES[unit],
+                "device": device,
+                "colour": unit.kind.name,
                 "words": known,
                 "layer": work.layer[mine].tolist(),
                 "word": place[mine].tolist(),
@@ -111,8 +110,27 @@ def _tracks(result: RunResult) -> list[dict[str, Any]]:
     return tracks
 
 
-def _colour(unit: Unit) -> str:
-    return unit.kind.name
+def _pieces(result: RunResult) -> dict[str, Any] | None:
+    """Which device is at work when, -1 for what runs between two pieces; None where there is but one."""
+    if not result.several_devices:
+        return None
+    ends = [stage.end_cycle for stage in result.stages]
+    names = [stage.program.name if stage.is_piece else "" for stage in result.stages]
+    return {
+        "device": [stage.device if stage.is_piece else -1 for stage in result.stages],
+        "name": [show.printable(name) for name in names],
+        "ends": _differences(np.array(ends, np.int64)),
+    }
+
+
+def _sizes(result: RunResult) -> list[list[int]]:
+    """The scratchpad of the device at work: from which cycle on, and its bytes."""
+    found: list[list[int]] = []
+    for stage in result.stages:
+        size_bytes = stage.program.hardware.scratchpad_bytes
+        if not found or found[-1][1] != size_bytes:
+            found.append([stage.start_cycle, size_bytes])
+    return found
 
 
 def _stalls(result: RunResult) -> dict[str, Any]:
@@ -130,7 +148,7 @@ def _stalls(result: RunResult) -> dict[str, Any]:
 def _roofline(result: RunResult) -> dict[str, Any]:
     roof = series.roofline(result)
     return {
-        "peak": roof.peak_macs_per_cycle,
+        "roofs": [[show.printable(each.name), each.peak_macs_per_cycle] for each in roof.roofs],
         "rate": roof.bytes_per_cycle,
         "gb": result.hardware.dram.bandwidth_gb_per_s,
         "points": [
@@ -140,6 +158,8 @@ def _roofline(result: RunResult) -> dict[str, Any]:
                 "y": float(f"{point.macs_per_cycle:.5g}"),
                 "cycles": point.layer.cycles,
                 "bound": point.layer.bound_by,
+                "part": float(f"{point.layer.utilization:.4g}"),
+                "device": show.printable(point.layer.device),
             }
             for point in roof.points
         ],

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.table import BY_OPCODE, decode_all
 from npusim.numbers.activity import CAUSE_OF, Doing, activity
+from npusim.numbers.causes import STAGES
 from npusim.numbers.timeline import Times, owners
+from npusim.reports.words.names import TRACK_NAMES
 
 if TYPE_CHECKING:
+    from npusim.isa.program.program import Buffer
     from npusim.numbers.layers import LayerResult
     from npusim.numbers.run import RunResult
+    from npusim.numbers.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """Instructions on their units: int64 [n] each, in the order of the program; cycles are half-open.
 
+    device: its place among those of the run.
     number: how many instructions an entry stands for, 1 unless neighbours were merged.
     busy:   cycles in which they work: all of it, unless there are gaps between merged ones.
     """
 
+    device: Times
     unit: Times
     layer: Times
     opcode: Times
@@ -45,6 +52,10 @@ def work(result: RunResult, most: int | None = None) -> Work:
     trace, program = result.execution.trace, result.program
     columns = np.array(
         [
+            np.repeat(
+                [stage.device for stage in result.stages],
+                [stage.program.instructions for stage in result.stages],
+            ),
             trace.unit.astype(np.int64),
             program.layer_of.astype(np.int64),
             program.code[:, 0].astype(np.int64),
@@ -56,15 +67,34 @@ def work(result: RunResult, most: int | None = None) -> Work:
     )
     if most is None or program.instructions <= most:
         return Work(*columns)
-    columns = columns[:, np.lexsort((columns[3], columns[0]))]
+    columns = columns[:, np.lexsort((columns[4], columns[1], columns[0]))]
     new = np.ones(columns.shape[1], bool)
-    same = (columns[:3, 1:] == columns[:3, :-1]).all(0)
-    new[1:] = ~(same & (columns[3, 1:] - columns[4, :-1] <= int(result.cycles) // most))
+    same = (columns[:4, 1:] == columns[:4, :-1]).all(0)
+    new[1:] = ~(same & (columns[4, 1:] - columns[5, :-1] <= int(result.cycles) // most))
     first = np.flatnonzero(new)
-    unit, layer, opcode, begin = columns[:4, first]
-    ended = np.maximum.reduceat(columns[4], first)
-    number, busy = np.add.reduceat(columns[5:], first, axis=1)
-    return Work(unit, layer, opcode, begin, ended, number, busy)
+    device, unit, layer, opcode, begin = columns[:5, first]
+    ended = np.maximum.reduceat(columns[5], first)
+    number, busy = np.add.reduceat(columns[6:], first, axis=1)
+    return Work(device, unit, layer, opcode, begin, ended, number, busy)
+
+
+class Track(NamedTuple):
+    """Instructions of a unit of a device: which of `Work` they are, int64, by their begin."""
+
+    device: int
+    unit: Unit
+    items: Times
+
+
+def tracks(work: Work) -> tuple[Track, ...]:
+    """The tracks of a timeline from top to bottom: device by device, of each the units that do something."""
+    found = []
+    for device in sorted(set(work.device.tolist())):
+        for unit in TRACK_NAMES:
+            mine = np.flatnonzero((work.device == device) & (work.unit == unit) & (work.end > work.begin))
+            if len(mine):
+                found.append(Track(device, unit, mine[np.argsort(work.begin[mine], kind="stable")]))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +109,40 @@ class Stalls:
 
 def stalls(result: RunResult) -> Stalls:
     """The stalls of a run, in order; neighbours of one cause and layer are one."""
-    program = result.program
-    instructions = decode_all(program.code)
-    context = program.context
-    costs = [each.cost(context) for each in instructions]
-    seen = activity(program, result.execution, instructions, costs)
-    ends = np.cumsum(seen.cycles)
-    idle = np.flatnonzero((seen.doing > Doing.MOVES) & (seen.cycles > 0))
-    if not len(idle):
-        none = np.zeros(0, np.int64)
-        return Stalls((), none, none, none)
-    kind, layer, end = seen.doing[idle], seen.layer[idle], ends[idle]
-    begin = end - seen.cycles[idle]
-    new = np.ones(len(idle), bool)
+    parts = [_stalls_of(stage) for stage in result.stages]
+    columns = (np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*parts, strict=True))
+    kind, layer, begin, end = columns
+    lasts = np.flatnonzero(end > begin)
+    kind, layer, begin, end = kind[lasts], layer[lasts], begin[lasts], end[lasts]
+    new = np.ones(len(kind), bool)
     new[1:] = (kind[1:] != kind[:-1]) | (layer[1:] != layer[:-1]) | (begin[1:] != end[:-1])
     first = np.flatnonzero(new)
-    last = np.append(first[1:], len(idle)) - 1
-    causes = tuple(CAUSE_OF[each] for each in kind[first].tolist())
-    return Stalls(causes, layer[first].astype(np.int64), begin[first], end[last])
+    last = np.append(first[1:], len(kind))[: len(first)] - 1
+    causes = tuple(STAGES.name if each == _LATE else CAUSE_OF[each] for each in kind[first].tolist())
+    return Stalls(causes, layer[first], begin[first], end[last])
+
+
+_LATE = -1
+"""In place of a `Doing`: a program has not begun, its core or the edge of its clock is waited for."""
+
+
+def _stalls_of(stage: Stage) -> tuple[Times, Times, Times, Times]:
+    """Of a stage, in cycles of the run: `Doing`, layer, begin and end of the stretches in which nothing computes."""
+    program = stage.program
+    instructions = decode_all(program.code)
+    costs = [each.cost(program.context) for each in instructions]
+    seen = activity(program, stage.execution, instructions, costs)
+    idle = np.flatnonzero(seen.doing > Doing.MOVES)
+    ends = np.cumsum(seen.cycles)
+    begin, end = stage.of_run((ends - seen.cycles)[idle]), stage.of_run(ends[idle])
+    layer = seen.layer[idle].astype(np.int64) + stage.first_layer
+    late = stage.start_cycle + np.array([0, stage.late_cycles], np.int64)
+    return (
+        np.append(_LATE, seen.doing[idle]).astype(np.int64),
+        np.append(stage.first_layer, layer),
+        np.append(late[0], begin),
+        np.append(late[1], end),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +156,77 @@ class Turns:
 
 def turns(result: RunResult) -> Turns:
     """The layers in the order in which they own cycles (`npusim.numbers.timeline.owners`); a layer may come again."""
-    program = result.program
-    found = owners(program, result.execution.trace, int(result.cycles))
+    parts = [_turns_of(stage) for stage in result.stages]
+    layer, begin = (np.concatenate(column) for column in zip(*parts, strict=True))
+    end = np.append(begin[1:], result.stages[-1].end_cycle)
+    lasts = np.flatnonzero(end > begin) if int(result.cycles) else np.arange(len(layer))
+    return Turns(layer[lasts], begin[lasts], end[lasts])
+
+
+def _turns_of(stage: Stage) -> tuple[Times, Times]:
+    """The layers of a stage in their turns, and where in the run these begin."""
+    program = stage.program
+    found = owners(program, stage.execution.trace, stage.execution.cycles)
     layer = np.append(program.layer_of.astype(np.int64), 0)[found.instruction]
     new = np.append(True, layer[1:] != layer[:-1])[: len(layer)]
     first = np.flatnonzero(new)
-    begin = found.bounds[:-1][first]
-    return Turns(layer[first], begin, np.append(begin[1:], found.bounds[-1])[: len(first)])
+    begin = stage.of_run(found.bounds[:-1][first])
+    begin[:1] = stage.start_cycle
+    return layer[first] + stage.first_layer, begin
+
+
+@dataclass(frozen=True, slots=True)
+class BufferUse:
+    """A buffer of the scratchpad of a device: its place among those of the run, and when it is in use, in cycles."""
+
+    buffer: Buffer
+    device: int
+    begin: int
+    end: int
+
+
+def buffers(result: RunResult) -> list[BufferUse]:
+    """The buffers of all programs."""
+    return [
+        BufferUse(
+            buffer,
+            stage.device,
+            stage.cycle_of_run(int(stage.execution.trace.started[buffer.first_instruction])),
+            stage.cycle_of_run(int(stage.execution.trace.ended[buffer.last_instruction])),
+        )
+        for stage in result.stages
+        for buffer in stage.program.buffers
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What one machine can reach, in cycles of the run; its name is empty where there is but one."""
+
+    name: str
+    peak_macs_per_cycle: float
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What a machine can reach: multiply-accumulates per cycle over those per byte of DRAM traffic.
+    """What machines can reach: multiply-accumulates per cycle over those per byte of DRAM traffic.
 
-    The roof is min(peak_macs_per_cycle, bytes_per_cycle * macs per byte).
+    A roof is min(peak_macs_per_cycle, bytes_per_cycle * macs per byte). They come from the highest to the lowest;
+    devices of one peak share one.
     """
 
-    peak_macs_per_cycle: float
+    roofs: tuple[Roof, ...]
     bytes_per_cycle: float
     points: tuple[RooflinePoint, ...]
 
     @property
+    def peak_macs_per_cycle(self) -> float:
+        """The highest roof."""
+        return self.roofs[0].peak_macs_per_cycle
+
+    @property
     def ridge_macs_per_byte(self) -> float:
-        """Where both limits meet."""
+        """Where both limits meet under the highest roof."""
         return self.peak_macs_per_cycle / self.bytes_per_cycle
 
 
@@ -147,11 +241,23 @@ class RooflinePoint:
 
 
 def roofline(result: RunResult) -> Roofline:
-    """The layers of the MAC array in the roofline of their hardware."""
+    """The layers of the MAC arrays in the roofline of their hardware."""
     points = [
         RooflinePoint(i, layer, layer.macs / layer.bytes if layer.bytes else None, layer.macs / layer.cycles)
         for i, layer in enumerate(result.layers)
         if layer.unit == "mac" and layer.macs and layer.cycles
     ]
-    hardware = result.hardware
-    return Roofline(float(hardware.macs_per_cycle), hardware.dram_bytes_per_cycle, tuple(points))
+    return Roofline(_roofs(result), result.hardware.dram_bytes_per_cycle, tuple(points))
+
+
+def _roofs(result: RunResult) -> tuple[Roof, ...]:
+    """The roofs of the machines at work; a cycle of the run may be more or less than one of a device."""
+    machines = [(device.name, device.hardware) for device in result.at_work] or [("", result.hardware)]
+    named: dict[float, list[str]] = {}
+    for name, hardware in machines:
+        per_cycle = hardware.macs_per_cycle * hardware.clock_mhz / result.hardware.clock_mhz
+        named.setdefault(per_cycle, []).append(name)
+    several = result.several_devices
+    return tuple(
+        Roof(", ".join(named[peak]) if several else "", peak) for peak in sorted(named, reverse=True)
+    )

@@ -83,6 +83,7 @@ def instructions(result: RunResult) -> Columns:
         "ended": trace.ended.tolist(),
         "own_cycles": trace.busy.tolist(),
         "waited_for": [UNIT_NAMES[Unit(unit)] if unit >= 0 else None for unit in trace.blocked_by.tolist()],
+        **_devices(result, series.work(result).device.tolist()),
     }
 
 
@@ -112,14 +113,22 @@ def scratchpad(result: RunResult) -> Columns:
 
 def buffers(result: RunResult) -> Columns:
     """A row per buffer of the scratchpad: where it lies, and when it is in use, in cycles."""
-    all_of, trace = result.program.buffers, result.execution.trace
+    found = series.buffers(result)
     return {
-        "name": [buffer.name for buffer in all_of],
-        "address": [buffer.address for buffer in all_of],
-        "size_bytes": [buffer.size_bytes for buffer in all_of],
-        "begin": [int(trace.started[buffer.first_instruction]) for buffer in all_of],
-        "end": [int(trace.ended[buffer.last_instruction]) for buffer in all_of],
+        "name": [use.buffer.name for use in found],
+        "address": [use.buffer.address for use in found],
+        "size_bytes": [use.buffer.size_bytes for use in found],
+        "begin": [use.begin for use in found],
+        "end": [use.end for use in found],
+        **_devices(result, [use.device for use in found]),
     }
+
+
+def _devices(result: RunResult, numbers: Sequence[int]) -> Columns:
+    """The column of devices, where there are several."""
+    if not result.several_devices:
+        return {}
+    return {"device": [result.devices[number].name for number in numbers]}
 
 
 TABLES: Mapping[str, Callable[[RunResult], Columns]] = {

@@ -14,9 +14,8 @@ from rich.text import Text
 from npusim.base.console import console
 from npusim.isa.hardware.memories import FurtherMemory
 from npusim.isa.hardware.units import WORKERS
-from npusim.numbers.area import area
 from npusim.numbers.layers import sizes_text
-from npusim.reports.run import pieces
+from npusim.reports.run import machines, pieces
 from npusim.reports.words import quantities as show
 from npusim.reports.words.caveats import caveats
 from npusim.reports.words.layer_names import CUT, PLAIN_CUT, short_names
@@ -29,7 +28,7 @@ from npusim.reports.words.names import (
     limit_of,
     main_name,
 )
-from npusim.reports.words.reason import ending, idlest
+from npusim.reports.words.reason import ending, host_layers, idlest
 
 if TYPE_CHECKING:
     from npusim.numbers.layers import LayerResult
@@ -40,6 +39,7 @@ MOST_HOST_ROWS = 10
 MOST_CAUSES = 8
 NARROWEST, WIDEST = 60, 110
 WIDEST_TABLE = 160
+LONGEST_DEVICE = 16
 LEAST_NAME, LEAST_OPERATOR, LONGEST_OPERATOR = 14, 9, 18
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -102,24 +102,16 @@ def _facts(rows: Iterable[tuple[str, str, str]]) -> Table:
 
 
 def _heading(result: RunResult) -> Text:
-    hardware = result.hardware
-    technology = hardware.technology
-    machine = (
-        f"{show.plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
-        f"scratchpad {show.size(hardware.scratchpad_bytes)}, "
-        f"{show.ports(hardware)}, {technology.node_nm} nm"
-    )
     return Text.assemble(
         (show.printable(result.model), "bold"),
         " on ",
-        (show.printable(hardware.name), "bold"),
-        ("\n" + machine + "\n", "dim"),
+        (show.printable(result.machine_name), "bold"),
+        ("\n" + "\n".join(machines.lines(result)) + "\n", "dim"),
     )
 
 
 def _answer(result: RunResult, cut: str) -> RenderableType:
     hardware, host, bound = result.hardware, result.hardware.host, result.lower_bound
-    macs_per_cycle = result.mac_utilization * hardware.macs_per_cycle
     bound_ms = hardware.us_of_cycles(bound.cycles) * 1e-3
     reached = bound.cycles / result.cycles if result.cycles else 0.0
     ratios = result.performance_info
@@ -141,8 +133,7 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
             (
                 "MAC utilization",
                 show.percent(result.mac_utilization),
-                f"{show.digits(macs_per_cycle)} of {hardware.macs_per_cycle} MACs/cycle; "
-                f"{show.count(result.macs)} MACs"
+                f"{machines.utilization(result)}; {show.count(result.macs)} MACs"
                 + (f"\n{least}" if (least := idlest(result).replace(CUT, cut)) else ""),
             ),
             (
@@ -152,8 +143,8 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
             ),
             (
                 "Area",
-                show.area(area(hardware).total),
-                f"{hardware.technology.node_nm} nm; {show.digits(result.tops.peak)} TOPS at most, "
+                show.area(result.area.total),
+                f"{machines.nodes(result)}; {show.digits(result.tops.peak)} TOPS at most, "
                 f"{show.digits(result.tops.reached)} reached",
             ),
             ("execTime", show.ratio(ratios.execTime), f"PerformanceInfo: time, NPU / {cpu}"),
@@ -221,10 +212,9 @@ def _memory(result: RunResult) -> RenderableType:
             ),
             ("DRAM bandwidth", show.percent(used), f"used of {hardware.dram.bandwidth_gb_per_s:g} GB/s"),
             *(_further(result, memory) for memory in hardware.memory),
-            (
-                "Scratchpad peak",
-                show.size(result.scratchpad_peak_bytes),
-                f"of {show.size(hardware.scratchpad_bytes)}",
+            *(
+                ("Scratchpad peak", show.size(peak), f"of {show.size(size)}{name and ' on ' + name}")
+                for name, peak, size in machines.scratchpads(result)
             ),
         ]
     )
@@ -250,6 +240,7 @@ def _hottest(result: RunResult, width: int, cut: str) -> RenderableType:
         _Column("time", [show.time(layer.time_us * 1e-3) for layer in hottest], right=True, least=100),
         _Column("share", [show.percent(layer.cycles / total) for layer in hottest], right=True),
         _Column("MAC util.", [_mac_share(layer) for layer in hottest], right=True, least=90),
+        *_device_column(result, hottest),
         _Column("bound by", [BOUND_NAMES[layer.bound_by] for layer in hottest]),
         _Column("largest loss", [_largest_loss(layer) for layer in hottest]),
         _Column("output", [" ".join(map(sizes_text, layer.output_shapes)) for layer in hottest], least=130),
@@ -276,6 +267,12 @@ def _hottest(result: RunResult, width: int, cut: str) -> RenderableType:
     for row in zip(*(column.texts for column in columns), strict=True):
         grid.add_row("", *map(Text, row))
     return grid
+
+
+def _device_column(result: RunResult, layers: Sequence[LayerResult]) -> Iterable[_Column]:
+    """Who runs each layer, where there are several."""
+    if result.several_devices:
+        yield _Column("device", [show.shortened(layer.device, LONGEST_DEVICE) for layer in layers], least=70)
 
 
 def _beginning(name: str, width: int, cut: str) -> str:
@@ -357,7 +354,7 @@ def _energy(result: RunResult, bars: _Bars) -> RenderableType:
 
 def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
     """Operators that the NPU leaves to the host: alike ones in one row, the reason below."""
-    on_host = [layer for layer in result.layers if layer.unit == "host"]
+    on_host = host_layers(result)
     if not on_host:
         return ()
     rows: list[tuple[int, str, str]] = []
@@ -391,8 +388,9 @@ def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
 
 
 def _pieces(result: RunResult) -> Iterable[RenderableType]:
-    """Where a run passes between NPU and host, and what it cost."""
-    return _titled(pieces.title(result), pieces.table(result)) if len(result.pieces) > 1 else ()
+    """Where a run passes between devices, or between NPU and host, and what it cost."""
+    several = len(result.pieces) > 1 or any(piece.entered or piece.left for piece in result.pieces)
+    return _titled(pieces.title(result), pieces.table(result)) if several else ()
 
 
 def _unknown(result: RunResult) -> Iterable[RenderableType]:

@@ -99,6 +99,14 @@ def plural(number: int, noun: str) -> str:
     return f"{whole(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def machine(hardware: Hardware) -> str:
+    """A machine in a line, without its memories behind ports."""
+    return (
+        f"{plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
+        f"scratchpad {size(hardware.scratchpad_bytes)}, {hardware.technology.node_nm} nm"
+    )
+
+
 def ports(hardware: Hardware) -> str:
     """The memories behind ports with their bandwidths: "DRAM 0.5 GB/s"."""
     dram = [("DRAM", hardware.dram.bandwidth_gb_per_s)] if hardware.has_dram else []

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.isa.hardware.units import RESOURCES
-from npusim.numbers.causes import CAUSES
+from npusim.isa.program.executable import HANDOVER
+from npusim.numbers.causes import CAUSES, STAGES
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import CAUSE_NAMES, LIMIT_NAMES, limit_of
 
 if TYPE_CHECKING:
+    from npusim.isa.hardware.hardware import Hardware
     from npusim.numbers.layers import LayerResult
     from npusim.numbers.run import RunResult
 
@@ -62,8 +64,10 @@ def ending(result: RunResult) -> Ending | None:
     if not total:
         return None
     bound = result.lower_bound
-    on_host = sum(layer.cycles for layer in result.layers if layer.unit == "host")
+    on_host = sum(layer.cycles for layer in host_layers(result))
     losses = {cause: lost for cause, lost in result.lost_cycles.items() if cause in CAUSE_LEVERS}
+    if result.devices:
+        losses.pop(STAGES.name, None)  # no parameter of the hardware lets devices work at a time
     cause = max(losses, key=lambda each: losses[each], default="")
     by_bound = bound.cycles if bound.bound_by != "host" else 0
     if on_host and on_host >= max(by_bound, losses.get(cause, 0)):
@@ -71,11 +75,15 @@ def ending(result: RunResult) -> Ending | None:
     return _bound(result) if by_bound >= losses.get(cause, 0) else _loss(result, cause)
 
 
+def host_layers(result: RunResult) -> list[LayerResult]:
+    """The layers that the host computes; what it hands over from device to device is none."""
+    return [layer for layer in result.layers if layer.unit == "host" and layer.op != HANDOVER]
+
+
 def _host(result: RunResult, cycles: int) -> Ending:
     operators: dict[str, list[LayerResult]] = {}
-    for layer in result.layers:
-        if layer.unit == "host":
-            operators.setdefault(show.printable(layer.op), []).append(layer)
+    for layer in host_layers(result):
+        operators.setdefault(show.printable(layer.op), []).append(layer)
     held = {op: sum(layer.cycles for layer in layers) for op, layers in operators.items()}
     first = sorted(held, key=lambda op: -held[op])[:MOST_OPERATORS]
     named = ", ".join(
@@ -106,12 +114,15 @@ def _bound(result: RunResult) -> Ending:
         for space in hardware.outer_spaces
         if hardware.memory_name(space) == bound.port
     )
+    name, machine, macs = _most_macs(result)
     what = {
-        "mac": f"multiplying: {show.count(result.macs)} MACs at {hardware.macs_per_cycle} a cycle",
+        "mac": f"multiplying{name and ' on ' + name}: {show.count(macs)} MACs at {machine.macs_per_cycle} a cycle",
         "dram": f"{limit_of(bound, 'dram')}: {show.size(sum(moved))} at {rate:g} GB/s",
     }.get(resource, f"the work of {LIMIT_NAMES[resource]}")
     amounts = [
-        {"mac": layer.macs, "dram": moved[number]}.get(resource, layer.cycles * (layer.unit == resource))
+        {"mac": layer.macs * (layer.device in ("", name)), "dram": moved[number]}.get(
+            resource, layer.cycles * (layer.unit == resource)
+        )
         for number, layer in enumerate(result.layers)
     ]
     others = {name: getattr(bound, name) for name in BOUND_LEVERS if name != resource}
@@ -124,6 +135,19 @@ def _bound(result: RunResult) -> Ending:
         Reason(bound.cycles / result.cycles, f"of the time is {what}{_mostly(result, amounts)}"),
         Lever(_ms(result, others[following]), f"at best with more {keys}{then}"),
     )
+
+
+def _most_macs(result: RunResult) -> tuple[str, Hardware, int]:
+    """The device whose array needs longest for the work alone, with its MACs; without a name where there is but one."""
+    if not result.several_devices:
+        hardware = result.at_work[0].hardware if result.at_work else result.hardware
+        return "", hardware, result.macs
+    needs = {
+        device: device.macs / (device.hardware.macs_per_cycle * device.hardware.clock_mhz)
+        for device in result.at_work
+    }
+    longest = max(needs, key=lambda device: needs[device])
+    return show.printable(longest.name), longest.hardware, longest.macs
 
 
 def _moved_bytes(result: RunResult, port: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import graphs, hal_models, hardware_files, models, programs, space_files, study_lines
+from . import caches, graphs, hal_models, hardware_files, models, programs, space_files, study_lines
 from .harness import Kind
 
 KINDS: dict[str, Kind] = {
@@ -10,6 +10,7 @@ KINDS: dict[str, Kind] = {
     "graphs": graphs.KIND,
     "hal": hal_models.KIND,
     "programs": programs.KIND,
+    "caches": caches.KIND,
     "hardware": hardware_files.KIND,
     "spaces": space_files.KIND,
     "studies": study_lines.KIND,

@@ -112,11 +112,11 @@ def metadata(data: bytes, rng: random.Random) -> bytes:
     bodies = sections(data)
     tree = json.loads(bodies["metadata"])
     for _ in range(rng.choice((1, 1, 2, 3))):
-        _change(tree, rng)
+        change(tree, rng)
     return file_of(bodies | {"metadata": json.dumps(tree).encode()}, data)
 
 
-def _change(tree: Any, rng: random.Random) -> None:
+def change(tree: Any, rng: random.Random) -> None:
     """Change, remove or double one value somewhere below."""
     found = some_place(tree, rng, stops=8)
     if found is None:

@@ -91,7 +91,8 @@ def test_plain_values_leave_out_what_is_default() -> None:
 
 CHAOS: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 1 << 31, 1 << 63, -(1 << 80), 0.0, 0.5, -1e300, float("nan"), float("inf"),
-    "", "relu", "none", "tanh", "reflect", "hard", "dense", "before", "\n", [], {}, [0], [1, 1], [2, 2], [-1, 5],
+    "", "relu", "none", "tanh", "reflect", "hard", "dense", "before", "zeros",
+    "\n", [], {}, [0], [1, 1], [2, 2], [-1, 5],
     [[0, 0], [0, 0]], [[1]], [None] * 5,
     {"a": []}, [1] * 4, [1] * 20, [[0.5, 0]] * 5,
 ]  # fmt: skip

@@ -26,7 +26,7 @@ _SIZES = struct.Struct("<QQ")
 _ALIGNMENT = 4
 
 
-def dumps(entries: Mapping[str, bytes]) -> bytes:
+def write_cache(entries: Mapping[str, bytes]) -> bytes:
     """The container of entries, in their order."""
     parts = []
     for key, value in entries.items():
@@ -40,7 +40,7 @@ def _padding(size_bytes: int) -> bytes:
     return bytes(-size_bytes % _ALIGNMENT)
 
 
-def loads(data: bytes) -> dict[str, bytes]:
+def read_cache(data: bytes) -> dict[str, bytes]:
     """The entries of a container, in its order.
 
     Raises Truncated, BadMagic, BadVersion, BadChecksum or BadContent, which say what is and what must be; no more is

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from pathlib import Path
 
 from npusim.base import files
@@ -17,6 +18,9 @@ LONGEST_TOKEN_BYTES = 200
 
 _SEPARATORS = frozenset('/\\:*?"<>|')
 """Characters that part a path, or that no file name may have, on the systems that Python runs on."""
+
+_WRITING = threading.Lock()
+"""Threads of a process write one after the other: a file that is written is called after the process."""
 
 _REMNANTS = re.compile(rf"\..*{re.escape(SUFFIX)}\.\d+\.partial", re.DOTALL)
 """What `npusim.base.files` calls a file of this folder while it is written."""
@@ -77,7 +81,8 @@ def write(folder: Path, token: str, data: bytes) -> Path:
     killed processes left in the folder is cleared away.
     """
     path = path_of(folder, token)
-    files.make_folder(path.parent)
-    files.clear_remnants(path.parent, _REMNANTS)
-    files.write(path, lambda file: file.write(data), follow=False, durable=True)
+    with _WRITING:
+        files.make_folder(path.parent)
+        files.clear_remnants(path.parent, _REMNANTS)
+        files.write(path, lambda file: file.write(data), follow=False, durable=True)
     return path

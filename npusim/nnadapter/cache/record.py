@@ -156,7 +156,7 @@ def save(record: Record) -> bytes:
     for number, gear in enumerate(record.gears):
         entries |= {f"gear_{number}_constant_{key}": value for key, value in gear.constants.items()}
     entries["compile_seconds"] = np.array(record.compile_seconds, "<f8").tobytes()
-    return container.dumps(entries)
+    return container.write_cache(entries)
 
 
 def _written_gear(gear: KeptGear) -> _Gear:
@@ -188,7 +188,7 @@ def load(data: bytes) -> Record:
     Raises `CacheRefused` for one that is damaged, or an entry that is not what its place allows; whether entries fit
     each other, `npusim.nnadapter.cache.checks` says, and what a model buffer holds, the device's driver.
     """
-    entries = _Entries(container.loads(data))
+    entries = _Entries(container.read_cache(data))
     inputs, outputs = entries.types("input_types"), entries.types("output_types")
     count = entries.number("num_caches")
     pieces = [_piece(entries, f"cache_{number}_") for number in entries.counted(count, "num_caches")]

@@ -40,6 +40,11 @@ def model_digest(model: Model) -> str:
 
 
 def _parts(model: Model) -> Iterator[bytes]:
+    graphs: tuple[Graph, ...] = getattr(model, "graphs", ())
+    if graphs:
+        for graph in graphs:
+            yield from _graph_parts(graph)
+        return
     network = None if model.operations else model.network()
     if isinstance(network, GraphNetwork):
         yield from _graph_parts(network.graph)

@@ -103,7 +103,7 @@ const npusim = (() => {
       for (const row of table.tBodies[0].rows) {
         const text = (row.cells[1].title + " " + row.cells[2].textContent).toLowerCase();
         const fits = words.every((word) => text.includes(word)) &&
-          ["unit", "bound"].every((key) => !form.elements[key].value || form.elements[key].value === row.dataset[key]);
+          ["unit", "bound", "device"].every((key) => !form.elements[key]?.value || form.elements[key].value === row.dataset[key]);
         row.hidden = !fits;
         shown += fits;
         all += 1;

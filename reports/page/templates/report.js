@@ -62,22 +62,35 @@
     flush(columns);
   }
   const layerName = (index) => data.layers[index] ?? "";
+  const between = "between";
   function lanes() {
     const found = [];
     const ends = ascending(data.turns.ends);
+    if (data.pieces) {
+      const { device, name } = data.pieces, last = ascending(data.pieces.ends);
+      const who = (i) => data.devices[device[i]] ?? between;
+      found.push({
+        title: "device", begin: last.map((_, i) => (i ? last[i - 1] : 0)), end: last,
+        kinds: [["faint", 1], ["rule", 1], ["paper", 1]], kind: device.map((each) => (each < 0 ? 2 : each % 2)), plain: true,
+        label: who, lines: (i) => [who(i), name[i] || "copies, and the host hands over"],
+      });
+    }
     found.push({
       title: "layer", begin: ends.map((_, i) => (i ? ends[i - 1] : 0)), end: ends,
       kinds: [["faint", 1], ["rule", 1]], kind: data.turns.layer.map((layer) => layer % 2), plain: true,
       label: (i) => data.short[data.turns.layer[i]] ?? "",
       lines: (i) => [layerName(data.turns.layer[i]), data.ops[data.turns.layer[i]] ?? "", "owns these cycles"],
     });
+    let above = -1;
     data.tracks.forEach((track) => {
-      const begin = ascending(track.begin);
+      const begin = ascending(track.begin), device = data.devices[track.device] ?? "";
+      const group = track.device === above ? "" : device;
+      above = track.device;
       found.push({
-        title: track.title, begin, end: begin.map((at, i) => at + track.length[i]),
+        title: track.title, group, begin, end: begin.map((at, i) => at + track.length[i]),
         kinds: [["r-" + track.colour, 1], ["r-" + track.colour, 0.62]], kind: track.layer.map((layer) => layer % 2), busy: track.busy,
         label: (i) => data.short[track.layer[i]] ?? "",
-        lines: (i) => [layerName(track.layer[i]), `${track.title}: ${track.words[track.word[i]]}` +
+        lines: (i) => [layerName(track.layer[i]), `${device && device + ", "}${track.title}: ${track.words[track.word[i]]}` +
           (track.number && track.number[i] > 1 ? `, ${show.whole(track.number[i])} instructions` : "")],
       });
     });
@@ -94,7 +107,9 @@
   function units() {
     const all = lanes();
     const high = 24, gap = 7;
-    const top = (lane, narrow) => lane * (high + gap + (narrow ? 15 : 0)) + (narrow ? 15 : 0) + 4;
+    // The name of a device stands above its first track.
+    const groups = all.map((_, n) => all.slice(0, n + 1).filter((lane) => lane.group).length + (n + 1 === all.length && data.devices.length ? 0.5 : 0));
+    const top = (lane, narrow) => lane * (high + gap + (narrow ? 15 : 0)) + (narrow ? 15 : 0) + 4 + (groups[lane] ?? groups[all.length - 1] ?? 0) * 20;
     const place = (lane, i) => ({ lane, i, begin: all[lane].begin[i], end: all[lane].end[i], cycle: (all[lane].begin[i] + all[lane].end[i]) / 2 });
     const nearest = (lane, cycle) => {
       const { begin, end } = all[lane];
@@ -147,8 +162,15 @@
         });
       },
       labels(plot) {
-        plot.context.fillStyle = plot.soft;
-        all.forEach((lane, n) => plot.context.fillText(lane.title, 0, top(n, plot.narrow) + (plot.narrow ? -7 : high / 2 + 0.5)));
+        const { context } = plot;
+        all.forEach((lane, n) => {
+          const y = top(n, plot.narrow);
+          context.fillStyle = plot.soft;
+          context.fillText(lane.title, 0, y + (plot.narrow ? -7 : high / 2 + 0.5));
+          if (!lane.group) return;
+          context.fillStyle = plot.ink;
+          context.fillText(fitted(context, lane.group, plot.right) || lane.group, 0, y - (plot.narrow ? 24 : 10));
+        });
       },
       at(x, y, plot) {
         const lane = all.findIndex((_, n) => y >= top(n, plot.narrow) - 2 && y < top(n, plot.narrow) + high + 2);
@@ -265,11 +287,13 @@
   }
 
   function occupancy() {
-    const at = ascending(data.occupancy.at), { bytes, size } = data.occupancy, part = 0.86;
+    const at = ascending(data.occupancy.at), { bytes, size, sizes } = data.occupancy, part = 0.86;
     const index = (cycle) => Math.max(below(at, cycle), 0);
+    const begins = sizes.map(([begin]) => begin);
+    const sizeAt = (cycle) => sizes[Math.max(below(begins, cycle), 0)][1];
     const describe = (cycle) => {
-      const i = index(cycle);
-      return [`${show.size(bytes[i])} in use`, `${show.percent(bytes[i] / size)} of ${show.size(size)}`, span(at[i], at[i + 1] ?? total)];
+      const i = index(cycle), all = sizeAt(cycle);
+      return [`${show.size(bytes[i])} in use`, `${show.percent(bytes[i] / all)} of ${show.size(all)}`, span(at[i], at[i + 1] ?? total)];
     };
     const edges = [...at, Math.max(total, at[at.length - 1])];
     const high = (plot) => (value) => plot.height * (1 - (value / size) * part);
@@ -279,7 +303,11 @@
         const { context } = plot, y = high(plot);
         context.fillStyle = colour("e-scratchpad");
         stairs(plot, edges, () => plot.height, (i) => y(bytes[i]), index(plot.from), index(plot.to));
-        level(plot, y(size), "size " + show.size(size), false);
+        if (sizes.length === 1) level(plot, y(size), "size " + show.size(size), false);
+        else {
+          context.fillStyle = plot.ink;
+          stairs(plot, [...begins, total], (i) => y(sizes[i][1]) + 1, (i) => y(sizes[i][1]), 0, sizes.length - 1);
+        }
         hairline(plot);
       },
       labels: (plot) => scale(plot, rounds(size, 2, true), high(plot), show.size),
@@ -332,7 +360,8 @@
 
   // --- roofline ------------------------------------------------------------------------------------------------
   function roofline(host) {
-    const { peak, rate, gb, points } = data.roofline;
+    const { roofs, rate, gb, points } = data.roofline;
+    const peak = roofs[0][1];
     const NS = "http://www.w3.org/2000/svg";
     const words = { mac: "MAC", vector: "vector unit", dram: "DRAM", host: "host", none: "nothing" };
     const ridge = peak / rate;
@@ -371,7 +400,17 @@
       put("text", { x: left + 6, y: top + 10 }, "MACs per cycle");
       const low = Math.max(x0, y0 / rate);
       put("path", { d: `M${X(low)} ${Y(low * rate)}L${X(ridge)} ${Y(peak)}H${right}`, fill: "none", stroke: ink, "stroke-width": 1.6, "stroke-linejoin": "round" });
-      put("text", { x: right - 4, y: Y(peak) - 13, "text-anchor": "end", class: "strong" }, `${show.digits(peak)} MACs/cycle`);
+      put("text", { x: right - 4, y: Y(peak) - 13, "text-anchor": "end", class: "strong" }, `${show.digits(peak)} MACs/cycle${roofs[0][0] && ", " + roofs[0][0]}`);
+      // Lower roofs, each with its name above it, or below where another's is.
+      let above = Y(peak);
+      const named = roofs.slice(1).map(([name, lower]) => {
+        const y = Y(lower), at = y - above < 26 ? y + 15 : y - 6;
+        const text = `${show.digits(lower)} MACs/cycle${name && ", " + name}`;
+        put("path", { d: `M${X(Math.max(lower / rate, low))} ${y}H${right}`, fill: "none", stroke: ink, "stroke-width": 1, "stroke-dasharray": "5 4" });
+        put("text", { x: right - 4, y: at, "text-anchor": "end", class: "strong" }, text);
+        above = at;
+        return [right - 4 - text.length * 6.6, at - 12, right, at + 4];
+      });
       const slope = Math.atan2(Y(peak) - Y(low * rate), X(ridge) - X(low)) * 180 / Math.PI;
       const middle = low ** 0.62 * ridge ** 0.38;
       put("text", { transform: `translate(${X(middle)} ${Y(middle * rate) - 7}) rotate(${slope})`, "text-anchor": "middle", class: "strong" }, `${show.digits(gb)} GB/s`);
@@ -382,12 +421,12 @@
         const point = order[i], [x, y] = spots[i];
         put("circle", { cx: x, cy: y, r: radius(point), fill: colour("r-" + point.bound), class: i === here ? "point here" : "point", "data-i": i });
       });
-      label(put, order, spots, radius, { left, right, top, bottom, roof: Y(peak), line: [X(low), Y(low * rate), X(ridge), Y(peak)], most: narrow ? 3 : 9, width: narrow ? 150 : 190 });
+      label(put, order, spots, radius, { left, right, top, bottom, roof: Y(peak), named, line: [X(low), Y(low * rate), X(ridge), Y(peak)], most: narrow ? 3 : 9, width: narrow ? 150 : 190 });
       host.replaceChildren(svg);
     }
     // Names of the layers with most cycles, where they cover neither each other nor a larger point.
     function label(put, all, places, radius, room) {
-      const taken = [[room.left, room.top - 4, room.left + 100, room.top + 16], [room.right - 110, room.roof - 26, room.right, room.roof]];
+      const taken = [[room.left, room.top - 4, room.left + 100, room.top + 16], [room.right - 110, room.roof - 26, room.right, room.roof], ...room.named];
       const free = (box) => box[0] >= room.left && box[2] <= room.right && box[1] >= room.top && box[3] <= room.bottom &&
         taken.every((other) => box[2] < other[0] || box[0] > other[2] || box[3] < other[1] || box[1] > other[3]);
       for (let part = 0; part <= 1; part += 1 / 40) {
@@ -417,9 +456,9 @@
       if (i < 0) return hideTip();
       const point = order[i], box = host.getBoundingClientRect();
       showTip([data.layers[point.layer], data.ops[point.layer],
-        `${show.digits(point.y)} MACs per cycle, ${show.percent(point.y / peak)} of the array`,
+        `${show.digits(point.y)} MACs per cycle, ${show.percent(point.part)} of the array`, point.device,
         point.x === null ? "no DRAM traffic of its own" : `${show.digits(point.x)} MACs per byte`,
-        `bound by ${words[point.bound]}, ${show.whole(point.cycles)} cycles`], box.left + spots[i][0], box.top + spots[i][1], speak);
+        `bound by ${words[point.bound]}, ${show.whole(point.cycles)} cycles`].filter(Boolean), box.left + spots[i][0], box.top + spots[i][1], speak);
     }
     const under = (event) => Number(event.target.dataset?.i ?? -1);
     host.addEventListener("pointermove", (event) => { const i = under(event); if (i !== here) tell(i, false); });

@@ -25,6 +25,7 @@ from npusim.reports.comparison import terminal
 from npusim.reports.comparison.cells import delta, percent, value
 from npusim.reports.notebook import notebook
 
+from ...devices import measured
 from ..cli.test_cli import npusim as command
 from ..numbers.fake_run import execution, program
 
@@ -425,3 +426,36 @@ def test_names_cannot_spoil_terminal_or_page(base: Values) -> None:
 )  # fmt: skip
 def test_cells(shown: str, expected: str) -> None:
     assert shown == expected
+
+
+# Runs on devices.
+
+
+def on_devices(core_of: tuple[int, ...], clocks: tuple[float, ...] = (500.0, 400.0)) -> Values:
+    result = measured("digits_cnn", ("edge-128", "edge-64"), core_of, clocks)
+    return json.loads(json.dumps(result.to_dict()))  # type: ignore[no-any-return]
+
+
+def test_runs_on_devices_are_named_by_those_at_work() -> None:
+    alone = npusim.run("digits_cnn", "edge-128", timing_only=True).to_dict()
+    found = compare(alone, on_devices((0, 0, 0, 1)), on_devices((1,)))
+    assert [run.hardware for run in found.runs] == ["edge-128", "npu_a, npu_b", "npu_b"]
+    devices = {row.path: row.values for row in found.hardware}
+    # What all share is the same; no run but the first is of one machine alone, so only the devices are compared.
+    assert devices == {"devices": ("edge-128", "npu_a, npu_b", "npu_a, npu_b")}
+
+
+def test_devices_are_compared_one_by_one() -> None:
+    found = compare(on_devices((0, 0, 0, 1)), on_devices((0, 1), (500.0, 250.0)))
+    assert {row.path: row.values for row in found.hardware} == {"npu_b.clock_mhz": (400.0, 250.0)}
+    moved = [row.name for row in found.layers if row.moved]
+    assert moved == ["depthwise", "pointwise"] or moved == ["pointwise", "depthwise"]
+    assert f"2 of {len(found.layers)} layers run on other devices." in found.notes
+    assert found.same_clock  # that of the system
+
+
+def test_a_device_without_a_part_of_what_it_must_have_is_named() -> None:
+    values = on_devices((0, 0, 0, 1))
+    del values["devices"][1]["launches"]
+    with pytest.raises(NpusimError, match=r"devices\.1\.launches is missing"):
+        result_file.check(values, "here")

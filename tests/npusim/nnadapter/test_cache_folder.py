@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from npusim.nnadapter.cache import container, folder
-contents = [container.dumps({"model": bytes([number]) * 2_000_000}) for number in (1, 2)]
+contents = [container.write_cache({"model": bytes([number]) * 2_000_000}) for number in (1, 2)]
 print("ready", flush=True)
 while True:
     for content in contents:
@@ -60,12 +61,20 @@ def test_killed_20_times_while_it_writes(tmp_path: Path) -> None:
             writer.send_signal(signal.SIGKILL)
             writer.communicate()
         data = folder.read(place, "token")
-        assert data is None or container.loads(data) in CONTENTS
+        assert data is None or container.read_cache(data) in CONTENTS
         remnants += len([name for name in os.listdir(place) if name.startswith(".")])
         assert len(os.listdir(place)) <= 2  # what the last kill left; that of kills before is cleared away
     assert remnants > 0, "no kill came while a file was written"
     folder.write(place, "another", b"")
     assert sorted(set(os.listdir(place)) - {"token.nnc"}) == ["another.nnc"]
+
+
+def test_threads_that_write_the_same_token(tmp_path: Path) -> None:
+    datas = [bytes([number]) * 100_000 for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda data: folder.write(tmp_path, "token", data), datas * 5))
+    assert folder.read(tmp_path, "token") in datas
+    assert os.listdir(tmp_path) == ["token.nnc"]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_kept_and_read_again() -> None:
 
 def test_entries_are_those_of_nnadapter() -> None:
     """Checklist 8.4, in this order, then npusim's own."""
-    entries = container.loads(record.save(RECORD))
+    entries = container.read_cache(record.save(RECORD))
     ends = ("input_types", "output_types", "input_indexes", "output_indexes")
     keys = ("device_name", *ends, "model_buffer", "kinds", "operations")
     assert list(entries) == [
@@ -101,17 +101,17 @@ def test_entries_are_those_of_nnadapter() -> None:
 
 def with_entry(key: str, value: bytes | None) -> bytes:
     """The container with an entry replaced, added, or left out, and a right checksum."""
-    entries = container.loads(record.save(RECORD))
+    entries = container.read_cache(record.save(RECORD))
     if value is None:
         del entries[key]
     else:
         entries[key] = value
-    return container.dumps(entries)
+    return container.write_cache(entries)
 
 
 def gears(**changed: object) -> bytes:
     """The entry of gears, with changes to the only one."""
-    (gear,) = json.loads(container.loads(record.save(RECORD))["gears"])
+    (gear,) = json.loads(container.read_cache(record.save(RECORD))["gears"])
     return json.dumps([gear | changed]).encode()
 
 
@@ -241,7 +241,7 @@ def test_values_that_are_there_already() -> None:
 @settings(max_examples=300, deadline=None)
 def test_entries_of_strangers(draw: st.DataObject) -> None:
     """A container with a right checksum and anything in an entry is a record or a refusal."""
-    entries = container.loads(record.save(RECORD))
+    entries = container.read_cache(record.save(RECORD))
     key = draw.draw(st.sampled_from(sorted(entries)))
     value = bytearray(entries[key])
     for _ in range(draw.draw(st.integers(1, 3))):
@@ -251,7 +251,7 @@ def test_entries_of_strangers(draw: st.DataObject) -> None:
             st.binary(max_size=4) | st.sampled_from((b"9", b"-", b'"', b"[", b"null"))
         )
     try:
-        load(container.dumps(entries | {key: bytes(value)}))
+        load(container.write_cache(entries | {key: bytes(value)}))
     except CacheRefused:
         return
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isinf
 
 from npusim.frontends.nnadapter.codes import OperationType
 from npusim.frontends.nnadapter.operations.conversion import Conversion
 from npusim.frontends.nnadapter.operations.row import Convert, Row, plain
-from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import unshaped
-
-_LIMITS = {"relu": (0, None), "relu6": (0, 6), "relu_n1_to_1": (-1, 1)}
-"""What the fused activations limit whole numbers to."""
+from npusim.kernels.operator.activation import REAL_RANGES
 
 
 def _activated(op: str) -> Row:
@@ -56,14 +54,10 @@ def _behind(c: Conversion, x: int) -> Sequence[int]:
         return (x,)
     if kind.real or kind.quantized:
         return c.node(activation, [x], kind)
-    least, most = _LIMITS[activation]
-    x = c.node("maximum", [x, _number(c, least, kind)], kind)[0]
-    return (x,) if most is None else c.node("minimum", [x, _number(c, most, kind)], kind)
-
-
-def _number(c: Conversion, number: int, kind: TensorType) -> int:
-    """A constant of a type of whole numbers."""
-    return c.constant(kind.numpy_dtype.type(number))
+    for limit, op in zip(REAL_RANGES[activation], ("maximum", "minimum"), strict=True):
+        if not isinf(limit):
+            [x] = c.node(op, [x, c.constant(kind.numpy_dtype.type(limit))], kind)
+    return (x,)
 
 
 def _sum(c: Conversion) -> Sequence[int]:

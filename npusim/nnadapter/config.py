@@ -1,0 +1,134 @@
+"""What a framework says: the devices that a model may use, and how. The names are those of Paddle Lite.
+
+config = nna.Config()
+config.set_nnadapter_device_names(["npusim", "npusim_host"])
+config.set_nnadapter_model_cache_dir("cache")
+compilation = config.compile("model.tflite")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from npusim.frontends.nnadapter.errors import InvalidParameter, NNAdapterError
+from npusim.frontends.nnadapter.model import Model
+from npusim.nnadapter.compilation import Compilation
+from npusim.nnadapter.context import Context
+from npusim.nnadapter.device import Device
+from npusim.nnadapter.gears import Shapes, with_gears
+from npusim.nnadapter.hal import properties
+from npusim.nnadapter.partition import Partition
+from npusim.nnadapter.sources import from_file
+
+
+def check_nnadapter_device_name(name: str) -> bool:
+    """Whether a device of this name exists and can be opened."""
+    try:
+        Device.acquire(name).release()
+    except NNAdapterError:
+        return False
+    return True
+
+
+class Config:
+    """Settings for a model; what is not set has the default of `Context` and `Compilation`."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._properties = ""
+        self._callback: Callable[..., Any] | None = None
+        self._folder: Path | None = None
+        self._buffers: dict[str, bytes] = {}
+        self._forced: Partition | None = None
+        self._in_float: Partition | None = None
+        self._shapes: dict[str, list[list[int]]] = {}
+
+    @staticmethod
+    def check_nnadapter_device_name(name: str) -> bool:
+        """Whether a device of this name exists and can be opened."""
+        return check_nnadapter_device_name(name)
+
+    def set_nnadapter_device_names(self, names: Sequence[str]) -> None:
+        """The devices that the model may use, the one that is preferred first. Raises InvalidParameter for none."""
+        if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+            raise InvalidParameter(f"device names: is {names!r}, must be a list of one name or more")
+        self._names = list(names)
+
+    def set_nnadapter_context_properties(self, text: str) -> None:
+        """The properties of the devices, `KEY=VALUE;KEY=VALUE;`. Raises InvalidParameter for a malformed section."""
+        properties.parse(text)
+        self._properties = text
+
+    def set_nnadapter_context_callback(self, callback: Callable[..., Any] | None) -> None:
+        """What drivers call as (event_id, user_data). Raises InvalidParameter for what is no function."""
+        if callback is not None and not callable(callback):
+            raise InvalidParameter(f"callback: is {callback!r}, must be a function or None")
+        self._callback = callback
+
+    def set_nnadapter_model_cache_dir(self, folder: str | Path) -> None:
+        """The folder of compiled models: they are kept there, and restored from there."""
+        self._folder = Path(folder)
+
+    def set_nnadapter_model_cache_buffers(self, token: str, buffer: bytes) -> None:
+        """A compiled model in memory: a model with this token is restored from it."""
+        self._buffers[token] = bytes(buffer)
+
+    def set_nnadapter_subgraph_partition_config_path(self, path: str | Path) -> None:
+        """A partition file: its lines force operators to the CPU. Raises NpusimError for one that is none."""
+        self._forced = Partition.read(path)
+
+    def set_nnadapter_subgraph_partition_config_buffer(self, text: str) -> None:
+        """The content of a partition file. Raises NpusimError likewise."""
+        self._forced = Partition.parse(text)
+
+    def set_nnadapter_mixed_precision_quantization_config_path(self, path: str | Path) -> None:
+        """A file with lines like those of a partition file: these operators compute on real numbers."""
+        self._in_float = Partition.read(path)
+
+    def set_nnadapter_mixed_precision_quantization_config_buffer(self, text: str) -> None:
+        """The content of such a file."""
+        self._in_float = Partition.parse(text)
+
+    def set_nnadapter_dynamic_shape_info(self, shapes: Shapes) -> None:
+        """The shapes that inputs with open sizes may take, by name: shape k of each is gear k."""
+        if not isinstance(shapes, Mapping):
+            raise InvalidParameter(
+                f"dynamic shapes: is {shapes!r}, must map names of inputs to lists of shapes"
+            )
+        self._shapes = {name: [list(shape) for shape in rows] for name, rows in shapes.items()}
+
+    def context(self) -> Context:
+        """A context of the devices. Raises InvalidParameter where none are set, DeviceNotFound."""
+        if not self._names:
+            raise InvalidParameter("device names: are not set (set_nnadapter_device_names)")
+        devices = [Device.acquire(name) for name in self._names]
+        return Context(devices, self._properties, self._callback)
+
+    def compile(self, model: Model | str | Path, context: Context | None = None) -> Compilation:
+        """A model, or a model file, compiled; in a context of its own if none is given.
+
+        Raises InvalidParameter, and what `Compilation.finish` raises.
+        """
+        if isinstance(model, Model):
+            made = with_gears(model, self._shapes) if self._shapes else model
+        else:
+            made = from_file(model, dynamic=self._shapes)
+        own = context or self.context()
+        compilation = Compilation(
+            made, own, cache_dir=self._folder, partition=self._forced, in_float=self._in_float
+        )
+        buffer = self._buffers.get(compilation.token or "")
+        if buffer is not None:
+            compilation = Compilation(
+                made,
+                own,
+                cache_dir=self._folder,
+                token=compilation.token,
+                buffer=buffer,
+                partition=self._forced,
+                in_float=self._in_float,
+            )
+        compilation.finish()
+        return compilation

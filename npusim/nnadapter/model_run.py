@@ -1,0 +1,148 @@
+"""A model of any format on devices by their names, in one go: what `npusim run --device` does."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
+from npusim.isa.base.placement import Placement
+from npusim.kernels.graph.placing import Forced
+from npusim.nnadapter import subgraphs
+from npusim.nnadapter.compilation import Compilation
+from npusim.nnadapter.compiled import CompiledGear
+from npusim.nnadapter.context import Context
+from npusim.nnadapter.device import Device
+from npusim.nnadapter.execution import Execution
+from npusim.nnadapter.hal import machines, registry
+from npusim.nnadapter.model import Model
+from npusim.nnadapter.partition import Partition
+from npusim.nnadapter.sources import from_file
+from npusim.numbers.provenance import Provenance
+from npusim.numbers.run import RunResult
+from npusim.session import inputs as values
+from npusim.session.host import kind_of_inputs
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A compiled model.
+
+    wall_s: the seconds that loading, compiling and restoring took.
+    """
+
+    model: Model
+    compilation: Compilation
+    wall_s: dict[str, float | None] = field(default_factory=dict)
+
+    @property
+    def gear(self) -> CompiledGear:
+        """The programs, of the sizes that the model has."""
+        return self.compilation.gears[0]
+
+    @property
+    def inputs(self) -> list[Placement]:
+        """The inputs by name and type; addresses are the numbers of tensors."""
+        return [Placement(one.name, one.type, one.number) for one in self.gear.inputs]
+
+    @property
+    def outputs(self) -> list[Placement]:
+        """The outputs likewise."""
+        return [Placement(one.name, one.type, one.number) for one in self.gear.outputs]
+
+    def save_dot(self, path: Path) -> None:
+        """Write the model as a drawing, with the device of each operation. Raises OSError where that cannot be."""
+        network = self.model.network()
+        piece_of = subgraphs.piece_of(network, self.gear.pieces)
+        devices = {place: self.gear.pieces[number].device for place, number in piece_of.items()}
+        self.model.save_dot(path, devices)
+
+    def subgraphs(self) -> str:
+        """The operators and the pieces, as NNAdapter's log has them."""
+        return subgraphs.text(self.model.network(), self.gear.pieces)
+
+    def simulate(
+        self, given: values.Inputs | None = None, *, timing_only: bool = False, seed: int = 0
+    ) -> RunResult:
+        """One run, with random data from `seed` if none is given.
+
+        Raises SimulationError for inputs that do not fit, FeatureNotSupported where no device is simulated, and what a
+        device raises.
+        """
+        begin = time.perf_counter()
+        kind = kind_of_inputs(given, timing_only)
+        if timing_only:
+            result = self.compilation.timed(self.gear)
+        else:
+            arrays = values.draw(self.inputs, seed) if given is None else values.bind(self.inputs, given)
+            execution = Execution(self.compilation)
+            for index, array in enumerate(arrays):
+                execution.set_input(index, array)
+            result = execution.compute().run
+        if result is None:
+            names = ", ".join(self.compilation.context.devices)
+            raise FeatureNotSupported(f"{self.model.name}: npusim simulates none of its pieces on {names}")
+        wall_s = replace(result.wall_s, simulate=time.perf_counter() - begin, **self.wall_s)
+        provenance = Provenance(seed=seed if kind == "random" else None, inputs=kind)
+        return replace(result, wall_s=wall_s, provenance=provenance)
+
+
+@contextmanager
+def acquired(names: Sequence[str]) -> Iterator[list[Device]]:
+    """Devices by name; a hardware file is one for as long, called as the file is.
+
+    Raises DeviceNotFound for a name that no device has, HardwareError for a file with faults, InvalidParameter for a
+    file that is called as a device.
+    """
+    made: list[str] = []
+    try:
+        yield [Device.acquire(_name(name, made)) for name in names]
+    finally:
+        for name in made:
+            registry.unregister(name)
+
+
+def _name(text: str, made: list[str]) -> str:
+    """The name of a device, or of a hardware file, which is registered under it."""
+    if text in registry.devices() or not (Path(text).suffix == ".toml" or "/" in text or "\\" in text):
+        return text
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", Path(text).stem)[:64].lstrip("_-") or "device"
+    if name in registry.devices():
+        raise InvalidParameter(f"{text}: {name} is the name of another device; give the file another one")
+    registry.register_preset(name, text)
+    made.append(name)
+    return name
+
+
+def prepare(
+    path: str | Path,
+    devices: Sequence[Device],
+    *,
+    partition: Sequence[str | Path] = (),
+    forced: Sequence[Forced] = (),
+    effort: str = "fast",
+    cache_dir: Path | None = None,
+) -> Prepared:
+    """Read a model of any format and compile it for devices, or take what a cache has of it.
+
+    partition: modes ("order", "cost", "single") and partition files. forced: more operators that a CPU must have.
+    cache_dir: the folder of compiled models that are kept, where there is one.
+
+    Raises NNAdapterError, and NpusimError for a partition file that is none.
+    """
+    modes = [part for part in partition if part in machines.MODES]
+    if len(set(modes)) > 1:
+        raise InvalidParameter(f"partition: {', '.join(map(str, modes))}: may be one of them, beside files")
+    begin = time.perf_counter()
+    model = from_file(path)
+    loaded = time.perf_counter()
+    context = Context(devices, "" if effort == "fast" else f"{machines.COMMON}_EFFORT={effort}")
+    plan = [*partition, Partition(tuple(forced))]
+    compilation = Compilation(model, context, partition=plan, cache_dir=cache_dir)
+    compilation.finish()
+    wall_s = {"load": loaded - begin, "compile": compilation.compile_s, "restore": compilation.restore_s}
+    return Prepared(model, compilation, wall_s)
