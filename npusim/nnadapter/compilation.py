@@ -303,7 +303,7 @@ class _Programs:
     def __init__(self, network: Network, context: Context, told: Cache) -> None:
         self.forced: Mapping[int, str] = {}
         self._network, self._context, self._told = network, context, told
-        self._made: dict[Stretch, CompiledPiece] = {}
+        self._made: dict[tuple[Stretch, str], CompiledPiece] = {}
 
     def bench(self, forced: Mapping[int, str]) -> Bench:
         """What times partitions of the model."""
@@ -312,7 +312,7 @@ class _Programs:
 
         def program(piece: Stretch) -> Part | None:
             member = self._context.members[piece.device]
-            return part_of(self.piece(piece), cores) if member in cores else None
+            return part_of(self._once(piece, Cache()), cores) if member in cores else None
 
         inputs, outputs = (
             [(number, _tensor(network, number)) for number in side]
@@ -321,10 +321,14 @@ class _Programs:
         return Bench(network.name, machines_of(cores), program, inputs, outputs)
 
     def piece(self, piece: Stretch) -> CompiledPiece:
-        """A piece with its program. Raises NNAdapterError."""
-        if piece not in self._made:
-            self._made[piece] = self._compiled(piece)
-        return self._made[piece]
+        """A piece with its program, and what is kept of it. Raises NNAdapterError."""
+        return self._once(piece, self._told)
+
+    def _once(self, piece: Stretch, told: Cache) -> CompiledPiece:
+        """A piece as its driver made it when it was told so much of the cache."""
+        if (piece, told.token) not in self._made:
+            self._made[piece, told.token] = self._compiled(piece, told)
+        return self._made[piece, told.token]
 
     def destroy(self, kept: Sequence[CompiledPiece]) -> None:
         """The drivers destroy all programs but those of some pieces."""
@@ -333,13 +337,13 @@ class _Programs:
                 member = self._context.member(piece.device)
                 member.call("destroy_program", piece.program)
 
-    def _compiled(self, piece: Stretch) -> CompiledPiece:
+    def _compiled(self, piece: Stretch, told: Cache) -> CompiledPiece:
         network, member = self._network, self._context.members[piece.device]
         forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
         submodel = Submodel(network, piece.operations, forced)
         graph = submodel.graph()
         inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
-        cache = keeping.telling(self._told, inputs, outputs)
+        cache = keeping.telling(told, inputs, outputs)
         program = member.call("create_program", member.context, submodel, cache)
         steps = submodel.operations
         return CompiledPiece(

@@ -32,12 +32,12 @@ from npusim.session.host import kind_of_inputs
 class Prepared:
     """A compiled model.
 
-    wall_s: the seconds that loading and compiling took.
+    wall_s: the seconds that loading, compiling and restoring took.
     """
 
     model: Model
     compilation: Compilation
-    wall_s: dict[str, float] = field(default_factory=dict)
+    wall_s: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def gear(self) -> CompiledGear:
@@ -125,10 +125,12 @@ def prepare(
     partition: Sequence[str | Path] = (),
     forced: Sequence[Forced] = (),
     effort: str = "fast",
+    cache_dir: Path | None = None,
 ) -> Prepared:
-    """Read a model of any format and compile it for devices.
+    """Read a model of any format and compile it for devices, or take what a cache has of it.
 
     partition: modes ("order", "cost", "single") and partition files. forced: more operators that a CPU must have.
+    cache_dir: the folder of compiled models that are kept, where there is one.
 
     Raises NNAdapterError, and NpusimError for a partition file that is none.
     """
@@ -139,7 +141,8 @@ def prepare(
     model = from_file(path)
     loaded = time.perf_counter()
     context = Context(devices, "" if effort == "fast" else f"{machines.COMMON}_EFFORT={effort}")
-    compilation = Compilation(model, context, partition=[*partition, Partition(tuple(forced))])
+    plan = [*partition, Partition(tuple(forced))]
+    compilation = Compilation(model, context, partition=plan, cache_dir=cache_dir)
     compilation.finish()
-    wall_s = {"load": loaded - begin, "compile": time.perf_counter() - loaded}
+    wall_s = {"load": loaded - begin, "compile": compilation.compile_s, "restore": compilation.restore_s}
     return Prepared(model, compilation, wall_s)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidDimensions
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
@@ -117,11 +119,11 @@ class Parts:
         alone = Parts(self.builder.name, self._shapes, self.values, in_reals=self.in_reals)
         alone._convert(operation, bound)
         results = [alone._tensors[operand] for operand in operation.output_operands]
-        if any(prod(alone.builder.shape(number)) > MOST_ELEMENTS for number in results):
+        if alone.inputs or any(prod(alone.builder.shape(number)) > MOST_ELEMENTS for number in results):
             return None
         graph = alone.builder.graph(results)
         values = evaluate(graph, ())
-        return [values[number] for number in graph.outputs]
+        return [np.asarray(values[number]) for number in graph.outputs]
 
     def _short(self, operand: Operand) -> bool:
         """Whether the value of an operand is known, and others may be computed from it."""

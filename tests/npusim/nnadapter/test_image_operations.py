@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 import npusim
 from npusim import nnadapter as nna
 from npusim.frontends.nnadapter.codes import Precision
+from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from tests.npusim.nnadapter import plain_loops as plain
 
@@ -374,3 +376,64 @@ def test_suppression_may_leave_nothing() -> None:
     boxes, scores = np.ones((1, 2, 4), np.float32), np.zeros((1, 3, 2), np.float32)
     rows, counts, numbers = suppressed(boxes, scores, (-1, 0.5, -1, 0.5, 1.0, -1, True))
     assert (rows.shape, counts.tolist(), numbers.shape) == ((0, 6), [0], (0,))
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "pads": (
+        lambda model, x: model.average_pool_2d(x, 0, [1, 1, 1], [2, 2]),
+        "pads is [1, 1, 1], must be top, bottom, left, right, each 0 or more",
+    ),
+    "strides": (
+        lambda model, x: model.max_pool_2d(x, kernel_shape=[2, 2], strides=[0, 1]),
+        "strides is [0, 1], must be of height and width, each 1 or more",
+    ),
+    "group": (
+        lambda model, x: model.conv_2d(
+            x, model.add_constant(np.zeros((4, 2, 1, 1), np.float32)), None, group=3
+        ),
+        "group is 3, must divide the 4 channels of the input and fit the filter [4, 2, 1, 1]",
+    ),
+    "filter": (
+        lambda model, x: model.conv_2d(x, model.add_constant(np.zeros((4, 4, 9, 1), np.float32)), None),
+        "the filter does not fit into the padded input: the output would be [-2, 5]",
+    ),
+    "transposed": (
+        lambda model, x: model.conv_2d_transpose(
+            x, model.add_constant(np.zeros((3, 2, 1, 1), np.float32)), None
+        ),
+        "group is 1, must divide the 4 input channels, with which the filter [3, 2, 1, 1] begins",
+    ),
+    "scales": (
+        lambda model, x: model.resize_linear(x, None, [1.0, -2.0]),
+        "scales are [1.0, -2.0], must be of height and width, above 0 and up to 1048576",
+    ),
+    "neither": (
+        lambda model, x: model.resize_nearest(x),
+        "shape or scales must be there",
+    ),
+    "shuffle": (
+        lambda model, x: model.channel_shuffle(x, 3),
+        "group is 3, must divide the channels of the input, which has shape [1, 4, 6, 5]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_parameters_are_named(name: str) -> None:
+    build, text = WRONG[name]
+    model = Model()
+    x = model.add_operand(OperandType(Precision.FLOAT32, (1, 4, 6, 5)))
+    with pytest.raises(InvalidParameter) as fault:
+        build(model, x)
+    assert text in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("corner", "text"), [(np.nan, "has corners that are no numbers"), (1e9, "pixels long")]
+)
+def test_regions_without_end_are_refused(corner: float, text: str) -> None:
+    x, images = np.zeros((1, 1, 4, 4), np.float32), np.zeros(1, np.int32)
+    rois = np.array([[0, 0, corner, 3]], np.float32)
+    with pytest.raises(NpusimError, match=text):
+        run(lambda model, *inputs: model.roi_align(*inputs, 2, 2, 0), x, rois, images)
