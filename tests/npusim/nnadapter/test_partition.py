@@ -102,6 +102,16 @@ def test_capability_cuts_and_what_moves_nothing_stays_with_its_neighbour() -> No
     ]
 
 
+def test_an_npu_that_lacks_it_keeps_what_moves_nothing_between_its_operations() -> None:
+    with devices(lacking("reshape"), "npusim_host") as given:
+        whole = compiled(network(), nna.Context(given))
+        sketch = Sketch("net", seed=2)
+        sketch.reshape(sketch.conv(sketch.input(1, 4, 4, 8), 8, (1, 1)), 1, 128)
+        at_the_end = compiled(sketch.graph(), nna.Context(given))
+    assert [device for device, _ in pieces(whole)] == ["npu_0"]
+    assert pieces(at_the_end) == [("npu_0", ("conv_2d",)), ("npusim_host", ("reshape",))]
+
+
 def test_what_no_npu_can_goes_to_the_cpu_and_without_one_to_the_own_host() -> None:
     with devices(lacking("max_pool_2d"), "npusim_host") as given:
         with_cpu = run(network(), nna.Context(given))
