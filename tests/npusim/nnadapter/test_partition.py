@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 import npusim
 from npusim import nnadapter as nna
 from npusim.frontends.nnadapter.errors import FeatureNotSupported
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.placing import PartitionWarning
 from npusim.kernels.graph.reference import evaluate
+from npusim.kernels.table import operator
 from npusim.nnadapter import model_run, subgraphs
 from npusim.nnadapter.compilation import Compilation, _Programs
 from npusim.nnadapter.gears import networks
@@ -301,3 +304,30 @@ def test_mobilenet_v2_over_three_devices() -> None:
     fastest = by_cost_.timed(gear)
     assert fastest is not None
     assert fastest.cycles < gear.by_order_cycles == result.cycles
+
+
+def running_total() -> Graph:
+    """The squares of all inputs so far, summed in a state and pooled."""
+    codes = TensorType("int8", (1, 4, 4, 2), Quantization((0.5,), (0,)))
+    builder = GraphBuilder("total")
+    x, total = builder.input("x", codes), builder.state("total", codes)
+    squared = builder.node("mul", [x, x], [codes], operator("mul").parameters())
+    after = builder.node("add", [*squared, total], [codes], operator("add").parameters())
+    builder.keep(total, *after)
+    window = operator("max_pool_2d").parameters(filter=(2, 2), strides=(2, 2))
+    half = TensorType("int8", (1, 2, 2, 2), codes.quantization)
+    return builder.graph(builder.node("max_pool_2d", after, [half], window))
+
+
+def test_a_state_goes_on_in_the_piece_that_has_it() -> None:
+    graph = running_total()
+    with devices("npusim", lacking("max_pool_2d"), "npusim_host") as given:
+        made = compiled(graph, nna.Context(given))
+        # The host updates states.
+        assert pieces(made) == [("npusim", ("mul",)), ("npusim_host", ("add",)), ("npusim", ("max_pool_2d",))]
+        execution, program = nna.Execution(made), npusim.compile(graph)
+        for seed in range(3):
+            (array,) = random_inputs(graph, seed)
+            execution.set_input(0, array)
+            alone = npusim.simulate(program, [array])
+            np.testing.assert_array_equal(execution.compute().outputs[0], alone.outputs[0])
