@@ -26,7 +26,7 @@ from npusim.nnadapter.hal import events
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.keeping import CacheWarning, Store
-from npusim.nnadapter.partition import Asked, Partition, Plan, asked, cut, floating
+from npusim.nnadapter.partition import Asked, Cut, Partition, Plan, asked, cut, floating
 from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
 from npusim.nnadapter.segment import machines_of, part_of
@@ -298,7 +298,7 @@ def _compiled(network: Network, context: Context, plan: Plan, told: Cache) -> Co
     try:
         found = cut(network, context.members, plan, made.bench)
         made.forced = found.forced
-        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found.tries)
+        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found)
     except Exception:
         made.destroy(())
         raise
@@ -378,14 +378,15 @@ def _tensor(network: Network, number: int) -> Tensor:
     return Tensor(network.tensor_name(number), network.tensor_type(number), network.value(number))
 
 
-def _gear(network: Network, pieces: Sequence[CompiledPiece], tries: int) -> CompiledGear:
+def _gear(network: Network, pieces: Sequence[CompiledPiece], found: Cut) -> CompiledGear:
     inputs, outputs = (
         tuple(_crossing(network, number) for number in side) for side in (network.inputs, network.outputs)
     )
     shapes: tuple[Shape, ...] = tuple(crossing.type.shape for crossing in inputs)
     values = {number: network.value(number) for number in network.outputs}
     constants = {number: value for number, value in values.items() if value is not None}
-    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, tries)
+    timed = found.tries, found.by_order_cycles
+    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, *timed)
 
 
 def _destroy(context: Context, gears: Sequence[CompiledGear]) -> None:

@@ -255,10 +255,13 @@ def _share(members: Sequence[Member]) -> None:
         return
     changes = {key: value for one in simulated for key, value in one.context.host_changes.items()}
     first = machines.with_changes(owner.context.machine, changes, owner.name)
+    first = machines.sharing(first, first) if len(simulated) > 1 else first
     for member in simulated:
         member.context.with_cpu = with_cpu
-        own = first if member is owner or member.type is DeviceType.CPU else member.context.machine
-        member.context.machine = machines.sharing(own, first) if len(simulated) > 1 else own
+        if member is owner or member.is_cpu:
+            member.context.machine = first
+        else:
+            member.context.machine = machines.sharing(member.context.machine, first)
 
 
 def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]:
