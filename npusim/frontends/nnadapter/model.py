@@ -189,13 +189,13 @@ class Model:
     def finish(self) -> None:
         """Ends building: the operations are brought into an order in which they can run, and checked.
 
-        Raises InvalidParameter for a model that is finished, has no outputs, reads what nobody gives, writes what is
-        given, or runs in a circle.
+        A model whose inputs and outputs are not identified ends too, and is of no use to anybody, as upstream.
+
+        Raises InvalidParameter for a model that is finished, reads what nobody gives, writes what is given, or runs in
+        a circle.
         """
         self._require_open()
-        if not self.output_operands:
-            raise InvalidParameter("finish: the model's inputs and outputs are not identified")
-        ordered = self._ordered()
+        ordered = self._ordered() if self.output_operands else list(self.operations)
         with unchanged(self.operands):
             for operation in ordered:
                 give_types(self.name, operation, lambda operand: False)
@@ -216,6 +216,8 @@ class Model:
             raise InvalidParameter(f"{self.name}: is not finished")
         if self._graph is not None:
             return GraphNetwork(self._graph)
+        if not self.output_operands:
+            raise InvalidParameter(f"{self.name}: its inputs and outputs are not identified")
         known = dict(shapes or {})
         for operand in self.input_operands:
             if min(known.get(operand, operand.type.shape), default=0) < 0:
