@@ -16,12 +16,13 @@ from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import UNKNOWN, Tensor
-from npusim.nnadapter import keeping
+from npusim.nnadapter import keeping, subgraphs
 from npusim.nnadapter.cache.folder import path_of
 from npusim.nnadapter.cache.refusals import BadContent, CacheRefused
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing, Types
 from npusim.nnadapter.context import Context
 from npusim.nnadapter.gears import networks
+from npusim.nnadapter.hal import events
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.keeping import CacheWarning, Store
@@ -166,7 +167,18 @@ class Compilation:
             raise
         self._gears = tuple(made)
         self._types = _types(model, self._gears)
+        self._say(model)
         self.compile_s = time.perf_counter() - begin
+
+    def _say(self, model: Model) -> None:
+        """What the model was cut into, for who asks for events."""
+        pieces = self._gears[0].pieces
+        events.say(
+            events.PIECES,
+            lambda: f"{model.name}: {', '.join(f'{one.device} {len(one.operations)}' for one in pieces)}",
+        )
+        events.say(events.MODELS, lambda: subgraphs.text(networks(model)[0], pieces))
+        events.say(events.MODELS, model.dot)
 
     def _keep(self, store: Store) -> None:
         """Writes what was compiled; where that is not possible, it is said, and the compiled model stays."""

@@ -15,7 +15,7 @@ from npusim.frontends.nnadapter.network import Network
 from npusim.isa.hardware.hardware import Hardware
 from npusim.nnadapter.device import Device
 from npusim.nnadapter.gears import networks
-from npusim.nnadapter.hal import machines, properties
+from npusim.nnadapter.hal import events, machines, properties
 from npusim.nnadapter.hal.driver import Parser, Properties, Submodel
 from npusim.nnadapter.hal.registry import Opened, called
 from npusim.nnadapter.hal.simulated import Simulated, SimulatedContext
@@ -135,6 +135,9 @@ class Context:
                     member.call("destroy_context", member.context)
             raise
         self.members = tuple(made)
+        events.say(
+            events.DEVICES, lambda: f"context: {', '.join(self.devices)}; {self._text or 'no properties'}"
+        )
 
     @property
     def devices(self) -> list[str]:
@@ -278,6 +281,7 @@ def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]
         for row, reason in zip(rows, said, strict=True):
             if reason is not None:
                 row[member.name] = reason
+                events.say(events.REASONS, lambda: f"{member.name}: {reason}")  # noqa: B023 - said at once
     if len(silent) == len(members):
         raise FeatureNotSupported("; ".join(silent))
     return rows
