@@ -126,6 +126,8 @@ def run(asked: Asked, print_partition: bool) -> RunResult:
     result = _simulated(asked, prepared)
     if print_partition:
         say(prepared.subgraphs())
+    if searched := prepared.search():
+        say(searched)
     if asked.dot:
         prepared.save_dot(asked.dot)
     source = str(Path(asked.model).resolve() if Path(asked.model).is_file() else asked.model)

@@ -16,16 +16,17 @@ from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import UNKNOWN, Tensor
-from npusim.nnadapter import keeping
+from npusim.nnadapter import keeping, subgraphs
 from npusim.nnadapter.cache.folder import path_of
 from npusim.nnadapter.cache.refusals import BadContent, CacheRefused
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing, Types
 from npusim.nnadapter.context import Context
 from npusim.nnadapter.gears import networks
+from npusim.nnadapter.hal import events
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.keeping import CacheWarning, Store
-from npusim.nnadapter.partition import Asked, Partition, Plan, asked, cut, floating
+from npusim.nnadapter.partition import Asked, Cut, Partition, Plan, asked, cut, floating
 from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
 from npusim.nnadapter.segment import machines_of, part_of
@@ -166,7 +167,18 @@ class Compilation:
             raise
         self._gears = tuple(made)
         self._types = _types(model, self._gears)
+        self._say(model)
         self.compile_s = time.perf_counter() - begin
+
+    def _say(self, model: Model) -> None:
+        """What the model was cut into, for who asks for events."""
+        pieces = self._gears[0].pieces
+        events.say(
+            events.PIECES,
+            lambda: f"{model.name}: {', '.join(f'{one.device} {len(one.operations)}' for one in pieces)}",
+        )
+        events.say(events.MODELS, lambda: subgraphs.text(networks(model)[0], pieces))
+        events.say(events.MODELS, model.dot)
 
     def _keep(self, store: Store) -> None:
         """Writes what was compiled; where that is not possible, it is said, and the compiled model stays."""
@@ -286,7 +298,7 @@ def _compiled(network: Network, context: Context, plan: Plan, told: Cache) -> Co
     try:
         found = cut(network, context.members, plan, made.bench)
         made.forced = found.forced
-        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found.tries)
+        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found)
     except Exception:
         made.destroy(())
         raise
@@ -366,14 +378,15 @@ def _tensor(network: Network, number: int) -> Tensor:
     return Tensor(network.tensor_name(number), network.tensor_type(number), network.value(number))
 
 
-def _gear(network: Network, pieces: Sequence[CompiledPiece], tries: int) -> CompiledGear:
+def _gear(network: Network, pieces: Sequence[CompiledPiece], found: Cut) -> CompiledGear:
     inputs, outputs = (
         tuple(_crossing(network, number) for number in side) for side in (network.inputs, network.outputs)
     )
     shapes: tuple[Shape, ...] = tuple(crossing.type.shape for crossing in inputs)
     values = {number: network.value(number) for number in network.outputs}
     constants = {number: value for number, value in values.items() if value is not None}
-    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, tries)
+    timed = found.tries, found.by_order_cycles
+    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, *timed)
 
 
 def _destroy(context: Context, gears: Sequence[CompiledGear]) -> None:

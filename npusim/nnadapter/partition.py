@@ -104,11 +104,13 @@ class Cut:
 
     forced: operations that must be on a CPU, by place, and who says so.
     tries:  how many other partitions were timed to find it.
+    by_order_cycles: what the partition by order takes, where that was timed.
     """
 
     pieces: tuple[Piece, ...]
     forced: dict[int, str]
     tries: int = 0
+    by_order_cycles: int = 0
 
 
 def cut(
@@ -131,7 +133,7 @@ def cut(
     if all(member.machine is None for member in members):
         raise FeatureNotSupported(f"{network.name}: partition by cost: no device of the context is simulated")
     found = by_cost(task, bench(forced))
-    return Cut(found.pieces, forced, found.tries)
+    return Cut(found.pieces, forced, found.tries, found.by_order_cycles)
 
 
 def task_of(network: Network, members: Sequence[Member], forced: Collection[int] = ()) -> Task:

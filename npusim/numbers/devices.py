@@ -135,11 +135,16 @@ class DeviceRun(StagedRun):
 
     @property
     def area(self) -> Area:
-        """All devices, the memories that they share and their interfaces once."""
+        """All devices, the memories that they share and their interfaces once.
+
+        A CPU is the host in control of the first device: it has that one's hardware, the same object, and adds nothing.
+        """
         parts = dict(area(self.hardware).by_component)
         once = {f"{name}_interface" for name in ("dram", *(each.name for each in self.hardware.memory))}
         once |= {each.name for each in self.hardware.memory}
         for device in self.devices[1:]:
+            if device.hardware is self.hardware:
+                continue
             for name, mm2 in area(device.hardware).by_component.items():
                 parts[name] = parts.get(name, 0.0) + mm2 * (name not in once)
         return Area(parts)

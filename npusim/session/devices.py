@@ -168,10 +168,11 @@ def _neighbours(task: Task) -> tuple[list[list[int]], list[list[int]]]:
 
 
 class Timed(NamedTuple):
-    """A partition, the cycles of the system that it takes, and how many others were timed to find it."""
+    """A partition, the cycles of the system that it takes and that by order, and how many others were timed."""
 
     pieces: tuple[Piece, ...]
     cycles: int
+    by_order_cycles: int
     tries: int
 
 
@@ -239,13 +240,14 @@ def by_cost(task: Task, bench: Bench, most_tries: int = MOST_TRIES) -> Timed:
     2, 4, ..., on another device that can have them. The first that is faster stays, until none is.
     """
     first = by_order(task)
-    search = _Search(task, bench, tuple(able[0] for able in task.able), bench.cycles(first), most_tries)
+    by_order_cycles = bench.cycles(first)
+    search = _Search(task, bench, tuple(able[0] for able in task.able), by_order_cycles, most_tries)
     search.seen.add(first)
     for preferred in range(len(task.devices)):
         search.attempt(tuple(preferred if preferred in able else able[0] for able in task.able))
     while any(search.attempt(candidate) for candidate in search.candidates()):
         pass
-    return Timed(cut(task, search.chosen), search.cycles, search.tries)
+    return Timed(cut(task, search.chosen), search.cycles, by_order_cycles, search.tries)
 
 
 @dataclass

@@ -261,3 +261,33 @@ def test_a_hardware_file_is_a_device_as_long_as_it_is_used(tmp_path_factory: pyt
         assert [device.name for device in given] == ["my_chip", "npusim_host"]
         assert "my_chip" in nna.devices()
     assert "my_chip" not in nna.devices()
+
+
+def table(made: Compilation) -> list[tuple[str, int]]:
+    """The pieces: their devices, and how many operations they have."""
+    return [(piece.device, len(piece.operations)) for piece in made.gears[0].pieces]
+
+
+def test_mobilenet_v2_over_three_devices() -> None:
+    """An NPU without depthwise convolutions, one without fully connected layers, and the host."""
+    graph = npusim.load("mobilenet_v2")
+    alone = npusim.simulate(npusim.compile(graph), random_inputs(graph))
+    with devices(lacking("depthwise_conv_2d"), lacking("fully_connected"), "npusim_host") as given:
+        context = nna.Context(given)
+        ordered = compiled(graph, context)
+        execution = nna.Execution(ordered)
+        execution.set_input(0, random_inputs(graph)[0])
+        result = execution.compute()
+        by_cost_ = compiled(graph, context, "cost")
+    np.testing.assert_array_equal(result.outputs[0], alone.outputs[0])
+    # The stem, then a depthwise convolution in each of 17 blocks, and what is between; an addition in 10 of them.
+    between = [2, 2, 3, 2, 3, 3, 2, 3, 3, 3, 2, 3, 3, 2, 3, 3]
+    rows = [("npu_0", 1), *(row for many in [*between, 5] for row in (("npu_1", 1), ("npu_0", many)))]
+    assert table(ordered) == rows
+    assert sum(many for _, many in rows) == len(graph.nodes)
+    # By cost only the last layers, which the second NPU lacks, are elsewhere.
+    assert table(by_cost_) == [("npu_1", 63), ("npu_0", 2)]
+    (gear,) = by_cost_.gears
+    fastest = by_cost_.timed(gear)
+    assert fastest is not None
+    assert fastest.cycles < gear.by_order_cycles == result.cycles

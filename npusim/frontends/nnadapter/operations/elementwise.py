@@ -56,10 +56,16 @@ def _behind(c: Conversion, x: int) -> Sequence[int]:
         return (x,)
     if kind.real or kind.quantized:
         return c.node(activation, [x], kind)
+    least, most = kind.element.limits
     for limit, op in zip(REAL_RANGES[activation], ("maximum", "minimum"), strict=True):
         if not isinf(limit):
+<<<<<<< HEAD
             number = np.array(max(limit, kind.element.limits[0]), kind.numpy_dtype)
             [x] = c.node(op, [x, c.constant(number)], kind)
+=======
+            nearest = min(max(int(limit), least), most)
+            [x] = c.node(op, [x, c.constant(kind.numpy_dtype.type(nearest))], kind)
+>>>>>>> main
     return (x,)
 
 
