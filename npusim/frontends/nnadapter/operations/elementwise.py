@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isinf
 
-import numpy as np
-
 from npusim.frontends.nnadapter.codes import OperationType
 from npusim.frontends.nnadapter.operations.conversion import Conversion
 from npusim.frontends.nnadapter.operations.row import Convert, Row, plain
@@ -59,13 +57,8 @@ def _behind(c: Conversion, x: int) -> Sequence[int]:
     least, most = kind.element.limits
     for limit, op in zip(REAL_RANGES[activation], ("maximum", "minimum"), strict=True):
         if not isinf(limit):
-<<<<<<< HEAD
-            number = np.array(max(limit, kind.element.limits[0]), kind.numpy_dtype)
-            [x] = c.node(op, [x, c.constant(number)], kind)
-=======
             nearest = min(max(int(limit), least), most)
             [x] = c.node(op, [x, c.constant(kind.numpy_dtype.type(nearest))], kind)
->>>>>>> main
     return (x,)
 
 

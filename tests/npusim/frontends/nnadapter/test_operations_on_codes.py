@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 
 import npusim
-from npusim.frontends.nnadapter.codes import Precision
 from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.operand_type import OperandType
@@ -153,13 +152,6 @@ def test_the_builtin_device_computes_on_reals_and_cuts_off() -> None:
 def test_quantize_refuses_an_output_of_another_scale() -> None:
     with pytest.raises(InvalidParameter, match="are not those of"):
         run("quantize", [numbers((2, 3))], 1, 0.5, 0, outputs=[coded(0.25)])
-
-
-def test_an_output_has_as_many_scales_as_channels() -> None:
-    """Which the sum has no longer: 3 channels became one."""
-    kind = OperandType(Precision.QUANT_INT8_SYMM_PER_CHANNEL, [2, 3], scales=[0.1, 0.2, 0.3], channel_dim=1)
-    with pytest.raises(InvalidParameter, match="there are as many scales as channels, or one"):
-        run("reduce_sum", [np.zeros((2, 3), np.int8)], [1], True, types=[coded(0.1, [2, 3])], outputs=[kind])
 
 
 def test_constants_of_no_dimensions_are_computed_while_building() -> None:
