@@ -36,7 +36,8 @@ from npusim.frontends.nnadapter.network import GraphNetwork, ModelNetwork, Netwo
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.frontends.nnadapter.operations import table
-from npusim.frontends.nnadapter.operations.conversion import Bound, NotKnown, argument_fault
+from npusim.frontends.nnadapter.operations.bound import Bound
+from npusim.frontends.nnadapter.operations.conversion import NotKnown, argument_fault
 from npusim.frontends.nnadapter.parts import Parts
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph

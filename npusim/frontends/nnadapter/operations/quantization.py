@@ -9,7 +9,8 @@ import numpy as np
 from npusim.frontends.nnadapter.codes import OperationType, Precision
 from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.frontends.nnadapter.operand_type import OperandType
-from npusim.frontends.nnadapter.operations.conversion import Bound, Conversion
+from npusim.frontends.nnadapter.operations.bound import Bound
+from npusim.frontends.nnadapter.operations.conversion import Conversion
 from npusim.frontends.nnadapter.operations.row import Row
 from npusim.kernels.graph.builder import unshaped
 
