@@ -37,7 +37,10 @@ sys.path += [str(ROOT), str(ROOT / "docs")]  # the table of rooms in tests, and 
 README = ROOT / "README.md"
 WITH_OUTPUT = (
     README,
-    *(ROOT / "docs" / f"{name}.md" for name in ("run", "python", "convolution", "explore", "hal")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("run", "python", "convolution", "explore", "hal", "nnadapter")
+    ),
 )
 """Documents whose code blocks are run."""
 
@@ -46,6 +49,9 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
 HAL_PAGE = ROOT / "docs" / "hal.md"
 """The document with the table of the HAL's rules."""
+
+NNADAPTER_PAGE = ROOT / "docs" / "nnadapter.md"
+"""The document with the table of NNAdapter's functions, and that of properties."""
 
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
 OPERATORS_PAGE = ROOT / "docs" / "operators.md"
@@ -59,11 +65,12 @@ _OMITTED = "..."
 
 
 def operators_page() -> str:
-    """The operators by element type and unit, their conditions, and the operations of the NN HAL."""
-    from npusim.cli.coverage import coverage, operations
+    """The operators by element type and unit, their conditions, and the operations of NN HAL and NNAdapter."""
+    from npusim.cli.coverage import coverage, operations, standard
     from npusim.reports.run.coverage import page
 
-    return _OPERATORS + page(coverage(), operations())
+    rows = coverage()
+    return _OPERATORS + page(rows, operations(), standard(rows))
 
 
 _OPERATORS = """\
@@ -214,6 +221,20 @@ def with_rules(text: str) -> str:
     return _with_part(text, "rules", _table(("id", "rule"), [*texts()]))
 
 
+def with_functions(text: str) -> str:
+    """A document with the functions of NNAdapter's C interface and the properties of simulated devices written anew."""
+    from npusim.nnadapter.c.functions import ROWS
+    from npusim.nnadapter.hal.machines import KEYS, PARTITION
+
+    functions = [
+        (f"`{row.name}({', '.join(slot.name for slot in row.slots)})`", row.means, row.rule) for row in ROWS
+    ]
+    keys = [(f"`{PARTITION}`", "how models are cut: order, cost or single")]
+    keys += [(f"`NPUSIM_{row.name}`", row.means) for row in KEYS]
+    text = _with_part(text, "functions", _table(("function", "what it is for", "rule"), functions))
+    return _with_part(text, "properties", _table(("key", "value"), keys))
+
+
 # Documents with output
 
 
@@ -333,6 +354,7 @@ if __name__ == "__main__":
     OPERATORS_PAGE.write_text(operators_page(), "utf-8")
     CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
     HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
+    NNADAPTER_PAGE.write_text(with_functions(NNADAPTER_PAGE.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
         document.write_text(refreshed(document.read_text("utf-8")), "utf-8")
     for file, drawing in drawings.drawings().items():

@@ -128,7 +128,7 @@ def clamp(values: IntArray, low: int, high: int, dtype: DTypeLike) -> IntArray:
 
 def round_half_away(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """The nearest integers as float64, halves away from zero (C's round); exact for float32 and integers."""
-    result = values.astype(np.float64)
+    result = np.array(values, np.float64)  # of one element, too, where numpy likes to give scalars
     result += np.copysign(0.5, result)
     return np.trunc(result, out=result)
 

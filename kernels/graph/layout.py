@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,10 @@ from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, State, Te
 from npusim.kernels.graph.inference import complete_results
 from npusim.kernels.graph.layouts import BY_AXIS, POINTWISE, SPATIAL, Order
 from npusim.kernels.operator.parameters import NONE, Parameters
-from npusim.kernels.operators.movement import reshape, transpose
+from npusim.kernels.table import operator
+
+_REST = -1
+"""The size that RESHAPE makes what is left over."""
 
 
 class Layout(NamedTuple):
@@ -149,8 +152,8 @@ class LayoutBuilder(GraphBuilder):
 
     def _transposed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call:
         """A transpose reads the image where it is, in the door's order of its result."""
-        assert isinstance(parameters, transpose.Parameters)
-        perm = tuple(self._layout.image.index(axis) for axis in parameters.perm)
+        how: Any = parameters
+        perm = tuple(self._layout.image.index(axis) for axis in how.perm)
         return _Call([self._layout.image], parameters.changed(perm=perm), images=False)
 
     def _may_turn(self, number: int | None) -> bool:
@@ -202,7 +205,13 @@ class LayoutBuilder(GraphBuilder):
         data = tensor.data if tensor.array is None else tensor.array.reshape(kind.shape)
         made = self.tensor(tensor.name, kind, data)
         if not tensor.constant:
-            super().add("reshape", (number,), (made,), reshape.Parameters(shape=kind.shape), name=tensor.name)
+            super().add(
+                "reshape",
+                (number,),
+                (made,),
+                operator("reshape").parameters(shape=kind.shape),
+                name=tensor.name,
+            )
         return made
 
     def _broadcasts(self, number: int) -> bool:
@@ -226,10 +235,12 @@ class LayoutBuilder(GraphBuilder):
         name = f"{self.tensors[target].name}/{self._layout.name.lower()}"
         shape = self.shape(source)
         if _still(shape, order):
-            said = reshape.Parameters(shape=tuple(shape[axis] for axis in order))
+            said = operator("reshape").parameters(shape=tuple(shape[axis] for axis in order))
             super().add("reshape", (source,), (target,), said, name=name)
         else:
-            super().add("transpose", (source,), (target,), transpose.Parameters(perm=order), name=name)
+            super().add(
+                "transpose", (source,), (target,), operator("transpose").parameters(perm=order), name=name
+            )
 
     # Images that become vectors
 
@@ -240,12 +251,12 @@ class LayoutBuilder(GraphBuilder):
         first = inputs[0] if op == "reshape" else None
         if first is None or first not in self._only_turned:
             return False
-        assert isinstance(parameters, reshape.Parameters)
+        how: Any = parameters
         shape = self.shape(first)
         if min(shape) < 1 or _still(shape, self._layout.image):
             return False
         batch, length = shape[0], prod(shape[1:])
-        return parameters.shape in ((batch, length), (batch, reshape.REST), (reshape.REST, length))
+        return how.shape in ((batch, length), (batch, _REST), (_REST, length))
 
     def _flattened(
         self, inputs: Sequence[int | None], outputs: Sequence[int], parameters: Parameters, name: str
@@ -273,7 +284,7 @@ class LayoutBuilder(GraphBuilder):
         key = (vectors, order)
         if key not in self._turned:
             image = self._turned[source, order]
-            said = reshape.Parameters(shape=self.shape(vectors))
+            said = operator("reshape").parameters(shape=self.shape(vectors))
             name = f"{self.tensors[vectors].name}/{self._layout.name.lower()}"
             self._turned[key] = self.tensor(name, replace(self.type(vectors)))
             super().add("reshape", (image,), (self._turned[key],), said, name=name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,42 @@ def lower_real_convolution(call: Call, hardware: Hardware) -> Parts:
     """A convolution with weights [O, kh, kw, I]: tiles of rows and of output channels."""
     window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
-    return _convolve(call, hardware, _Maps.of(window, call), inner, window.problem, window.fields)
+    return (_convolve(call, hardware, _Maps.of(window, call), inner, window.problem, window.fields),)
+
+
+def lower_real_groups(call: Call, hardware: Hardware) -> Parts:
+    """A convolution in groups: a tile takes an instruction for each group, on its channels of the whole maps."""
+    window, size = window_of(call), input_type(call).numpy_dtype.itemsize
+    depth = input_type(call, 1).shape[3]
+    inside, channels = replace(window, ifm_depth=depth), window.ofm_depth * depth // window.ifm_depth
+    inner = window.kernel[0] * window.kernel[1] * depth
+    strides = {"ifm_row_stride": window.ifm_width * window.ifm_depth, "ifm_pixel_stride": window.ifm_depth}
+
+    def fields(tile: Tile) -> dict[str, Any]:
+        return inside.fields(tile) | strides
+
+    work = _convolve(call, hardware, _Maps.of(window, call), inner, inside.problem, fields)
+    step = channels * size
+
+    def emit(tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
+        ends = [*range(tile.first_channel - tile.first_channel % step + step, tile.last_channel, step)]
+        made = []
+        for first, last in pairwise([tile.first_channel, *ends, tile.last_channel]):
+            before = (first - tile.first_channel) // size
+            part = replace(tile, first_channel=first, last_channel=last)
+            (ofm,) = at.outputs
+            there = replace(
+                at,
+                inputs=(at.inputs[0] + first // step * depth * size,),
+                constants=at.constants + before * BIAS_BYTES,
+                outputs=(ofm._replace(address=ofm.address + first - tile.first_channel),),
+            )
+            one: Any = work.instructions(part, there)[0]
+            behind = at.constants + tile.channels // size * BIAS_BYTES + before * inner * size
+            made.append(replace(one, weights=behind))
+        return tuple(made)
+
+    return (replace(work, emit=emit),)
 
 
 def lower_real_product(call: Call, hardware: Hardware) -> Parts:
@@ -85,9 +121,10 @@ def lower_real_product(call: Call, hardware: Hardware) -> Parts:
             **ONE_COLUMN,
         }
 
-    return _convolve(
+    work = _convolve(
         call, hardware, maps, inner, lambda tile: product(tile.rows, inner, tile.channels), fields
     )
+    return (work,)
 
 
 class _Maps:
@@ -114,7 +151,7 @@ def _convolve(
     inner: int,
     problem: Callable[[Tile], Problem],
     fields: Geometry,
-) -> Parts:
+) -> Work:
     size = input_type(call).numpy_dtype.itemsize
     depth = input_type(call, 1).shape[-1]
 
@@ -122,19 +159,17 @@ def _convolve(
         return _constants(call, first // size, last // size, inner * size, lambda weights, a, b: weights[a:b])
 
     step = _channel_step(hardware, call)
-    return (
-        Work(
-            rows=maps.ofm.count,
-            channels=maps.channels * size,
-            channel_step=step * size,
-            inputs=((maps.ifm, maps.needed),),
-            outputs=(maps.ofm,),
-            constants=constants,
-            constant_bytes=lambda first, last: (last - first) // size * (BIAS_BYTES + inner * size),
-            emit=_emitter(call, hardware, RealConvolve, depth, problem, fields),
-            last_resort=size,
-            entries=maps.entries,
-        ),
+    return Work(
+        rows=maps.ofm.count,
+        channels=maps.channels * size,
+        channel_step=step * size,
+        inputs=((maps.ifm, maps.needed),),
+        outputs=(maps.ofm,),
+        constants=constants,
+        constant_bytes=lambda first, last: (last - first) // size * (BIAS_BYTES + inner * size),
+        emit=_emitter(call, hardware, RealConvolve, depth, problem, fields),
+        last_resort=size,
+        entries=maps.entries,
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
     from npusim.session.inputs import Inputs
 
-OPTION, PRINT_OPTION = "--device", "--print-partition"
+OPTION, PRINT_OPTION, CACHE_OPTION = "--device", "--print-partition", "--cache"
 
 DeviceOption = Annotated[
     list[str] | None,
@@ -37,6 +37,16 @@ PrintOption = Annotated[
     bool,
     typer.Option(
         PRINT_OPTION, help="Also print the operators, as a partition file has them, and the pieces."
+    ),
+]
+
+CacheOption = Annotated[
+    Path | None,
+    typer.Option(
+        CACHE_OPTION,
+        metavar="DIR",
+        help="Keep the compiled model in this folder, and take it from there the next time.",
+        show_default=False,
     ),
 ]
 
@@ -61,6 +71,16 @@ class Asked:
     input: Path | None
     output: Path | None
     dot: Path | None
+    cache: Path | None = None
+
+
+def require_cacheable(partition: Sequence[str], others: Mapping[str, object]) -> None:
+    """Raises NpusimError for the first option that does not go with a cache, of those with what they were given."""
+    for option, value in others.items():
+        if value:
+            raise NpusimError(f"{option}: does not go with {CACHE_OPTION}")
+    if "cost" in partition:
+        raise NpusimError(f"--partition cost: does not go with {CACHE_OPTION} without {OPTION}")
 
 
 def require_no_choice(partition: Sequence[str]) -> None:
@@ -106,6 +126,8 @@ def run(asked: Asked, print_partition: bool) -> RunResult:
     result = _simulated(asked, prepared)
     if print_partition:
         say(prepared.subgraphs())
+    if searched := prepared.search():
+        say(searched)
     if asked.dot:
         prepared.save_dot(asked.dot)
     source = str(Path(asked.model).resolve() if Path(asked.model).is_file() else asked.model)
@@ -131,7 +153,14 @@ def _prepared(asked: Asked, devices: Sequence[Device]) -> Prepared:
 
     how = asked.how
     forced = [Forced(name) for name in how.host]
-    return model_run.prepare(asked.model, devices, partition=how.partition, forced=forced, effort=how.effort)
+    return model_run.prepare(
+        asked.model,
+        devices,
+        partition=how.partition,
+        forced=forced,
+        effort=how.effort,
+        cache_dir=asked.cache,
+    )
 
 
 def _simulated(asked: Asked, prepared: Prepared) -> RunResult:

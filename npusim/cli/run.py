@@ -117,6 +117,7 @@ def run(
     decide: job.DecideOption = None,
     device: devices.DeviceOption = None,
     print_partition: devices.PrintOption = False,
+    cache: devices.CacheOption = None,
 ) -> None:
     """Compile and execute a model, and print the summary; of several models or machines, a table."""
     from npusim.isa.program.program import Program
@@ -124,19 +125,24 @@ def run(
 
     machines = hw or [api.DEFAULT_HARDWARE]
     how = devices.How(partition or (), devices.host_names(host), effort, timing_only, seed)
-    over = devices.Asked(models[0], device or (), how, input, output, dot)
+    over = devices.Asked(models[0], device or (), how, input, output, dot, cache)
     if device:
         others: dict[str, object] = {"MODEL": models[1:], "--hw": hw, "--set": set_, "--what-if": what_if}
         devices.require_alone(others | {"--unknown": unknown, job.OPTION: decide})
         _run_over(over, print_partition, reports, report)
         return
     devices.require_no_choice(partition or ())
+    if cache and len(models) == len(machines) == 1:
+        others = {"--set": set_, "--what-if": what_if, "--unknown": unknown, job.OPTION: decide}
+        devices.require_cacheable(partition or (), others | {devices.PRINT_OPTION: print_partition})
+        _run_over(replace(over, devices=machines), False, reports, report)
+        return
     if len(models) > 1 or len(machines) > 1:
         from npusim.cli import run_table
 
         one: dict[str, object] = {"--input": input, OUTPUT: output, "--what-if": what_if or None}
         one |= {DOT: dot, "--unknown": unknown, "--host": host, "--partition": partition}
-        one |= {devices.PRINT_OPTION: print_partition or None}
+        one |= {devices.PRINT_OPTION: print_partition or None, devices.CACHE_OPTION: cache}
         where = run_table.Targets(reports, report)
         run_table.run(models, machines, set_ or (), effort, where, one)
         return
@@ -188,8 +194,8 @@ def _run_over(
     targets = ({OUTPUT: asked.output} if asked.output else {}) | dict(reports)
     drawn = {DOT: asked.dot} if asked.dot else {}
     pages = _report_files(report) if report else {}
-    folder = {"--report": (report, [path.name for path in pages])}
-    files.check_outputs(targets | drawn, devices.inputs_of(asked), folder)
+    folders = {"--report": (report, [path.name for path in pages]), devices.CACHE_OPTION: (asked.cache, ())}
+    files.check_outputs(targets | drawn, devices.inputs_of(asked), folders)
     if report:
         files.make_folder(report)
     result = devices.run(asked, print_partition)

@@ -61,9 +61,11 @@ class Clock(simpy.Environment):
         """The edge of now, or the next one."""
         return self._at_edge(0)
 
-    def after(self, cycles: int, other: Clock) -> simpy.Event:
-        """The edge in which, or the next one after which, `cycles` cycles of another clock have passed from now."""
-        return self._at_edge(cycles * other.ticks)
+    def after(self, cycles: int, other: Clock | None) -> simpy.Event:
+        """The edge in which, or the next one after which, `cycles` cycles of another clock have passed from now; of its
+        own if no other is given.
+        """
+        return self._at_edge(cycles * (other or self).ticks)
 
     def _at_edge(self, ticks: int) -> simpy.Event:
         event = self.event()

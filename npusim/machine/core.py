@@ -186,7 +186,11 @@ class Launch:
             address = self.program.code_address + first * WORD_BYTES
             region = dense(space, address, (last - first) * WORD_BYTES)
             yield port.access(self.fetcher, region, False, self.accounts[-1])
-            yield self._arrival(port, port.timing.latency_cycles)
+            latency_cycles = port.timing.latency_cycles
+            if self.clock is None:
+                yield self.env.timeout(latency_cycles)
+            else:
+                yield self.clock.after(latency_cycles, port.clock)
             self.fetched.append(last)
             if not self.fetch_done.triggered:
                 self.fetch_done.succeed()
@@ -301,19 +305,14 @@ class Launch:
             landed = yield port.access(
                 requester, region, write, account, self._pace(cost, region, write, begin)
             )
-            if not write:
-                yield self._arrival(port, max(port.timing.latency_cycles, landed - int(port.env.now)))
-            elif self.clock is not None:
-                yield self.clock.edge()
+            arrival = 0 if write else max(port.timing.latency_cycles, landed - int(port.env.now))
+            if self.clock is not None:
+                yield self.clock.after(arrival, port.clock)
+            elif not write:
+                yield env.timeout(arrival)
         rest = 0 if cost.beats else begin + cost.cycles - int(env.now)
         if rest > 0:
             yield env.timeout(rest)
-
-    def _arrival(self, port: MemoryPort, cycles: int) -> simpy.Event:
-        """When the core has what a port gives it `cycles` cycles of the port from now."""
-        if self.clock is None or port.clock is None:
-            return self.env.timeout(cycles)
-        return self.clock.after(cycles, port.clock)
 
     def _pace(self, cost: Cost, region: Region, write: bool, begin: int) -> Pace:
         """What the scratchpad side of a transfer that began in cycle `begin` asks of the other side, in its cycles."""
@@ -325,11 +324,8 @@ class Launch:
             asked = Pace(not_before=[begin + cycles for cycles in asked.not_before])
         if self.clock is None or port.clock is None:
             return asked
-        not_before, landing = (
-            None if column is None else [port.clock.of(cycles, self.clock) for cycles in column]
-            for column in asked
-        )
-        return Pace(not_before, landing)
+        of_port, mine = port.clock.of, self.clock
+        return Pace(*(column and [of_port(cycles, mine) for cycles in column] for column in asked))
 
     def _complete(self, unit: Unit) -> None:
         completed = self.completions[unit] = self.completions[unit] + 1

@@ -16,16 +16,17 @@ from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import UNKNOWN, Tensor
-from npusim.nnadapter import keeping
+from npusim.nnadapter import keeping, subgraphs
 from npusim.nnadapter.cache.folder import path_of
 from npusim.nnadapter.cache.refusals import BadContent, CacheRefused
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing, Types
 from npusim.nnadapter.context import Context
 from npusim.nnadapter.gears import networks
+from npusim.nnadapter.hal import events
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.keeping import CacheWarning, Store
-from npusim.nnadapter.partition import Asked, Partition, Plan, asked, cut, floating
+from npusim.nnadapter.partition import Asked, Cut, Partition, Plan, asked, cut, floating
 from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
 from npusim.nnadapter.segment import machines_of, part_of
@@ -166,7 +167,18 @@ class Compilation:
             raise
         self._gears = tuple(made)
         self._types = _types(model, self._gears)
+        self._say(model)
         self.compile_s = time.perf_counter() - begin
+
+    def _say(self, model: Model) -> None:
+        """What the model was cut into, for who asks for events."""
+        pieces = self._gears[0].pieces
+        events.say(
+            events.PIECES,
+            lambda: f"{model.name}: {', '.join(f'{one.device} {len(one.operations)}' for one in pieces)}",
+        )
+        events.say(events.MODELS, lambda: subgraphs.text(networks(model)[0], pieces))
+        events.say(events.MODELS, model.dot)
 
     def _keep(self, store: Store) -> None:
         """Writes what was compiled; where that is not possible, it is said, and the compiled model stays."""
@@ -286,7 +298,7 @@ def _compiled(network: Network, context: Context, plan: Plan, told: Cache) -> Co
     try:
         found = cut(network, context.members, plan, made.bench)
         made.forced = found.forced
-        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found.tries)
+        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found)
     except Exception:
         made.destroy(())
         raise
@@ -303,7 +315,7 @@ class _Programs:
     def __init__(self, network: Network, context: Context, told: Cache) -> None:
         self.forced: Mapping[int, str] = {}
         self._network, self._context, self._told = network, context, told
-        self._made: dict[Stretch, CompiledPiece] = {}
+        self._made: dict[tuple[Stretch, str], CompiledPiece] = {}
 
     def bench(self, forced: Mapping[int, str]) -> Bench:
         """What times partitions of the model."""
@@ -312,7 +324,7 @@ class _Programs:
 
         def program(piece: Stretch) -> Part | None:
             member = self._context.members[piece.device]
-            return part_of(self.piece(piece), cores) if member in cores else None
+            return part_of(self._once(piece, Cache()), cores) if member in cores else None
 
         inputs, outputs = (
             [(number, _tensor(network, number)) for number in side]
@@ -321,10 +333,14 @@ class _Programs:
         return Bench(network.name, machines_of(cores), program, inputs, outputs)
 
     def piece(self, piece: Stretch) -> CompiledPiece:
-        """A piece with its program. Raises NNAdapterError."""
-        if piece not in self._made:
-            self._made[piece] = self._compiled(piece)
-        return self._made[piece]
+        """A piece with its program, and what is kept of it. Raises NNAdapterError."""
+        return self._once(piece, self._told)
+
+    def _once(self, piece: Stretch, told: Cache) -> CompiledPiece:
+        """A piece as its driver made it when it was told so much of the cache."""
+        if (piece, told.token) not in self._made:
+            self._made[piece, told.token] = self._compiled(piece, told)
+        return self._made[piece, told.token]
 
     def destroy(self, kept: Sequence[CompiledPiece]) -> None:
         """The drivers destroy all programs but those of some pieces."""
@@ -333,13 +349,13 @@ class _Programs:
                 member = self._context.member(piece.device)
                 member.call("destroy_program", piece.program)
 
-    def _compiled(self, piece: Stretch) -> CompiledPiece:
+    def _compiled(self, piece: Stretch, told: Cache) -> CompiledPiece:
         network, member = self._network, self._context.members[piece.device]
         forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
         submodel = Submodel(network, piece.operations, forced)
         graph = submodel.graph()
         inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
-        cache = keeping.telling(self._told, inputs, outputs)
+        cache = keeping.telling(told, inputs, outputs)
         program = member.call("create_program", member.context, submodel, cache)
         steps = submodel.operations
         return CompiledPiece(
@@ -362,14 +378,15 @@ def _tensor(network: Network, number: int) -> Tensor:
     return Tensor(network.tensor_name(number), network.tensor_type(number), network.value(number))
 
 
-def _gear(network: Network, pieces: Sequence[CompiledPiece], tries: int) -> CompiledGear:
+def _gear(network: Network, pieces: Sequence[CompiledPiece], found: Cut) -> CompiledGear:
     inputs, outputs = (
         tuple(_crossing(network, number) for number in side) for side in (network.inputs, network.outputs)
     )
     shapes: tuple[Shape, ...] = tuple(crossing.type.shape for crossing in inputs)
     values = {number: network.value(number) for number in network.outputs}
     constants = {number: value for number, value in values.items() if value is not None}
-    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, tries)
+    timed = found.tries, found.by_order_cycles
+    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, *timed)
 
 
 def _destroy(context: Context, gears: Sequence[CompiledGear]) -> None:

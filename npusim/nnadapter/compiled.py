@@ -61,6 +61,7 @@ class CompiledGear:
     inputs, outputs: of the model, by the numbers of crossings; an output may be an input, or be there twice.
     constants: the values of outputs that are constants.
     tries:     by cost, how many other partitions were timed to find this one.
+    by_order_cycles: what the partition by order takes, where that was timed in this process.
     """
 
     shapes: tuple[Shape, ...]
@@ -69,3 +70,4 @@ class CompiledGear:
     pieces: tuple[CompiledPiece, ...]
     constants: Mapping[int, Array] = field(default_factory=dict)
     tries: int = 0
+    by_order_cycles: int = 0

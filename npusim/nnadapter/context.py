@@ -15,7 +15,7 @@ from npusim.frontends.nnadapter.network import Network
 from npusim.isa.hardware.hardware import Hardware
 from npusim.nnadapter.device import Device
 from npusim.nnadapter.gears import networks
-from npusim.nnadapter.hal import machines, properties
+from npusim.nnadapter.hal import events, machines, properties
 from npusim.nnadapter.hal.driver import Parser, Properties, Submodel
 from npusim.nnadapter.hal.registry import Opened, called
 from npusim.nnadapter.hal.simulated import Simulated, SimulatedContext
@@ -135,6 +135,9 @@ class Context:
                     member.call("destroy_context", member.context)
             raise
         self.members = tuple(made)
+        events.say(
+            events.DEVICES, lambda: f"context: {', '.join(self.devices)}; {self._text or 'no properties'}"
+        )
 
     @property
     def devices(self) -> list[str]:
@@ -252,10 +255,13 @@ def _share(members: Sequence[Member]) -> None:
         return
     changes = {key: value for one in simulated for key, value in one.context.host_changes.items()}
     first = machines.with_changes(owner.context.machine, changes, owner.name)
+    first = machines.sharing(first, first) if len(simulated) > 1 else first
     for member in simulated:
         member.context.with_cpu = with_cpu
-        own = first if member is owner or member.type is DeviceType.CPU else member.context.machine
-        member.context.machine = machines.sharing(own, first) if len(simulated) > 1 else own
+        if member is owner or member.is_cpu:
+            member.context.machine = first
+        else:
+            member.context.machine = machines.sharing(member.context.machine, first)
 
 
 def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]:
@@ -275,6 +281,7 @@ def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]
         for row, reason in zip(rows, said, strict=True):
             if reason is not None:
                 row[member.name] = reason
+                events.say(events.REASONS, lambda: f"{member.name}: {reason}")  # noqa: B023 - said at once
     if len(silent) == len(members):
         raise FeatureNotSupported("; ".join(silent))
     return rows

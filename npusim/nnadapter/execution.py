@@ -11,6 +11,7 @@ from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array
 from npusim.nnadapter.compilation import Compilation
 from npusim.nnadapter.compiled import CompiledGear
+from npusim.nnadapter.hal import events
 from npusim.nnadapter.hal.memory import Access, Slot, array_of, of_array, read, write
 from npusim.nnadapter.result import Result
 
@@ -85,6 +86,7 @@ class Execution:
         ]
         gear = self._gear(arrays)
         result = self._compilation.run(gear, arrays)
+        events.say(events.RUNS, lambda: f"run: {result}")
         for index, array in enumerate(result.outputs):
             bound = self._outputs.get(index)
             if bound is not None:

@@ -65,9 +65,11 @@ class Store:
         return None if data is None else checks.load(data)
 
     def keep(self, kept: Record) -> None:
-        """Writes a compiled model. Raises NpusimError for a folder or file that cannot be written."""
+        """Writes a compiled model. Raises NpusimError for a folder or file that cannot be written, or a model that
+        could not be restored.
+        """
         if self.folder is not None:
-            folder.write(self.folder, self.token, record.save(kept))
+            folder.write(self.folder, self.token, checks.save(kept))
 
 
 def asked(token: object, cache_dir: object, buffer: object) -> tuple[str | None, Path | None, bytes | None]:

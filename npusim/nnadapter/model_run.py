@@ -32,12 +32,12 @@ from npusim.session.host import kind_of_inputs
 class Prepared:
     """A compiled model.
 
-    wall_s: the seconds that loading and compiling took.
+    wall_s: the seconds that loading, compiling and restoring took.
     """
 
     model: Model
     compilation: Compilation
-    wall_s: dict[str, float] = field(default_factory=dict)
+    wall_s: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def gear(self) -> CompiledGear:
@@ -53,6 +53,13 @@ class Prepared:
     def outputs(self) -> list[Placement]:
         """The outputs likewise."""
         return [Placement(one.name, one.type, one.number) for one in self.gear.outputs]
+
+    def search(self) -> str:
+        """What the search for the fastest partition did, in words; empty where there was none."""
+        gear = self.gear
+        if not gear.by_order_cycles:
+            return ""
+        return f"Partition by cost: {gear.tries} others were timed; by order it takes {gear.by_order_cycles} cycles."
 
     def save_dot(self, path: Path) -> None:
         """Write the model as a drawing, with the device of each operation. Raises OSError where that cannot be."""
@@ -125,10 +132,12 @@ def prepare(
     partition: Sequence[str | Path] = (),
     forced: Sequence[Forced] = (),
     effort: str = "fast",
+    cache_dir: Path | None = None,
 ) -> Prepared:
-    """Read a model of any format and compile it for devices.
+    """Read a model of any format and compile it for devices, or take what a cache has of it.
 
     partition: modes ("order", "cost", "single") and partition files. forced: more operators that a CPU must have.
+    cache_dir: the folder of compiled models that are kept, where there is one.
 
     Raises NNAdapterError, and NpusimError for a partition file that is none.
     """
@@ -139,7 +148,37 @@ def prepare(
     model = from_file(path)
     loaded = time.perf_counter()
     context = Context(devices, "" if effort == "fast" else f"{machines.COMMON}_EFFORT={effort}")
-    compilation = Compilation(model, context, partition=[*partition, Partition(tuple(forced))])
+    plan = [*partition, Partition(tuple(forced))]
+    compilation = Compilation(model, context, partition=plan, cache_dir=cache_dir)
     compilation.finish()
-    wall_s = {"load": loaded - begin, "compile": time.perf_counter() - loaded}
+    wall_s = {"load": loaded - begin, "compile": compilation.compile_s, "restore": compilation.restore_s}
     return Prepared(model, compilation, wall_s)
+
+
+def run(
+    path: str | Path,
+    devices: Sequence[str],
+    inputs: values.Inputs | None = None,
+    timing_only: bool = False,
+    *,
+    seed: int = 0,
+    effort: str = "fast",
+    host: Sequence[str] = (),
+    partition: str | Path | Sequence[str | Path] = (),
+    cache_dir: str | Path | None = None,
+) -> RunResult:
+    """Load, compile and simulate a model of any format over devices in one call, as `npusim.run` does on one machine.
+
+    devices:   names of devices, or hardware files.
+    host:      kinds of operators that a CPU must have.
+    partition: "order", "cost" or "single", a partition file, or several of these.
+    cache_dir: the folder of compiled models that are kept.
+
+    The other arguments are those of `npusim.run`. Raises NpusimError.
+    """
+    parts = (partition,) if isinstance(partition, str | Path) else partition
+    folder = None if cache_dir is None else Path(cache_dir)
+    forced = [Forced(name) for name in host]
+    with acquired(devices) as found:
+        made = prepare(path, found, partition=parts, forced=forced, effort=effort, cache_dir=folder)
+    return made.simulate(inputs, timing_only=timing_only, seed=seed)

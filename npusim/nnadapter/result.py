@@ -10,6 +10,7 @@ from typing import NamedTuple
 from npusim.base import files
 from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.isa.base.tensor import Array
+from npusim.numbers.pieces import Boundary
 from npusim.numbers.run import RunResult
 
 
@@ -62,6 +63,13 @@ class Result:
     def not_simulated(self) -> tuple[str, ...]:
         """The devices that computed pieces themselves and did not say how long that takes."""
         return tuple(dict.fromkeys(one.device for one in self.foreign if one.time_us is None))
+
+    @property
+    def boundaries(self) -> list[Boundary]:
+        """What lies between the pieces, in order: tensors, copies and handovers; with them the pieces add up."""
+        pieces = () if self.run is None else self.run.pieces
+        found = [one.entered for one in pieces] + [one.left for one in pieces[-1:]]
+        return [one for one in found if one is not None and one.cycles]
 
     @property
     def cycles(self) -> int:

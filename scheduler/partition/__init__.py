@@ -1,1 +1,1 @@
-"""Partition: a graph that decides, as programs and the steps between them."""
+"""Partition: models as several programs and the steps between them, over devices, or where a graph decides."""

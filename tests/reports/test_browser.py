@@ -17,6 +17,7 @@ from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import html, series
 
+from ..devices import measured
 from ..npusim.numbers.fake_run import LAYERS, execution, program
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -531,3 +532,41 @@ def test_scripts_that_are_not_ours_would_not_run(browser: Any, report: Path) -> 
     assert opened.page.evaluate("window.pwned") is None
     assert "Content Security Policy" in opened.complaints[0]
     opened.context.close()
+
+
+# Several devices.
+
+
+@pytest.fixture(params=["light", "dark"])
+def on_devices(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
+    path = tmp_path / "devices.html"
+    result = measured("digits_cnn", ("edge-128", "edge-64"), (0, 0, 0, 1), (500.0, 333.3))
+    path.write_text(html.render(result), "utf-8")
+    opened = Opened(browser, path, color_scheme=request.param)
+    yield opened.page
+    opened.context.close()
+    assert opened.complaints == []
+
+
+def test_charts_of_several_devices_tell_who_does_what(on_devices: Page) -> None:
+    chart = on_devices.locator('[data-chart="units"]')
+    chart.scroll_into_view_if_needed()
+    chart.focus()
+    chart.press("ArrowRight")
+    tip = on_devices.locator("#tip")
+    assert tip.inner_text().splitlines()[:2] == ["npu_a", "digits_cnn/0"]
+    chart.press("ArrowRight")
+    assert tip.inner_text().splitlines()[:2] == ["between", "copies, and the host hands over"]
+    chart.press("ArrowRight")
+    assert tip.inner_text().splitlines()[:2] == ["npu_b", "digits_cnn/1"]
+    for _ in range(20):  # down to the last track but one
+        chart.press("ArrowDown")
+    chart.press("ArrowUp")
+    assert "npu_b, " in tip.inner_text()
+
+
+def test_layers_can_be_filtered_by_device(on_devices: Page) -> None:
+    on_devices.locator('select[name="device"]').select_option("npu_b")
+    assert set(_column(on_devices, "Device")) == {"npu_b"}
+    on_devices.locator('select[name="device"]').select_option("")
+    assert set(_column(on_devices, "Device")) == {"npu_a", "npu_b"}

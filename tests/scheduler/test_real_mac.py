@@ -42,6 +42,9 @@ LAYERS: dict[str, tuple[Any, ...]] = {
     "strided": ("conv_2d", (2, 14, 13, 12), (40, 3, 3, 12), {"strides": (2, 1), "padding": SAME}),
     "clamped": ("conv_2d", (1, 9, 9, 5), (7, 3, 2, 5), {"activation": "relu6"}),
     "dilated": ("conv_2d", (1, 12, 12, 4), (6, 3, 3, 4), {"dilations": (2, 3)}),
+    "grouped": ("conv_2d", (2, 9, 8, 12), (9, 3, 2, 4), {"padding": SAME, "activation": "relu"}),
+    "groups of one": ("conv_2d", (1, 7, 8, 6), (12, 3, 3, 1), {"strides": (2, 2)}),
+    "groups that are cut": ("conv_2d", (1, 20, 20, 32), (48, 3, 3, 16), {"padding": SAME}),
     "cut": ("conv_2d", (1, 64, 64, 16), (96, 1, 1, 16), {}),
     "depthwise": (
         "depthwise_conv_2d",

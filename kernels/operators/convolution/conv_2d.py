@@ -17,7 +17,7 @@ from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.blocks import computed
 from npusim.kernels.lowering.grouped import lower_groups
 from npusim.kernels.lowering.mac import lower_convolution, lower_groups_of_one
-from npusim.kernels.lowering.real_mac import lower_real_convolution, on_float_columns
+from npusim.kernels.lowering.real_mac import lower_real_convolution, lower_real_groups, on_float_columns
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.convolution import convolution, weighted_sum
@@ -85,5 +85,6 @@ OPERATOR = Operator(
         Lowering("mac", (*convolution.NPU_RULES, _groups_of_one), lower_groups_of_one),
         Lowering("mac", convolution.NPU_RULES, lower_groups),
         on_float_columns(lower_real_convolution, *convolution.NPU_RULES[1:], _one_group),
+        on_float_columns(lower_real_groups, *convolution.NPU_RULES[1:]),
     ),
 )

@@ -54,7 +54,7 @@ def regions(call: Call[Parameters], values: Values) -> Regions:
     corners = boxes / scale
     most = np.array([maps.shape[2], maps.shape[1]] * 2, np.float32)
     turned = (boxes[:, :2] > boxes[:, 2:]).any(axis=1)
-    outside = ((corners < 0) | (corners > most)).any(axis=1)
+    outside = ~((corners >= 0) & (corners <= most)).all(axis=1)
     for wrong, what in ((turned, "ends before it begins"), (outside, "lies outside its image")):
         if wrong.any():
             raise OperandFault(f"region {int(np.argmax(wrong))} {what}")
@@ -62,12 +62,19 @@ def regions(call: Call[Parameters], values: Values) -> Regions:
 
 
 def anywhere(call: Call[Parameters], values: Values) -> Regions:
-    """The operands of a call whose regions may lie outside their images. Raises OperandFault for one of no image."""
+    """The operands of a call whose regions may lie outside their images.
+
+    Raises OperandFault for one of no image, or without an end.
+    """
     maps, boxes, images = arrays(values, 3)
     check_images(images, len(maps))
     asked = call.parameters
     scale = 1 / np.array([asked.width_stride, asked.height_stride] * 2)
-    return Regions(maps, boxes * scale.astype(np.float32), images)
+    corners = boxes * scale.astype(np.float32)
+    endless = ~np.isfinite(corners).all(axis=1)
+    if endless.any():
+        raise OperandFault(f"region {int(np.argmax(endless))} has corners that are no numbers")
+    return Regions(maps, corners, images)
 
 
 def shapes(call: Call[Parameters]) -> bool:

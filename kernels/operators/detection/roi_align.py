@@ -14,6 +14,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.errors import OperandFault
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import rules
@@ -67,6 +68,8 @@ def _weights(begin: np.float32, end: np.float32, pixels: int, how: Parameters, a
     count = samples if samples > 0 else ceil(step)
     if count < 1:
         return np.zeros((bins, pixels), np.float32)
+    if count > _MOST_SAMPLES:
+        raise OperandFault(f"a bin of a region is {float(step):g} pixels long, may be {_MOST_SAMPLES}")
     point = np.arange(bins * count, dtype=np.float32) + np.float32(0.5)
     place = begin + point * (step / np.float32(count))
     outside = (place < -1) | (place > pixels) if how.anywhere else np.zeros(len(place), bool)
@@ -97,6 +100,11 @@ def _workload(call: Call[Parameters]) -> Workload:
     return elementwise(call, call.outputs[0].elements * points * _OPERATIONS_PER_POINT)
 
 
+def _some_pixels(call: Call) -> bool:
+    """maps have a pixel or more"""
+    return min(input_type(call).shape[1:3]) > 0
+
+
 def _few_samples(call: Call[Parameters]) -> bool:
     """a bin has at most 4096 points down and right"""
     return max(call.parameters.samples) <= _MOST_SAMPLES
@@ -106,7 +114,7 @@ OPERATOR = Operator(
     name="roi_align",
     parameters=Parameters,
     types=regions.TYPES,
-    rules=(rules.operands(3), regions.shapes, regions.strides, _few_samples),
+    rules=(rules.operands(3), regions.shapes, regions.strides, _some_pixels, _few_samples),
     infer=regions.infer,
     reference=in_reals(_compute),
     workload=_workload,

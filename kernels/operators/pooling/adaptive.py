@@ -7,6 +7,7 @@ ceil((i + 1) * size / n), so neighbours may share elements.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -78,9 +79,12 @@ RULES: tuple[Rule, ...] = (
 
 
 def workload(call: Call[Adaptive]) -> Workload:
-    """One elementwise step per element read, those that bins share counted for each."""
-    images, _, _, channels = input_type(call).shape
-    height, width = (int(seen(call, axis)[1].sum()) for axis in (1, 2))
+    """One elementwise step per element read, those that bins share counted for each: of `size` elements in n bins
+    size + n - gcd(size, n), as many borders fall on an end of an element as the greatest common divisor says.
+    """
+    images, *sizes, channels = input_type(call).shape
+    counts = zip(sizes, call.parameters.size, strict=True)
+    height, width = (size + bins - gcd(size, bins) for size, bins in counts)
     return elementwise(call, images * channels * height * width)
 
 

@@ -6,13 +6,17 @@ from typing import ClassVar
 
 from npusim.frontends.nnadapter.codes import ResultCode
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.printable import replaced
 
 LONGEST_TEXT = 4000
 """Characters of a message: it may quote an argument, whatever that is."""
 
+LONGEST_VALUE = 80
+"""Characters of an argument that it quotes."""
+
 
 class NNAdapterError(NpusimError):
-    """A call that NNAdapter refuses; `code` is what its C function returns."""
+    """A call that NNAdapter refuses, in a sentence on one line; `code` is what its C function returns."""
 
     code: ClassVar[ResultCode] = ResultCode.INVALID_PARAMETER
 
@@ -20,6 +24,15 @@ class NNAdapterError(NpusimError):
         """An error with one line of text, whatever is quoted in it."""
         line = " ".join(text.split("\n"))
         super().__init__(line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}...")
+
+
+def said(value: object) -> str:
+    """A value of the caller as messages show it: as Python does, shortened."""
+    try:
+        text = repr(value)
+    except Exception:  # the caller's own, or a whole number of more digits than Python prints
+        text = f"a {type(value).__name__}"
+    return replaced(" ".join(text.split()), LONGEST_VALUE)
 
 
 class OutOfMemory(NNAdapterError):

@@ -14,7 +14,8 @@ from npusim.frontends.nnadapter.errors import InvalidDimensions
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.operations import table
-from npusim.frontends.nnadapter.operations.conversion import Bound, NotKnown
+from npusim.frontends.nnadapter.operations.bound import Bound
+from npusim.frontends.nnadapter.operations.conversion import NotKnown
 from npusim.frontends.nnadapter.parts import Parts
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npusim.frontends.nnadapter import operand_type as types
-from npusim.frontends.nnadapter.arrays import array_of
+from npusim.frontends.nnadapter.arrays import array_of, converted
 from npusim.frontends.nnadapter.codes import OperationType, Precision
-from npusim.frontends.nnadapter.errors import InvalidParameter, NNAdapterError
+from npusim.frontends.nnadapter.errors import InvalidParameter, NNAdapterError, said
 from npusim.frontends.nnadapter.operand import Operand
+from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.frontends.nnadapter.operations import table
 from npusim.frontends.nnadapter.operations.signature import NOTHING, Argument
 
@@ -52,8 +52,6 @@ def method(type_: OperationType) -> Callable[..., Any]:
     def operands_of(self: Building, given: Sequence[Any], named: Mapping[str, Any]) -> list[Operand | None]:
         where = f"{type_.name.lower()}()"
         operands: list[Operand | None] = []
-        if row.signature.repeated is not None and given and not isinstance(given[0], (list, tuple)):
-            raise InvalidParameter(f"{where}: {arguments[0].name} must be a list of operands")
         values = dict(zip((argument.name for argument in arguments), given, strict=False))
         wrong = [
             name for name in named if name not in {argument.name for argument in arguments} or name in values
@@ -66,6 +64,10 @@ def method(type_: OperationType) -> Callable[..., Any]:
         values |= named
         for argument in arguments:
             value = values.get(argument.name, argument.default)
+            if argument.repeats and not isinstance(value, (list, tuple)):
+                raise InvalidParameter(
+                    f"{where}: {argument.name} is {said(value)}, must be a list of operands"
+                )
             for one in value if argument.repeats else [value]:
                 operands.append(_operand(self, argument, one, where))
         return operands
@@ -87,10 +89,8 @@ def _operand(model: Building, argument: Argument, value: Any, where: str) -> Ope
         raise InvalidParameter(f"{where}: {argument.name} is missing")
     array = array_of(value, f"{where}: {argument.name}")
     if argument.kind:
-        if not isinstance(value, np.ndarray | np.generic):
-            wanted = _PARAMETERS.get(argument.kind.lower())
-            if wanted is not None:
-                row = next(row for row in types.PRECISIONS if row.precision is wanted)
-                array = array.astype(row.dtype)
+        wanted = _PARAMETERS.get(argument.kind.lower())
+        if wanted is not None and not isinstance(value, np.ndarray | np.generic):
+            array = converted(array, OperandType(wanted), f"{where}: {argument.name}")
         array = array.reshape(-1)
     return model.add_constant(array)

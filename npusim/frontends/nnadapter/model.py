@@ -21,13 +21,14 @@ import numpy as np
 
 from npusim.base import files
 from npusim.frontends.nnadapter import operand_type as types
-from npusim.frontends.nnadapter.arrays import array_of, frozen, precision_of, raw_bytes
+from npusim.frontends.nnadapter.arrays import array_of, converted, frozen, precision_of, raw_bytes
 from npusim.frontends.nnadapter.codes import Lifetime, OperationType, Precision
 from npusim.frontends.nnadapter.errors import (
     FeatureNotSupported,
     InvalidDimensions,
     InvalidParameter,
     NNAdapterError,
+    said,
 )
 from npusim.frontends.nnadapter.inference import give_types, lifetime
 from npusim.frontends.nnadapter.methods import method
@@ -35,10 +36,14 @@ from npusim.frontends.nnadapter.network import GraphNetwork, ModelNetwork, Netwo
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.frontends.nnadapter.operations import table
-from npusim.frontends.nnadapter.operations.conversion import Bound, NotKnown, argument_fault
+from npusim.frontends.nnadapter.operations.bound import Bound
+from npusim.frontends.nnadapter.operations.conversion import NotKnown, argument_fault
 from npusim.frontends.nnadapter.parts import Parts
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
+
+MOST_OUTPUTS = 1 << 16
+"""Of an operation."""
 
 
 class Model:
@@ -78,7 +83,7 @@ class Model:
     def add_constant(self, value: Any, type: OperandType | None = None, name: str = "") -> Operand:
         """A new operand with a value, which is copied; without a type it is that of the array's elements.
 
-        Raises InvalidParameter.
+        Raises InvalidParameter, also for a type that does not have the numbers.
         """
         self._require_open()
         array = array_of(value, f"operands[{len(self.operands)}]")
@@ -87,7 +92,7 @@ class Model:
         count = len(self.operands)
         operand = self.add_operand(type, name)
         try:
-            self.set_operand_value(operand, array)
+            self.set_operand_value(operand, converted(array, operand.type, operand.name))
         except InvalidParameter:
             self.forget(count)
             raise
@@ -98,7 +103,7 @@ class Model:
     ) -> None:
         """Makes an operand a constant.
 
-        buffer: an array, or bytes; its bytes are the elements.
+        buffer: an array of the operand's elements, or bytes, which are the elements.
         length: how many bytes of it; all if None.
         copy:   whether a copy is taken; without one the caller must not change the buffer before compilation.
 
@@ -112,9 +117,11 @@ class Model:
         if operand in self._writers:
             raise InvalidParameter(f"{where}: an operation writes it, so it cannot be a constant")
         raw = raw_bytes(buffer, where)
+        if raw.dtype not in (operand.type.dtype, np.uint8):
+            raise InvalidParameter(f"{where}: has {raw.dtype} elements, {operand.type.words()} has others")
         size = raw.nbytes if length is None else length
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= raw.nbytes:
-            raise InvalidParameter(f"{where}: length is {length!r}, the buffer has {raw.nbytes} bytes")
+            raise InvalidParameter(f"{where}: length is {said(length)}, the buffer has {raw.nbytes} bytes")
         if not operand.type.known:
             raise InvalidParameter(f"{where}: is {operand.type.words()}, a constant must have all its sizes")
         wanted = operand.type.size_bytes
@@ -182,13 +189,13 @@ class Model:
     def finish(self) -> None:
         """Ends building: the operations are brought into an order in which they can run, and checked.
 
-        Raises InvalidParameter for a model that is finished, has no outputs, reads what nobody gives, writes what is
-        given, or runs in a circle.
+        A model whose inputs and outputs are not identified ends too, and is of no use to anybody, as upstream.
+
+        Raises InvalidParameter for a model that is finished, reads what nobody gives, writes what is given, or runs in
+        a circle.
         """
         self._require_open()
-        if not self.output_operands:
-            raise InvalidParameter("finish: the model's inputs and outputs are not identified")
-        ordered = self._ordered()
+        ordered = self._ordered() if self.output_operands else list(self.operations)
         with unchanged(self.operands):
             for operation in ordered:
                 give_types(self.name, operation, lambda operand: False)
@@ -209,6 +216,8 @@ class Model:
             raise InvalidParameter(f"{self.name}: is not finished")
         if self._graph is not None:
             return GraphNetwork(self._graph)
+        if not self.output_operands:
+            raise InvalidParameter(f"{self.name}: its inputs and outputs are not identified")
         known = dict(shapes or {})
         for operand in self.input_operands:
             if min(known.get(operand, operand.type.shape), default=0) < 0:
@@ -253,23 +262,23 @@ class Model:
 
     def _require_own(self, operand: object, what: str) -> Operand:
         if not isinstance(operand, Operand):
-            raise InvalidParameter(f"{what}: is {operand!r}, must be an operand of the model")
+            raise InvalidParameter(f"{what}: is {said(operand)}, must be an operand of the model")
         if operand.model is not self:
             raise InvalidParameter(f"{what}: {operand.name} belongs to another model")
         return operand
 
     def _own_list(self, operands: object, what: str) -> list[Operand]:
         if not isinstance(operands, Sequence) or isinstance(operands, (str, bytes)):
-            raise InvalidParameter(f"{what}: is {operands!r}, must be a list of operands")
+            raise InvalidParameter(f"{what}: is {said(operands)}, must be a list of operands")
         return [self._require_own(operand, f"{what}[{place}]") for place, operand in enumerate(operands)]
 
     def _added(self, type: OperandType, name: str = "") -> Operand:
         index = len(self.operands)
-        label = name or f"operands[{index}]"
-        if not isinstance(label, str) or label in self._names:
+        if not isinstance(name, str) or name in self._names:
             raise InvalidParameter(
-                f"operands[{index}]: name {label!r} must be a text that no other operand has"
+                f"operands[{index}]: name {said(name)} must be a text that no other operand has"
             )
+        label = name or f"operands[{index}]"
         self._names.add(label)
         self.operands.append(Operand(self, index, type, label))
         return self.operands[-1]
@@ -285,7 +294,7 @@ class Model:
         kind: OperationType = types.member(OperationType, type, f"{place}.type")
         where = f"{place} ({kind.name})"
         if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)):
-            raise InvalidParameter(f"{where}: inputs: is {inputs!r}, must be a list of operands")
+            raise InvalidParameter(f"{where}: inputs: is {said(inputs)}, must be a list of operands")
         taken = tuple(
             None if operand is None else self._require_own(operand, f"{where}: inputs[{number}]")
             for number, operand in enumerate(inputs)
@@ -340,7 +349,10 @@ class Model:
         for name, number in (("split", np.size), ("num", np.sum)):
             operand = by_name.get(name)
             if operand is not None and operand.known is not None:
-                return int(number(operand.known))
+                count = int(number(operand.known))
+                if not 1 <= count <= MOST_OUTPUTS:
+                    raise InvalidParameter(f"{where}: {name} says {count} outputs, may be 1..{MOST_OUTPUTS}")
+                return count
         raise InvalidParameter(f"{where}: outputs must be given, nothing says how many there are")
 
     def _pending(self, operand: Operand) -> bool:

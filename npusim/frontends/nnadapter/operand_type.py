@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from npusim.frontends.nnadapter.codes import (
     Lifetime,
     Precision,
 )
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.errors import InvalidParameter, said
 from npusim.isa.base.elements import element
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
@@ -157,7 +157,7 @@ def checked(given: object, where: str) -> OperandType:
     Raises InvalidParameter for the first rule that it breaks; its text begins with `where`.
     """
     if not isinstance(given, OperandType):
-        raise InvalidParameter(f"{where}: is {given!r}, must be an OperandType")
+        raise InvalidParameter(f"{where}: is {said(given)}, must be an OperandType")
     precision = member(Precision, given.precision, f"{where}.precision")
     dimensions = sizes(given.dimensions, f"{where}.dimensions", unknown=True)
     made = OperandType(
@@ -176,32 +176,37 @@ def member(kind: Any, value: object, where: str) -> Any:
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) in set(kind):
         return kind(int(value))
     names = ", ".join(f"{row.name} {row.value}" for row in kind)
-    raise InvalidParameter(f"{where}: is {value!r}, must be one of {names}")
+    raise InvalidParameter(f"{where}: is {said(value)}, must be one of {names}")
 
 
 def sizes(given: object, where: str, unknown: bool = False) -> Shape:
     """Sizes as a tuple. Raises InvalidParameter for what are none, -1 unless they may be `unknown`."""
-    if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
-        raise InvalidParameter(f"{where}: is {given!r}, must be a list of sizes")
-    listed = list(given)
+    listed = _listed(given, where, "sizes")
     if len(listed) > MAX_SIZE_OF_DIMENSIONS:
         raise InvalidParameter(f"{where}: has {len(listed)} sizes, may have {MAX_SIZE_OF_DIMENSIONS}")
     lowest = UNKNOWN if unknown else 0
     for size in listed:
         if not isinstance(size, Integral) or isinstance(size, bool) or not lowest <= int(size) <= MOST_SIZE:
             also = ", or -1 where it is not known" if unknown else ""
-            raise InvalidParameter(f"{where}: has size {size!r}, must be 0..{MOST_SIZE}{also}")
+            raise InvalidParameter(f"{where}: has size {said(size)}, must be 0..{MOST_SIZE}{also}")
     return tuple(int(size) for size in listed)
 
 
+def _listed(given: object, where: str, what: str) -> Sequence[Any]:
+    """A list, tuple or array of one dimension. Raises InvalidParameter for anything else."""
+    listed = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(listed, Sequence) or isinstance(listed, (str, bytes)):
+        raise InvalidParameter(f"{where}: is {said(given)}, must be a list of {what}")
+    return listed
+
+
 def _gears(given: OperandType, dimensions: Shape, where: str) -> tuple[Shape, ...]:
-    if not isinstance(given.dynamic, Iterable):
-        raise InvalidParameter(f"{where}.dynamic: is {given.dynamic!r}, must be a list of shapes")
-    gears = [sizes(gear, f"{where}.dynamic[{number}]") for number, gear in enumerate(given.dynamic)]
-    if len(gears) > MAX_SIZE_OF_DYNAMIC_DIMENSIONS:
+    listed = _listed(given.dynamic, f"{where}.dynamic", "shapes")
+    if len(listed) > MAX_SIZE_OF_DYNAMIC_DIMENSIONS:
         raise InvalidParameter(
-            f"{where}.dynamic: has {len(gears)} shapes, may have {MAX_SIZE_OF_DYNAMIC_DIMENSIONS}"
+            f"{where}.dynamic: has {len(listed)} shapes, may have {MAX_SIZE_OF_DYNAMIC_DIMENSIONS}"
         )
+    gears = [sizes(gear, f"{where}.dynamic[{number}]") for number, gear in enumerate(listed)]
     if gears and UNKNOWN not in dimensions:
         raise InvalidParameter(
             f"{where}.dynamic: has {len(gears)} shapes, but every size of {list(dimensions)} is known"
@@ -225,9 +230,9 @@ def _scaling(given: OperandType, made: OperandType, where: str) -> None:
         if (
             value is not None
             and key not in allowed
-            and not (key == "zero_point" and row.scaled and value == 0)
+            and not (key == "zero_point" and row.scaled and _is_zero(value))
         ):
-            raise InvalidParameter(f"{where}.{key}: is {value!r}, {name} has none")
+            raise InvalidParameter(f"{where}.{key}: is {said(value)}, {name} has none")
         if value is None and key in wanted:
             raise InvalidParameter(f"{where}.{key}: is missing, {name} has one")
     if row.scaled == "layer":
@@ -243,26 +248,29 @@ def _scaling(given: OperandType, made: OperandType, where: str) -> None:
             )
 
 
+def _is_zero(value: object) -> bool:
+    return isinstance(value, Integral) and int(value) == 0
+
+
 def _scale(given: object, where: str) -> float:
     if not isinstance(given, Real) or isinstance(given, bool):
-        raise InvalidParameter(f"{where}: is {given!r}, must be a number above 0")
+        raise InvalidParameter(f"{where}: is {said(given)}, must be a number above 0")
     with np.errstate(over="ignore", under="ignore"):
         value = float(np.float32(given))
     if not 0 < value < math.inf:
-        raise InvalidParameter(f"{where}: is {given!r}, must be above 0 and finite as float32")
+        raise InvalidParameter(f"{where}: is {said(given)}, must be above 0 and finite as float32")
     return value
 
 
 def _scales(given: object, where: str) -> tuple[float, ...]:
-    if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
-        raise InvalidParameter(f"{where}: is {given!r}, must be a list of scales")
-    return tuple(_scale(scale, f"{where}[{number}]") for number, scale in enumerate(given))
+    listed = _listed(given, where, "scales")
+    return tuple(_scale(scale, f"{where}[{number}]") for number, scale in enumerate(listed))
 
 
 def _channel_dim(given: object, shape: Shape, where: str) -> int:
     if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < len(shape):
         return int(given)
-    raise InvalidParameter(f"{where}.channel_dim: is {given!r}, must be a dimension of {list(shape)}")
+    raise InvalidParameter(f"{where}.channel_dim: is {said(given)}, must be a dimension of {list(shape)}")
 
 
 def _zero_point(given: object, row: PrecisionRow, where: str) -> int:
@@ -270,4 +278,4 @@ def _zero_point(given: object, row: PrecisionRow, where: str) -> int:
     value = 0 if given is None else given
     if isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high:
         return int(value)
-    raise InvalidParameter(f"{where}.zero_point: is {given!r}, must be {low}..{high}")
+    raise InvalidParameter(f"{where}.zero_point: is {said(given)}, must be {low}..{high}")

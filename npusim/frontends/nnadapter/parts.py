@@ -11,16 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidDimensions
+import numpy as np
+
+from npusim.frontends.nnadapter.codes import MAX_SIZE_OF_DIMENSIONS
+from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidDimensions, InvalidParameter
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.operations import table
-from npusim.frontends.nnadapter.operations.conversion import (
-    Bound,
-    Conversion,
-    NotKnown,
-    require_sound,
-)
+from npusim.frontends.nnadapter.operations.bound import Bound
+from npusim.frontends.nnadapter.operations.conversion import Conversion, NotKnown, require_sound
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.layout import NCHW, LayoutBuilder
@@ -106,8 +105,12 @@ class Parts:
             require_sound(self.builder, node, operation.place)
         self._grow(operation.index)
         for operand, tensor in zip(operation.output_operands, results, strict=False):
-            self._tensors[operand] = tensor
-            self._shapes[operand] = self.builder.shape(tensor)
+            shape = self.builder.shape(tensor)
+            if len(shape) > MAX_SIZE_OF_DIMENSIONS:
+                raise InvalidParameter(
+                    f"{operation.place}: output has {len(shape)} dimensions, may have {MAX_SIZE_OF_DIMENSIONS}"
+                )
+            self._tensors[operand], self._shapes[operand] = tensor, shape
             self.builder.tensors[tensor] = replace(self.builder.tensors[tensor], name=operand.name)
 
     def _computed(self, operation: Operation, bound: Bound) -> list[Array] | None:
@@ -117,11 +120,11 @@ class Parts:
         alone = Parts(self.builder.name, self._shapes, self.values, in_reals=self.in_reals)
         alone._convert(operation, bound)
         results = [alone._tensors[operand] for operand in operation.output_operands]
-        if any(prod(alone.builder.shape(number)) > MOST_ELEMENTS for number in results):
+        if alone.inputs or any(prod(alone.builder.shape(number)) > MOST_ELEMENTS for number in results):
             return None
         graph = alone.builder.graph(results)
         values = evaluate(graph, ())
-        return [values[number] for number in graph.outputs]
+        return [np.asarray(values[number]) for number in graph.outputs]
 
     def _short(self, operand: Operand) -> bool:
         """Whether the value of an operand is known, and others may be computed from it."""

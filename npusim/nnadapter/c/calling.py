@@ -202,7 +202,7 @@ def function(row: Row) -> Callable[..., int | None]:
 
     call.__name__ = call.__qualname__ = row.name
     call.__module__ = "npusim.nnadapter.c"
-    call.__doc__ = f"{row.means} (checklist {row.rule})"
+    call.__doc__ = f"{row.means} (rule {row.rule})"
     call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(slot.name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for slot in row.slots]
     )

@@ -189,7 +189,7 @@ ROWS: tuple[Row, ...] = (
         "The version of a device's driver."),
     Row("NNAdapterContext_create",
         "devices:array num_devices:count properties:text? callback:function?~ context:ref", _create_context, "2.9",
-        "A context for devices; without callback in the seed's form."),
+        "A context for devices; callback may be left out."),
     Row("NNAdapterContext_destroy", "context:context", lambda context: context.destroy(), "2.10",
         "Ends a context.", void=True),
     Row("NNAdapterModel_create", "model:ref", lambda model: _set(model, Model()), "2.11", "An empty model."),

@@ -10,17 +10,31 @@ from npusim.nnadapter.cache import record as kept
 from npusim.nnadapter.cache.record import Crossing, KeptGear, KeptPiece, Record
 from npusim.nnadapter.cache.refusals import BadContent
 
+Values = dict[int, TensorType]
+"""The types of the tensors that there are, by number."""
+
 
 def load(data: bytes) -> Record:
     """The compiled model in a container, its entries fitting each other. Raises `CacheRefused`."""
     record = kept.load(data)
+    require_sound(record)
+    return record
+
+
+def save(record: Record) -> bytes:
+    """The container of a compiled model, which can be loaded again. Raises BadContent."""
+    require_sound(record)
+    return kept.save(record)
+
+
+def require_sound(record: Record) -> None:
+    """Raises BadContent for the first of what does not fit."""
     for number, gear in enumerate(record.gears):
         for fault in _gear_faults(record, gear):
             raise BadContent(f"gear {number}: {fault}" if len(record.gears) > 1 else fault)
     shapes = [tuple(end.type.shape for end in gear.inputs) for gear in record.gears]
     if len(set(shapes)) < len(shapes):
         raise BadContent(f"gears: {len(shapes)} for {len(set(shapes))} choices of shapes")
-    return record
 
 
 def _gear_faults(record: Record, gear: KeptGear) -> Iterator[str]:
@@ -33,47 +47,46 @@ def _gear_faults(record: Record, gear: KeptGear) -> Iterator[str]:
         for end, type_ in zip(ends, types, strict=False):
             if not kept.fits(end.type.shape, type_.shape):
                 yield f"{word} {shown(end.name)} has shape {list(end.type.shape)}, the model has {type_.words()}"
-    values: dict[int, TensorType] = {}
+    values: Values = {}
     for end in gear.inputs:
         yield from _left(end, values)
+    constants: Values = {}
     for end in gear.outputs:
         if end.number in gear.constants:
-            yield from _constant_faults(end, gear.constants[end.number], values)
+            constants[end.number] = end.type
+            yield from _constant_faults(end, gear.constants[end.number])
     for place, piece in enumerate(gear.pieces):
-        yield from _piece_faults(piece, f"piece {place}", values)
+        for fault in _piece_faults(piece, values, constants):
+            yield f"piece {place}: {fault}"
     for end in gear.outputs:
-        yield from _read(end, values)
-        yield from _counted(end, values)
+        yield from _read(end, constants | values)
+        yield from _counted(end, constants | values)
 
 
-def _constant_faults(end: Crossing, data: bytes, values: dict[int, TensorType]) -> Iterator[str]:
+def _constant_faults(end: Crossing, data: bytes) -> Iterator[str]:
     wanted = end.type.elements * end.type.numpy_dtype.itemsize
     if len(data) != wanted:
         yield f"constant {shown(end.name)} has {len(data)} bytes, must have {wanted}"
-    if values.setdefault(end.number, end.type) != end.type:
+
+
+def _piece_faults(piece: KeptPiece, values: Values, constants: Values) -> Iterator[str]:
+    """values: what inputs and pieces before it left, by number; what it leaves comes to them."""
+    if len(piece.kinds) != len(piece.operations):
+        yield f"{len(piece.kinds)} kinds for {len(piece.operations)} operations"
+    if not piece.outputs:
+        yield "leaves nothing"
+    for end in piece.inputs:
+        yield from _read(end, constants | values)
+    for end in piece.outputs:
         yield from _left(end, values)
 
 
-def _piece_faults(piece: KeptPiece, where: str, values: dict[int, TensorType]) -> Iterator[str]:
-    """values: those there are before it, by number; what it leaves comes to them."""
-    if len(piece.kinds) != len(piece.operations):
-        yield f"{where}: {len(piece.kinds)} kinds for {len(piece.operations)} operations"
-    if not piece.outputs:
-        yield f"{where}: leaves nothing"
-    for end in piece.inputs:
-        for fault in _read(end, values):
-            yield f"{where}: {fault}"
-    for end in piece.outputs:
-        for fault in _left(end, values):
-            yield f"{where}: {fault}"
-
-
-def _read(end: Crossing, values: dict[int, TensorType]) -> Iterator[str]:
+def _read(end: Crossing, values: Values) -> Iterator[str]:
     if values.get(end.number) != end.type:
         yield f"{shown(end.name)} is value {end.number}, which nothing before leaves in this type"
 
 
-def _counted(end: Crossing, values: dict[int, TensorType]) -> Iterator[str]:
+def _counted(end: Crossing, values: Values) -> Iterator[str]:
     """What says how many rows an output has."""
     if end.counted is None:
         return
@@ -82,7 +95,7 @@ def _counted(end: Crossing, values: dict[int, TensorType]) -> Iterator[str]:
         yield f"{shown(end.name)} has as many rows as value {end.counted} says, which cannot say it"
 
 
-def _left(end: Crossing, values: dict[int, TensorType]) -> Iterator[str]:
+def _left(end: Crossing, values: Values) -> Iterator[str]:
     if end.number in values:
         yield f"{shown(end.name)} is value {end.number}, which is there already"
     values[end.number] = end.type

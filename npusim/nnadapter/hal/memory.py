@@ -37,11 +37,11 @@ def array_of(value: Any, type: OperandType, where: str) -> Array:
             made = array.astype(type.dtype)
     except (ValueError, TypeError, OverflowError):
         raise InvalidParameter(f"{where}: is {value!r}, must be an array") from None
-    same = type.dtype.kind == "f" and array.dtype.kind in "iuf"
-    if not same and (
-        (array.dtype.kind != type.dtype.kind and array.dtype.kind not in "iu") or (made != array).any()
-    ):
-        _require_elements(array, type, where)
+    whole, real = "iu", "iuf"
+    fitting = {"f": real, "i": whole, "u": whole}.get(type.dtype.kind, type.dtype.kind)
+    if array.dtype.kind not in fitting:
+        raise InvalidParameter(f"{where}: has elements of {array.dtype}, must be {type.dtype}")
+    if type.dtype.kind in whole and (made != array).any():
         raise InvalidParameter(f"{where}: has values that {type.dtype} does not")
     return made
 

@@ -33,6 +33,7 @@ def test_a_setting_is_a_hardware_file_of_one_line(tmp_path: Path) -> None:
         found = json.loads(target.read_text())
         name = found["hardware"].pop("name")
         assert name == ("wide" if file in hardware else "edge-128, mac_array.rows=32, technology.dram=psram")
+        assert [piece.pop("device") for piece in found["pieces"]] == [name]
         for key in ("wall_s", "provenance"):
             found.pop(key, None)
         results.append(found)

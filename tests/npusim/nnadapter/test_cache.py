@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 
 from npusim import nnadapter as nna
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.operators.elementwise import add
 from npusim.nnadapter import c
 from npusim.nnadapter.cache import checks, container, record
 from npusim.nnadapter.keeping import expectation
@@ -147,7 +150,7 @@ def _plain(renderable: Any) -> str:
 
 def _changed(**fields: Any) -> Callable[[bytes], bytes]:
     """Entries of a container replaced, with a right checksum."""
-    return lambda data: container.dumps(container.loads(data) | fields)
+    return lambda data: container.write_cache(container.read_cache(data) | fields)
 
 
 REFUSED: Sequence[tuple[str, Callable[[bytes], bytes], type[nna.CacheRefused], str]] = (
@@ -260,25 +263,25 @@ def test_programs_of_others(model: nna.Model, blob: bytes) -> None:
     """A whole program in the place of another is seen by its machine, or by its inputs and outputs."""
     kept = checks.load(blob)
     first, second = (piece.buffer for piece in kept.gears[0].pieces[:2])
-    swapped = container.loads(blob) | {"cache_0_model_buffer": second, "cache_1_model_buffer": first}
+    swapped = container.read_cache(blob) | {"cache_0_model_buffer": second, "cache_1_model_buffer": first}
     with context() as devices, pytest.raises((nna.BadContent, nna.WrongMachine), match=r"^the cache buffer"):
-        nna.Compilation(None, devices, token="mine", buffer=container.dumps(swapped)).finish()
+        nna.Compilation(None, devices, token="mine", buffer=container.write_cache(swapped)).finish()
     with context(properties=LACKING + "NPUSIM_CLOCK_MHZ=401") as devices:
         expected = expectation("mine", devices)
-    forged = container.loads(blob)
+    forged = container.read_cache(blob)
     forged |= {key: getattr(expected, key).encode() for key in ("machine_digest", "properties")}
     with (
         context(properties=LACKING + "NPUSIM_CLOCK_MHZ=401") as devices,
         pytest.raises(nna.WrongMachine, match="piece 0: its program is not for the machine of npusim"),
     ):
-        nna.Compilation(None, devices, token="mine", buffer=container.dumps(forged)).finish()
+        nna.Compilation(None, devices, token="mine", buffer=container.write_cache(forged)).finish()
 
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_entries_of_strangers(blob: bytes, draw: st.DataObject) -> None:
     """Whatever entries say, under a right checksum: a compilation that runs, or a refusal."""
-    entries = container.loads(blob)
+    entries = container.read_cache(blob)
     key = draw.draw(st.sampled_from(sorted(entries)))
     value = bytearray(entries[key])
     begin = draw.draw(st.integers(0, len(value)))
@@ -286,7 +289,7 @@ def test_entries_of_strangers(blob: bytes, draw: st.DataObject) -> None:
     value[begin:end] = draw.draw(st.binary(max_size=4) | st.sampled_from((b"0", b"1", b'"', b"[", b"-")))
     with context() as devices:
         compilation = nna.Compilation(
-            None, devices, token="mine", buffer=container.dumps(entries | {key: bytes(value)})
+            None, devices, token="mine", buffer=container.write_cache(entries | {key: bytes(value)})
         )
         try:
             compilation.finish()
@@ -336,6 +339,53 @@ def test_outputs_that_are_read_too_or_there_twice(tmp_path: Path) -> None:
         assert len(second.outputs) == 3
 
 
+def test_outputs_that_no_piece_computes(tmp_path: Path) -> None:
+    """An input, a constant, a size that is known as soon as the model is."""
+    model = nna.Model()
+    x = model.add_operand(nna.OperandType(nna.FLOAT32, [2, 3]))
+    constant = model.add_constant(np.ones((2, 2), np.float32))
+    model.identify(inputs=[x], outputs=[model.relu(x), x, constant, model.shape(x)])
+    model.finish()
+    with context("npusim", "npusim_host", properties="") as devices:
+        first, _ = finished(model, devices, cache_dir=tmp_path)
+        second, said = finished(model, devices, cache_dir=tmp_path)
+        assert (second.restored, said) == (True, [])
+        assert numbers(second) == numbers(first)
+
+
+def test_outputs_that_say_how_many_rows_they_have(tmp_path: Path) -> None:
+    """NON_MAX_SUPPRESSION has rows for the most that there can be."""
+    model = nna.Model()
+    boxes = model.add_operand(nna.OperandType(nna.FLOAT32, [1, 6, 4]))
+    scores = model.add_operand(nna.OperandType(nna.FLOAT32, [1, 2, 6]))
+    kept = model.non_max_suppression(boxes, scores, None, -1, 0.1, 4, 0.3, 1.0, 5, False, True)
+    model.identify(inputs=[boxes, scores], outputs=list(kept))
+    model.finish()
+    with context(properties="") as devices:
+        first, _ = finished(model, devices, cache_dir=tmp_path)
+        second, said = finished(model, devices, cache_dir=tmp_path)
+        assert (second.restored, said) == (True, [])
+        assert numbers(second) == numbers(first)
+
+
+def test_values_that_last_from_run_to_run(tmp_path: Path) -> None:
+    """A restored model begins anew, and goes on as a compiled one does: it sums its inputs."""
+    builder = GraphBuilder("sums")
+    kind = TensorType("float32", (4,))
+    x, total = builder.input("x", kind), builder.state("total", kind)
+    (after,) = builder.node("add", [x, total], [kind], add.OPERATOR.parameters())
+    builder.keep(total, after)
+    model = nna.from_graph(builder.graph([after]))
+    with context(properties="") as devices:
+        runs = []
+        for _ in range(2):
+            compilation, said = finished(model, devices, cache_dir=tmp_path)
+            assert said == []
+            runs.append([numbers(compilation, seed=seed)["outputs"] for seed in (1, 1, 2)])
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[0][1]
+
+
 class Doubler(nna.Driver):
     """A user's device: twice the input. It keeps what it doubles with."""
 
@@ -382,11 +432,11 @@ def test_drivers_of_users(doubler: str, tmp_path: Path, monkeypatch: pytest.Monk
         second, said = finished(None, devices, cache_dir=tmp_path, token=first.token)
         assert (second.restored, said) == (True, [])
         assert numbers(second) == numbers(first)
-        entries = container.loads(first.cache_path.read_bytes()) | {"cache_0_model_buffer": b"thrice"}
+        entries = container.read_cache(first.cache_path.read_bytes()) | {"cache_0_model_buffer": b"thrice"}
         with pytest.raises(
             nna.BadContent, match="piece 0: cache_doubler: create_program: ValueError: is no doubler"
         ):
-            nna.Compilation(None, devices, token=first.token, buffer=container.dumps(entries)).finish()
+            nna.Compilation(None, devices, token=first.token, buffer=container.write_cache(entries)).finish()
         first.cache_path.unlink()
         monkeypatch.setattr(Doubler, "keeps", False)
         third, said = finished(relu_model(), devices, cache_dir=tmp_path)
@@ -464,6 +514,6 @@ def test_the_same_model_gives_the_same_entries(model: nna.Model, blob: bytes, tm
     with context() as devices:
         compilation, _ = finished(model, devices, cache_dir=tmp_path, token="mine")
         assert compilation.cache_path is not None
-        again, before = (container.loads(data) for data in (compilation.cache_path.read_bytes(), blob))
+        again, before = (container.read_cache(data) for data in (compilation.cache_path.read_bytes(), blob))
     assert again | {"compile_seconds": b""} == before | {"compile_seconds": b""}
     assert record.save(checks.load(blob)) == blob

@@ -12,6 +12,7 @@ import pytest
 from npusim import hal
 from npusim import nnadapter as nna
 from npusim.kernels.graph.placing import PartitionWarning
+from npusim.nnadapter.hal import events
 from tests.npusim.hal.hal_models import Maker
 
 
@@ -267,3 +268,28 @@ def test_each_device_has_keys_of_its_own() -> None:
     assert (first.clock_mhz, second.clock_mhz) == (400, 200)
     assert (first.lacks_operators, second.lacks_operators) == ((), ("abs", "add"))
     assert first.dram == second.dram
+
+
+def test_events_are_said_for_who_asks(
+    config: nna.Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "npusim.nnadapter"):
+        config.compile(coded_model())
+        assert caplog.messages == []
+        monkeypatch.setenv("GLOG_v", "5")
+        run(config.compile(coded_model()), CODES)
+    said = "\n".join(caplog.messages)
+    for line in (
+        "context: npusim, npusim_host; no properties",
+        "model: npusim 2",
+        "subgraph operators:\nrelu:image:operands[1]\n",
+        "subgraph clusters: 1\ndigraph G {",
+        "run: <Result: 1 outputs, ",
+    ):
+        assert line in said
+
+
+@pytest.mark.parametrize(("text", "level"), [("", 0), ("3", 3), ("many", 0), ("-1", 0), ("99999", 0)])
+def test_levels_of_events(text: str, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLOG_v", text)
+    assert events.verbosity() == level

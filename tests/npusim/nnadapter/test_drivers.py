@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from npusim import nnadapter as nna
 from npusim.nnadapter.hal import builtin, registry
 from npusim.nnadapter.hal.fake import Fake
 from npusim.nnadapter.hal.memory import Slot, of_array
+from tests.npusim.nnadapter import operations
 
 DATA = np.array([[1, -2, 3], [4, -5, 6]], np.float32)
 
@@ -331,6 +333,29 @@ def test_builtin_device_cuts_results_off_towards_zero(seed: int) -> None:
     wanted = np.clip(np.trunc(real / np.float32(scales[2])), -127, 127).astype(np.int8)
     assert np.array_equal(results["builtin_device"], wanted)
     assert not np.array_equal(results["npusim"], wanted)  # it rounds, and -128 is a code
+
+
+def test_builtin_device_on_the_operation_cases(shared: Path) -> None:
+    tried = 0
+    for case in operations.cases(shared).values():
+        if case.operation.lower() not in builtin.OPERATIONS:
+            continue
+        tried += 1
+        coded = any("QUANT" in operand["precision"] for operand in case.operands)
+        if not coded:
+            assert operations.fault(case, "builtin_device") == ""
+            continue
+        made = operations.built(case)
+        with nna.Context([nna.Device.acquire("builtin_device")]) as context:
+            compilation = nna.Compilation(made.model, context)
+            compilation.finish()
+            execution = nna.Execution(compilation)
+            for index, array in enumerate(made.given):
+                execution.set_input(index, array)
+            outputs = execution.compute().outputs
+        for got, wanted in zip(outputs, made.expected, strict=True):
+            assert np.abs(got.astype(int) - wanted).max() <= 1, case.id  # cut off, not rounded
+    assert tried == 127
 
 
 # Simulated drivers, called by hand

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 import npusim
 from npusim import nnadapter as nna
 from npusim.frontends.nnadapter.codes import Precision
+from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from tests.npusim.nnadapter import plain_loops as plain
 
@@ -314,6 +316,17 @@ def test_products(x: tuple[int, ...], y: tuple[int, ...], swapped: tuple[bool, b
     assert close(got, np.matmul(first, second))
 
 
+def test_a_product_of_vectors_may_be_declared_with_a_dimension() -> None:
+    x = np.arange(4, dtype=np.float32)
+
+    def build(model: Model, *inputs: Operand) -> Any:
+        declared = model.add_operand(OperandType(Precision.FLOAT32, [1]))
+        return model.mat_mul(*inputs, outputs=[declared])
+
+    [got] = run(build, x, x)
+    assert got.tolist() == [14.0]
+
+
 def test_a_fully_connected_layer_takes_any_rank() -> None:
     rng = np.random.default_rng(8)
     x, w, b = some(rng, 2, 3, 2, 4), some(rng, 5, 8), some(rng, 5)
@@ -374,3 +387,147 @@ def test_suppression_may_leave_nothing() -> None:
     boxes, scores = np.ones((1, 2, 4), np.float32), np.zeros((1, 3, 2), np.float32)
     rows, counts, numbers = suppressed(boxes, scores, (-1, 0.5, -1, 0.5, 1.0, -1, True))
     assert (rows.shape, counts.tolist(), numbers.shape) == ((0, 6), [0], (0,))
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "pads": (
+        lambda model, x: model.average_pool_2d(x, 0, [1, 1, 1], [2, 2]),
+        "pads is [1, 1, 1], must be top, bottom, left, right, each 0 or more",
+    ),
+    "strides": (
+        lambda model, x: model.max_pool_2d(x, kernel_shape=[2, 2], strides=[0, 1]),
+        "strides is [0, 1], must be of height and width, each 1 or more",
+    ),
+    "group": (
+        lambda model, x: model.conv_2d(
+            x, model.add_constant(np.zeros((4, 2, 1, 1), np.float32)), None, group=3
+        ),
+        "group is 3, must divide the 4 channels of the input and fit the filter [4, 2, 1, 1]",
+    ),
+    "filter": (
+        lambda model, x: model.conv_2d(x, model.add_constant(np.zeros((4, 4, 9, 1), np.float32)), None),
+        "the filter does not fit into the padded input: the output would be [-2, 5]",
+    ),
+    "transposed": (
+        lambda model, x: model.conv_2d_transpose(
+            x, model.add_constant(np.zeros((3, 2, 1, 1), np.float32)), None
+        ),
+        "group is 1, must divide the 4 input channels, with which the filter [3, 2, 1, 1] begins",
+    ),
+    "scales": (
+        lambda model, x: model.resize_linear(x, None, [1.0, -2.0]),
+        "scales are [1.0, -2.0], must be of height and width, above 0 and up to 1048576",
+    ),
+    "neither": (
+        lambda model, x: model.resize_nearest(x),
+        "shape or scales must be there",
+    ),
+    "shuffle": (
+        lambda model, x: model.channel_shuffle(x, 3),
+        "group is 3, must divide the channels of the input, which has shape [1, 4, 6, 5]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_parameters_are_named(name: str) -> None:
+    build, text = WRONG[name]
+    model = Model()
+    x = model.add_operand(OperandType(Precision.FLOAT32, (1, 4, 6, 5)))
+    with pytest.raises(InvalidParameter) as fault:
+        build(model, x)
+    assert text in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("corner", "text"), [(np.nan, "has corners that are no numbers"), (1e9, "pixels long")]
+)
+def test_regions_without_end_are_refused(corner: float, text: str) -> None:
+    x, images = np.zeros((1, 1, 4, 4), np.float32), np.zeros(1, np.int32)
+    rois = np.array([[0, 0, corner, 3]], np.float32)
+    with pytest.raises(NpusimError, match=text):
+        run(lambda model, *inputs: model.roi_align(*inputs, 2, 2, 0), x, rois, images)
+
+
+def away_from_zero(steps: NDArray[Any]) -> NDArray[Any]:
+    """Codes of reals over a scale: rounded, halves away from zero, and limited."""
+    return np.clip(np.trunc(steps + np.copysign(0.5, steps)), -128, 127).astype(np.int8)
+
+
+WINDOW = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 1, 0, 1]}
+RESCALED: dict[str, tuple[Any, Any]] = {
+    "average": (
+        lambda model, x, **rest: model.average_pool_2d(x, **WINDOW, fuse_code=1, **rest),
+        lambda x: np.maximum(plain.pool(x, [1, 1, 0, 1], [3, 2], [2, 1], (4, 6), "mean")[0], 0),
+    ),
+    "average with its padding": (
+        lambda model, x, **rest: model.average_pool_2d(x, **WINDOW, count_include_pad=True, **rest),
+        lambda x: plain.pool(x, [1, 1, 0, 1], [3, 2], [2, 1], (4, 6), "mean", include=True)[0],
+    ),
+    "maximum": (
+        lambda model, x, **rest: model.max_pool_2d(x, **WINDOW, **rest),
+        lambda x: plain.pool(x, [1, 1, 0, 1], [3, 2], [2, 1], (4, 6), "max")[0],
+    ),
+    "bins": (
+        lambda model, x, **rest: model.adaptive_average_pool_2d(x, [3, 4], **rest),
+        lambda x: plain.bins(x, (3, 4), "mean")[0],
+    ),
+    "linear": (
+        lambda model, x, **rest: model.resize_linear(x, [14, 3], None, False, 0, **rest),
+        lambda x: plain.resized(x, (14, 3), (0.5, 2.0), "halves"),
+    ),
+    "nearest": (
+        lambda model, x, **rest: model.resize_nearest(x, [5, 9], None, False, **rest),
+        lambda x: plain.resized(x, (5, 9), (7 / 5, 6 / 9), "floor"),
+    ),
+    "grid": (
+        lambda model, x, **rest: model.grid_sample(x, model.add_constant(GRID), False, 1, 2, **rest),
+        lambda x: plain.sampled(x, GRID, False, False, "reflection"),
+    ),
+    "shuffled": (
+        lambda model, x, **rest: model.channel_shuffle(x, 2, **rest),
+        lambda x: x[:, [0, 2, 1, 3]],
+    ),
+    "moved taps": (
+        lambda model, x, **rest: moved_taps(model, x, **rest),
+        lambda x: plain.deformable(x, *MOVED, FILTER, np.zeros(2), [0] * 4, (1, 1), 1, 1, (1, 1)),
+    ),
+}
+GRID = some(np.random.default_rng(10), 2, 3, 4, 2)
+MOVED = some(np.random.default_rng(11), 2, 8, 6, 5), some(np.random.default_rng(12), 2, 4, 6, 5)
+FILTER = np.full((2, 4, 2, 2), 0.5, np.float32)
+
+
+def moved_taps(model: Model, x: Operand, **rest: Any) -> Any:
+    weights = OperandType(Precision.QUANT_INT8_SYMM_PER_LAYER, FILTER.shape, scale=0.125)
+    filter_ = model.add_constant(np.full(FILTER.shape, 4, np.int8), weights)
+    offsets, masks = (model.add_constant(array) for array in MOVED)
+    return model.deformable_conv_2d(x, offsets, masks, filter_, None, **rest)
+
+
+@pytest.mark.parametrize("name", RESCALED)
+@pytest.mark.parametrize("scale", [1 / 16, 3 / 64], ids=["same scale", "another scale"])
+def test_codes_are_those_of_the_reals(name: str, scale: float) -> None:
+    """But for results so near a tie that rounding in float32 decides, or the 10 bits of a position in LiteRT: then one
+    code off.
+    """
+    build, expected = RESCALED[name]
+    codes = np.random.default_rng(13).integers(-128, 128, (2, 4, 7, 6), np.int8)
+    model = Model()
+    kinds = [
+        OperandType(Precision.QUANT_INT8_SYMM_PER_LAYER, shape, scale=of)
+        for shape, of in ((codes.shape, 1 / 16), ((), scale))
+    ]
+    x, y = (model.add_operand(kind) for kind in kinds)
+    build(model, x, outputs=[y])
+    model.identify([x], [y])
+    model.finish()
+    network = model.network()
+    program = npusim.compile(network.piece(range(len(network.steps))).graph)
+    [got] = npusim.simulate(program, [codes]).outputs
+    wanted = away_from_zero(expected(codes / 16) / scale)
+    assert got.shape == wanted.shape
+    off = np.abs(got.astype(int) - wanted)
+    assert off.max() <= 1
+    assert np.count_nonzero(off) <= (0.05 if name == "linear" else 0.01) * off.size

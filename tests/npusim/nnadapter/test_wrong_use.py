@@ -46,6 +46,9 @@ class World:
         c.NNAdapterModel_destroy(self.no_model)
         self.constant = self._operand(self.model)
         assert c.NNAdapterModel_setOperandValue(self.constant, bytes(24), 24, True) == 0
+        self.unidentified = self._made("NNAdapterModel_create")
+        assert c.NNAdapterModel_finish(self.unidentified) == 0
+        self.of_unidentified = self._compilation(self.unidentified)
         self.unfinished = self._compilation(self.ready)
         self.empty = self._compilation(None)
         self.compilation = self._compilation(self.ready)
@@ -177,7 +180,6 @@ ROWS: list[tuple[str, str, list[Any], int | None, str]] = [
     ("2.12", "NNAdapterModel_destroy", ["no_model"], None, "model: is destroyed"),
     ("2.13", "NNAdapterModel_finish", ["null"], PARAMETER, "model: is null"),
     ("2.13", "NNAdapterModel_finish", ["ready"], PARAMETER, "is finished, nothing can be"),
-    ("2.13", "NNAdapterModel_finish", ["built"], PARAMETER, "inputs and outputs are not identified"),
     ("2.13", "NNAdapterModel_finish", ["no_model"], PARAMETER, "model: is destroyed"),
     ("2.14", "NNAdapterModel_addOperand", ["null", FLOAT, "ref"], PARAMETER, "model: is null"),
     ("2.14", "NNAdapterModel_addOperand", ["model", "null", "ref"], PARAMETER, "type: is null"),
@@ -242,6 +244,9 @@ ROWS: list[tuple[str, str, list[Any], int | None, str]] = [
     ("2.19", "NNAdapterModel_getSupportedOperations", ["null", "context", "ref"], PARAMETER, "model: is null"),
     ("2.19", "NNAdapterModel_getSupportedOperations", ["ready", "null", "ref"], PARAMETER, "context: is null"),
     ("2.19", "NNAdapterModel_getSupportedOperations", ["ready", "context", "null"], PARAMETER, "operations: is null"),
+    ("2.19", "NNAdapterModel_getSupportedOperations", ["unidentified", "context", "ref"], PARAMETER,
+     "inputs and outputs are not identified"),
+    ("2.22", "NNAdapterCompilation_finish", ["of_unidentified"], PARAMETER, "inputs and outputs are not identified"),
     ("2.19", "NNAdapterModel_getSupportedOperations", ["built", "context", "ref"], PARAMETER, "is not finished"),
     ("2.19", "NNAdapterModel_getSupportedOperations", ["ready", "no_context", "ref"], PARAMETER,
      "context: is destroyed"),

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from npusim.frontends.nnadapter.codes import FuseCode, Precision
 from npusim.frontends.nnadapter.errors import InvalidParameter
-from npusim.frontends.nnadapter.operand import Operand, Operation
+from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import member
+from npusim.frontends.nnadapter.operations.bound import Bound
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
-from npusim.kernels.graph.graph import Node
+from npusim.kernels.graph.graph import UNRANKED, Node
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.operator.element_types import fits
 from npusim.kernels.operator.operator import Call
@@ -23,7 +25,7 @@ from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.table import operator
 
 if TYPE_CHECKING:
-    from npusim.frontends.nnadapter.operations.signature import Argument, Outcome, Signature
+    from npusim.frontends.nnadapter.operations.signature import Argument, Outcome
 
 _CONVERTING = ("quantize", "dequantize")
 """Operators between codes and real numbers."""
@@ -65,52 +67,6 @@ class Operands(Protocol):
 
     def known(self, operand: Operand) -> Array | None:
         """The value of an operand, where it is fixed before anything runs."""
-
-
-class Bound:
-    """The operands of an operation by the names of its signature."""
-
-    def __init__(self, operation: Operation, signature: Signature) -> None:
-        """Raises InvalidParameter where their numbers are wrong, or one is omitted that must be there."""
-        self.operation, self.signature = operation, signature
-        self.inputs: dict[str, list[Operand | None]] = {}
-        self.outputs: dict[str, list[Operand]] = {}
-        for argument, taken in _dealt(operation, signature.inputs, operation.input_operands, "inputs"):
-            if not argument.optional and None in taken:
-                raise InvalidParameter(f"{operation.place}: {argument.name} is omitted, it must be there")
-            self.inputs[argument.name] = list(taken)
-        for outcome, taken in _dealt(operation, signature.outputs, operation.output_operands, "outputs"):
-            self.outputs[outcome.name] = [operand for operand in taken if operand is not None]
-
-    @property
-    def tensors(self) -> list[Operand]:
-        """The inputs whose elements are read: neither parameters nor those of which only the sizes matter."""
-        names = [argument.name for argument in self.signature.inputs if not argument.kind]
-        return [operand for name in names for operand in self.inputs[name] if operand is not None]
-
-
-def _dealt(
-    operation: Operation, slots: Sequence[Any], operands: Sequence[Operand | None], what: str
-) -> Iterator[tuple[Any, Sequence[Operand | None]]]:
-    """Each argument or outcome with its operands. Optional outputs may be left out behind the others."""
-    repeats = any(slot.repeats for slot in slots)
-    least = len(slots) - (sum(slot.optional for slot in slots) if what == "outputs" else 0)
-    if len(operands) < least or (len(operands) > len(slots) and not repeats):
-        may = (
-            f"{least} or more"
-            if repeats
-            else str(least)
-            if least == len(slots)
-            else f"{least} to {len(slots)}"
-        )
-        names = ", ".join(slot.name for slot in slots)
-        raise InvalidParameter(f"{operation.place}: has {len(operands)} {what}, must have {may}: {names}")
-    several = len(operands) - len(slots) + 1
-    rest = list(operands)
-    for slot in slots:
-        count = several if slot.repeats else min(1, len(rest))
-        yield slot, rest[:count]
-        del rest[:count]
 
 
 class Conversion:
@@ -249,7 +205,7 @@ class Conversion:
     def reshaped(self, tensor: int, shape: Sequence[int], result: TensorType | None = None) -> int:
         """A tensor under another shape; a constant becomes another one."""
         data, kind = self.builder.tensors[tensor].array, result or self._like(tensor)
-        if data is not None and result is None:
+        if data is not None and result is None and data.size == prod(shape):
             scaling = kind.quantization
             if scaling is None or scaling.axis is None:
                 return self.constant(data.reshape(shape), scaling)
@@ -319,9 +275,22 @@ class Conversion:
     ) -> tuple[int, ...]:
         try:
             made = operator(op).parameters(**parameters)
-            return self.builder.node(op, inputs, results, made, name=self.operation.name)
+            numbers = self.builder.node(op, inputs, results, made, name=self.operation.name)
         except GraphError as fault:
             raise InvalidParameter(f"{self.operation.place}: {fault}") from None
+        for number in numbers:
+            self._require_channels(self.builder.type(number))
+        return numbers
+
+    def _require_channels(self, kind: TensorType) -> None:
+        """Raises InvalidParameter for a result with other channels than scales."""
+        scaling = kind.quantization
+        if scaling is not None and scaling.axis is not None and kind.shape != UNRANKED:
+            axis, count = scaling.axis, len(scaling.scales)
+            self.require(
+                axis < len(kind.shape) and kind.shape[axis] == count,
+                f"a result has {count} scales along dimension {axis}, and shape {list(kind.shape)}",
+            )
 
     def _in_reals(
         self,

@@ -54,9 +54,11 @@ def _behind(c: Conversion, x: int) -> Sequence[int]:
         return (x,)
     if kind.real or kind.quantized:
         return c.node(activation, [x], kind)
+    least, most = kind.element.limits
     for limit, op in zip(REAL_RANGES[activation], ("maximum", "minimum"), strict=True):
         if not isinf(limit):
-            [x] = c.node(op, [x, c.constant(kind.numpy_dtype.type(limit))], kind)
+            nearest = min(max(int(limit), least), most)
+            [x] = c.node(op, [x, c.constant(kind.numpy_dtype.type(nearest))], kind)
     return (x,)
 
 

@@ -15,6 +15,7 @@ from npusim.kernels.graph.builder import unshaped
 
 _CHANNELS = 1
 _HALF_PIXEL = 0
+_LARGEST_SCALE = 1 << 20
 _OUTSIDE = {
     PadMode.PAD_MODE_CONSTANT: "zeros",
     PadMode.PAD_MODE_REFLECT: "reflection",
@@ -29,10 +30,9 @@ def _resizing(c: Conversion) -> dict[str, Any]:
     if c.has("shape"):
         return {"size": pair(c, "shape"), "align_corners": corners}
     scales = c.reals("scales")
-    fits = len(scales) == 2 and min(scales) > 0
-    c.require(
-        fits, f"shape or scales must be there; scales are {scales}, must be of height and width and above 0"
-    )
+    fits = len(scales) == 2 and all(0 < scale <= _LARGEST_SCALE for scale in scales)
+    most = f"must be of height and width, above 0 and up to {_LARGEST_SCALE}"
+    c.require(fits, f"shape or scales must be there; scales are {scales}, {most}")
     sizes = [int(np.float32(pixels) * np.float32(scale)) for pixels, scale in zip(image, scales, strict=True)]
     c.require(min(sizes) > 0, f"scales {scales} leave {sizes} of an image of {list(image)}")
     how: dict[str, Any] = {"size": tuple(sizes), "align_corners": corners}

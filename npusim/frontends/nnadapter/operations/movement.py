@@ -234,6 +234,8 @@ def _pad(c: Conversion) -> Sequence[int]:
         len(pads) == 2 * len(sizes) and min(pads, default=0) >= 0,
         f"pads is {pads}, must have two numbers of 0 or more for each dimension of {list(sizes)}",
     )
+    if not sizes:
+        return _assign(c)
     borders = tuple(zip(pads[::2], pads[1::2], strict=True))
     tensor = c.tensor("input")
     if mode in (PadMode.PAD_MODE_NONE, PadMode.PAD_MODE_CONSTANT):

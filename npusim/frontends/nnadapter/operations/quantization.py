@@ -9,7 +9,8 @@ import numpy as np
 from npusim.frontends.nnadapter.codes import OperationType, Precision
 from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.frontends.nnadapter.operand_type import OperandType
-from npusim.frontends.nnadapter.operations.conversion import Bound, Conversion
+from npusim.frontends.nnadapter.operations.bound import Bound
+from npusim.frontends.nnadapter.operations.conversion import Conversion
 from npusim.frontends.nnadapter.operations.row import Row
 from npusim.kernels.graph.builder import unshaped
 
@@ -25,6 +26,13 @@ def _quantize(c: Conversion) -> Sequence[int]:
     """Whole numbers count as real ones."""
     for name in ("axis", "scale", "zero_point"):
         c.value(name)
+    scaling = c.result().quantization
+    if scaling is not None and scaling.axis is not None:
+        size = c.shape("input")[scaling.axis]
+        c.require(
+            len(scaling.scales) == size,
+            f"scale has {len(scaling.scales)} numbers, dimension {scaling.axis} of the input has size {size}",
+        )
     tensor = c.tensor("input")
     kind = c.builder.type(tensor)
     c.require(not kind.quantized, "input has a scale, must be real or whole numbers")
@@ -50,6 +58,8 @@ def _codes(bound: Bound) -> None:
     if source is None or not source.type.ranked or any(value is None for value in values):
         return
     axis, scales, zeros = (np.asarray(value).reshape(-1) for value in values)
+    if axis.size != 1:
+        raise InvalidParameter(f"{place}: axis has {axis.size} numbers, must be one")
     if zeros.size not in (1, scales.size) or scales.size == 0 or (scales.size > 1 and zeros.any()):
         raise InvalidParameter(
             f"{place}: zero_point is {zeros.tolist()}, must be one, or 0 for each of {scales.size} scales"

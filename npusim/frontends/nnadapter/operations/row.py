@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from npusim.frontends.nnadapter.codes import OperationType
-from npusim.frontends.nnadapter.operations.conversion import Bound, Conversion, types_of_outputs
+from npusim.frontends.nnadapter.operations.bound import Bound
+from npusim.frontends.nnadapter.operations.conversion import Conversion, types_of_outputs
 from npusim.frontends.nnadapter.operations.signature import Signature, signature
 
 Convert = Callable[[Conversion], Sequence[int]]

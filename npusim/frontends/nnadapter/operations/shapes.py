@@ -24,6 +24,8 @@ def _shape(c: Conversion) -> Sequence[int]:
 def _range(c: Conversion) -> Sequence[int]:
     """start + i * step for each i from 0 on, as long as it is before the end (Paddle's arange)."""
     kind = c.result()
+    precisions = {c.given(name).type.precision for name in ("start", "end", "step")}
+    c.require(len(precisions) == 1, "start, end and step have different precisions, must have one")
     start, end, step = (c.number(name) for name in ("start", "end", "step"))
     c.require(bool(np.isfinite([start, end]).all()), f"start and end are {start} and {end}, must be finite")
     c.require(bool(np.isfinite(step)) and step != 0, f"step is {step}, must be finite and not 0")
