@@ -53,6 +53,7 @@ class Door:
 DOORS: tuple[Door, ...] = (
     Door("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
     Door("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
+    Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.reader", layouts.NCHW),
 )
 
 

@@ -1,0 +1,114 @@
+"""Normalizations: elements brought to a mean and a variance, or divided by a measure of those around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.row import Row
+from npusim.kernels.graph.builder import unshaped
+
+_REAL = unshaped("float32")
+
+
+def _response(c: Conversion) -> Sequence[int]:
+    """A window along the channels alone is an operator of its own; it adds squares where NNEF has their mean."""
+    x = c.tensor("input")
+    size, rank = c.wholes("size"), len(c.shape(x))
+    alpha, beta, bias = (float(c.value(name)) for name in ("alpha", "beta", "bias"))
+    fits = len(size) == rank and min(size, default=1) >= 1
+    c.require(fits, f"size {size} is not one number above 0 for each axis of {list(c.shape(x))}")
+    if rank > 1 and all(extent == 1 for axis, extent in enumerate(size) if axis != 1):
+        window = {"radius": (size[1] - 1) // 2, "one_more": size[1] % 2 == 0}
+        reals = {"alpha": alpha / size[1], "beta": beta, "bias": bias}
+        return [c.node("local_response_normalization", [x], axis=1, **window, **reals)]
+    energy = _energy(c, c.as_real(x), size)
+    sums = c.node("add", [c.node("mul", [energy, c.literal(alpha, x)], _REAL), c.literal(bias, x)], _REAL)
+    return [c.node("div", [x, c.node("pow", [sums, c.literal(beta, x)], _REAL)])]
+
+
+def _energy(c: Conversion, x: int, size: Sequence[int]) -> int:
+    """The mean of squares around each element."""
+    return c.apply("box", c.apply("sqr", x), size=list(size), normalize=True)
+
+
+def _local_mean(c: Conversion) -> Sequence[int]:
+    x = c.as_real(c.tensor("input"))
+    return [c.node("sub", [x, c.apply("box", x, size=c.wholes("size"), normalize=True)])]
+
+
+def _divided(c: Conversion, x: int, norm: int) -> int:
+    """x / max(norm + bias, epsilon)."""
+    bias, epsilon = float(c.value("bias")), float(c.value("epsilon"))
+    if bias:
+        norm = c.node("add", [norm, c.literal(bias, norm)], _REAL)
+    if epsilon > bias:
+        norm = c.node("maximum", [norm, c.literal(epsilon, norm)], _REAL)
+    return c.node("div", [x, norm])
+
+
+def _local_variance(c: Conversion) -> Sequence[int]:
+    x = c.as_real(c.tensor("input"))
+    return [_divided(c, x, c.node("sqrt", [_energy(c, x, c.wholes("size"))], _REAL))]
+
+
+def _local_contrast(c: Conversion) -> Sequence[int]:
+    size = c.wholes("size")
+    x = c.apply("local_mean_normalization", c.tensor("input"), size=size)
+    return [_divided(c, x, c.node("sqrt", [_energy(c, x, size)], _REAL))]
+
+
+def _norm(p: int) -> Row:
+    name = f"l{p}_normalization"
+
+    def convert(c: Conversion) -> Sequence[int]:
+        x = c.tensor("input")
+        axes = c.axes("axes", len(c.shape(x)))
+        bias, epsilon = float(c.value("bias")), float(c.value("epsilon"))
+        if axes and epsilon <= bias:  # a norm is 0 or more
+            if p == 2 and len(axes) == 1 and not bias and c.kind().quantization is not None:
+                return [c.node("l2_normalization", [x], axis=axes[0])]
+            return [c.node("lp_normalization", [x], axes=tuple(axes), p=p, epsilon=bias)]
+        real = c.as_real(x)
+        terms = c.apply("abs" if p == 1 else "sqr", real)
+        sums = c.apply("sum_reduce", terms, axes=axes)
+        return [_divided(c, real, sums if p == 1 else c.apply("sqrt", sums))]
+
+    return Row(name, convert, ("lp_normalization", "l2_normalization", "abs", "square", "sum", "sqrt", "div"))
+
+
+def _batch(c: Conversion) -> Sequence[int]:
+    """One number for each channel is an operator of its own; literals are as many."""
+    x, shape = c.tensor("input"), c.shape("input")
+    names = ("scale", "offset", "mean", "variance")
+    c.require(len(shape) >= 2, f"input has shape {list(shape)}, of rank below 2")
+    vectors = []
+    for name in names:
+        number, tensor = c.number(name), c.tensor(name)
+        own = c.shape(tensor)
+        if number is not None:
+            vectors.append(c.constant(np.full((shape[1],), number, np.float32)))
+        elif len(own) > 1 and own[1] == shape[1] and max((*own[:1], *own[2:])) == 1:
+            vectors.append(c.reshaped(c.as_real(tensor), (shape[1],)))
+    epsilon = float(c.value("epsilon"))
+    if len(vectors) == len(names):
+        return [c.node("batch_normalization", [x, *vectors], axis=1, epsilon=epsilon)]
+    x, scale, offset, mean, variance = c.aligned([x, *(c.as_real(c.tensor(name)) for name in names)])
+    apart = c.apply("mul", c.apply("sub", x, mean), scale)
+    spread = c.apply("sqrt", c.apply("add", variance, c.literal(epsilon, variance)))
+    return [c.node("add", [c.apply("div", apart, spread), offset])]
+
+
+_BY_PARTS = ("square", "average_pool_2d", "sqrt", "add", "maximum", "div", "sub")
+
+ROWS: tuple[Row, ...] = (
+    Row("local_response_normalization", _response, ("local_response_normalization", "pow", *_BY_PARTS)),
+    Row("local_mean_normalization", _local_mean, ("average_pool_2d", "sub")),
+    Row("local_variance_normalization", _local_variance, _BY_PARTS),
+    Row("local_contrast_normalization", _local_contrast, _BY_PARTS),
+    _norm(1),
+    _norm(2),
+    Row("batch_normalization", _batch, ("batch_normalization", "sub", "mul", "sqrt", "div", "add")),
+)

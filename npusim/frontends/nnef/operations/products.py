@@ -1,0 +1,76 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.row import Row
+
+
+def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | None:
+    """The argument `bias` as a vector; None for zero.
+
+    Beside codes it has the scale of their products: a constant of other codes, or of reals, is brought into it.
+    """
+    number = c.number("bias")
+    if number == 0.0:
+        return None
+    tensor = c.tensor("bias")
+    count = int(np.prod(c.shape(tensor)))
+    c.require(
+        count in (1, channels) and max(c.shape(tensor), default=1) == count,
+        f"bias has shape {list(c.shape(tensor))}, not [1,{channels}] or one element",
+    )
+    held = c.builder.tensors[tensor]
+    own, kinds = held.type.quantization, [c.builder.type(operand) for operand in (image, weights)]
+    scalings = [kind.quantization for kind in kinds]
+    if held.array is not None and count == 1 < channels:
+        tensor = c.constant(np.full((channels,), held.array.reshape(-1)[0], held.array.dtype), own)
+        held = c.builder.tensors[tensor]
+    tensor = c.reshaped(tensor, (channels,))
+    held = c.builder.tensors[tensor]
+    own = held.type.quantization
+    if held.array is None or scalings[0] is None or scalings[1] is None or c.kind().quantization is None:
+        return tensor
+    products = [float(np.float32(scalings[0].scale) * np.float32(scale)) for scale in scalings[1].scales]
+    along = type(scalings[1])(tuple(products), (0,) * len(products), 0 if len(products) > 1 else None)
+    is_alike = own is not None and held.type.dtype == "int32" and not any(own.zero_points)
+    if is_alike and np.allclose(own.scales, products, rtol=1e-5, atol=0):  # type: ignore[union-attr]
+        return tensor
+    reals = c.builder.tensors[c.as_real(tensor)].array
+    assert reals is not None
+    steps = reals.astype(np.float64) / np.array(products)
+    limits = np.iinfo(np.int32)
+    codes = np.clip(np.copysign(np.floor(np.abs(steps) + 0.5), steps), limits.min, limits.max)
+    return c.constant(codes.astype(np.int32), along)
+
+
+def _linear(c: Conversion) -> Sequence[int]:
+    vectors, weights = c.tensor("input"), c.tensor("filter")
+    shapes = c.shape(vectors), c.shape(weights)
+    fits = len(shapes[0]) == len(shapes[1]) == 2 and shapes[0][1] == shapes[1][1]
+    c.require(fits, f"input {list(shapes[0])} and filter {list(shapes[1])} are not [batch,in] and [out,in]")
+    bias = bias_of(c, shapes[1][0], vectors, weights)
+    return [c.node("fully_connected", [vectors, weights, bias], activation=c.activation)]
+
+
+def _matmul(c: Conversion) -> Sequence[int]:
+    """Axes before the last two broadcast; of operands of other ranks from the left, as everywhere."""
+    pair = [c.tensor("A"), c.tensor("B")]
+    shapes = [c.shape(tensor) for tensor in pair]
+    c.require(min(map(len, shapes)) >= 2, f"shapes {[*map(list, shapes)]} are of rank below 2")
+    batches = max(map(len, shapes)) - 2
+    for place, shape in enumerate(shapes):
+        ones = (1,) * (batches - len(shape) + 2)
+        pair[place] = c.reshaped(pair[place], (*shape[:-2], *ones, *shape[-2:]))
+    how = {"adj_x": bool(c.value("transposeA")), "adj_y": bool(c.value("transposeB"))}
+    return [c.node("batch_matmul", pair, **how)]
+
+
+ROWS: tuple[Row, ...] = (
+    Row("linear", _linear, ("fully_connected",), activated=True),
+    Row("matmul", _matmul, ("batch_matmul",)),
+)
