@@ -93,6 +93,10 @@ class LayoutBuilder(GraphBuilder):
             return self._flattened(inputs, outputs, parameters, name)
         if op == "fully_connected" and inputs[0] in self._flat:
             inputs = self._unflattened(inputs)
+        if op == "transpose":
+            node = self._without_moves(inputs, outputs, parameters, name)
+            if node is not None:
+                return node
         call = self._call(op, inputs, parameters)
         if call is None:
             for number in inputs:
@@ -155,6 +159,32 @@ class LayoutBuilder(GraphBuilder):
         how: Any = parameters
         perm = tuple(self._layout.image.index(axis) for axis in how.perm)
         return _Call([self._layout.image], parameters.changed(perm=perm), images=False)
+
+    def _without_moves(
+        self, inputs: Sequence[int | None], outputs: Sequence[int], parameters: Parameters, name: str
+    ) -> Node | None:
+        """A transpose for which nothing moves: of NHWC into an image, and of an image into NHWC. None for others.
+
+        The first is added when somebody asks for its result in the door's order; the second is a reshape.
+        """
+        how: Any = parameters
+        image, (source,), (target,) = self._layout.image, inputs, outputs
+        if source is None or self.tensors[source].constant or len(how.perm) != len(image):
+            return None
+        if tuple(how.perm[axis] for axis in image) == _SAME and source not in self._flat:
+            node = Node(name or "transpose", "transpose", tuple(inputs), tuple(outputs), parameters)
+            self._in_order_of_the_door(source)
+            complete_results(self.tensors, node)
+            if self.shape(target) == UNRANKED:
+                return None
+            self._turned[target, image] = source
+            self._only_turned.add(target)
+            return node
+        turned = self._turned.get((source, image))
+        if turned is not None and how.perm == image:
+            said = operator("reshape").parameters(shape=self.shape(turned))
+            return super().add("reshape", (turned,), outputs, said, name=name)
+        return None
 
     def _may_turn(self, number: int | None) -> bool:
         """Whether a tensor is, or broadcasts as, an image."""

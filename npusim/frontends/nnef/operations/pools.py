@@ -200,18 +200,16 @@ def _desample(c: Conversion) -> Sequence[int]:
 
 
 def _debox(c: Conversion) -> Sequence[int]:
-    """A transposed convolution of every channel with ones, or with their share."""
+    """A transposed convolution of every channel with ones; `normalize` changes nothing, as in Khronos' runtime."""
     x = c.as_real(c.tensor("input"))
     shape, said = c.shape(x), c.wholes("output_shape")
     size = sized(c, shape)
     extents, window = unwound(c, shape, size, said)
-    share = 1 / prod(size) if c.value("normalize") else 1.0
     for axes in by_pairs(window.axes()):
-        value = share if axes == by_pairs(window.axes())[0] else 1.0
 
-        def spread(image: int, axes: Sequence[int] = axes, value: float = value) -> int:
+        def spread(image: int, axes: Sequence[int] = axes) -> int:
             channels, missing = c.shape(image)[1], 2 - len(axes)
-            ones = np.full((channels, 1, *(1,) * missing, *(size[axis] for axis in axes)), value, np.float32)
+            ones = np.ones((channels, 1, *(1,) * missing, *(size[axis] for axis in axes)), np.float32)
             return c.apply(
                 "deconv",
                 image,
