@@ -50,10 +50,10 @@ MOST_WORK = 3_000_000
 _FRAGMENT_WORK = 10
 """What entering a fragment counts for."""
 
-MOST_FRAMES = 400
+MOST_FRAMES = 1000
 """Most fragments within each other."""
 
-_PYTHON_FRAMES = 12_000
+_PYTHON_FRAMES = 40_000
 """Depth of Python's stack that the deepest expansion may take."""
 
 
@@ -120,7 +120,7 @@ class Expansion:
         self._charge(_FRAGMENT_WORK, call, frame)
         place = Site(frame, call.offset).place
         if len(frame.within) >= MOST_FRAMES:
-            text = f"{quoted(fragment.name)} is the {MOST_FRAMES + 1}th fragment within another"
+            text = f"{quoted(fragment.name)} is the {MOST_FRAMES + 1}st fragment within another"
             raise self._fault(frame, call.offset, "N", text)
         is_own = fragment.source is self._parsed.source
         if not is_own:
