@@ -88,9 +88,7 @@ class Expansion:
         with _recursion_room():
             for assignment in graph.body:
                 target = _targets(assignment.left, lambda name: name)
-                frame.base = (
-                    next(iter(_names(assignment.left))).name if _names(assignment.left) else graph.name
-                )
+                frame.base = next((name.name for name in _names(assignment.left)), graph.name)
                 value = self._evaluate(assignment.right, frame, target)
                 self._name(assignment.left, value, assignment.offset, frame)
 
@@ -301,7 +299,8 @@ class Expansion:
     @staticmethod
     def _default(parameter: Parameter) -> Any:
         assert parameter.default is not None
-        return parameter.default.value
+        value = parameter.default.value
+        return value.copy() if isinstance(value, list) else value  # the declaration's own is not handed out
 
     def _bound(self, declaration: Fragment, values: list[Any], call: Invocation, frame: Frame) -> str:
         """What `?` of a call is by the values of its arguments."""
