@@ -160,6 +160,7 @@ def task_of(network: Network, members: Sequence[Member], forced: Collection[int]
         together=_of_states(network),
         forced=frozenset(forced if cpu else ()),
         cpu=cpu,
+        untimed=frozenset(number for number, member in enumerate(members) if member.machine is None),
     )
 
 
