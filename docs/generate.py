@@ -65,11 +65,12 @@ _OMITTED = "..."
 
 
 def operators_page() -> str:
-    """The operators by element type and unit, their conditions, and the operations of the NN HAL."""
-    from npusim.cli.coverage import coverage, operations
+    """The operators by element type and unit, their conditions, and the operations of NN HAL and NNAdapter."""
+    from npusim.cli.coverage import coverage, operations, standard
     from npusim.reports.run.coverage import page
 
-    return _OPERATORS + page(coverage(), operations())
+    rows = coverage()
+    return _OPERATORS + page(rows, operations(), standard(rows))
 
 
 _OPERATORS = """\

@@ -48,7 +48,8 @@ class RealSteps:
 
     def number(self, value: float) -> int:
         """A constant that broadcasts with everything."""
-        number = self._expansion.constant(np.array(value, input_type(self._call).dtype))
+        with np.errstate(over="ignore"):  # what is beyond float16 is infinite
+            number = self._expansion.constant(np.array(value, input_type(self._call).dtype))
         self.shapes[number] = ()
         return number
 

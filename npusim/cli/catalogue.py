@@ -111,10 +111,19 @@ def operators(
             metavar="[OP...]", help="Operators to show whole, by any of their names. [default: all]"
         ),
     ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="DOOR", help="nnadapter: what its 96 operations become.")
+    ] = "",
 ) -> None:
     """The operators: what each model format calls them, which element types run where, and on which conditions."""
-    from npusim.cli.coverage import chosen, coverage
-    from npusim.reports.run.coverage import details, table
+    from npusim.cli.coverage import chosen, coverage, standard
+    from npusim.isa.base.errors import NpusimError
+    from npusim.reports.run.coverage import details, standard_table, table
 
     rows = coverage()
-    say("\n\n".join(details(row) for row in chosen(rows, names)) if names else table(rows))
+    if format == "nnadapter":
+        say(standard_table(standard(rows, names or ())))
+    elif format:
+        raise NpusimError(f"--format {format}: may be nnadapter")
+    else:
+        say("\n\n".join(details(row) for row in chosen(rows, names)) if names else table(rows))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, product
 
 from npusim.frontends.nn_hal.operations.row import Row, text
 from npusim.frontends.nn_hal.operations.table import OPERATIONS
+from npusim.frontends.nnadapter.operations import table as nnadapter
 from npusim.frontends.tflite.operators import OPERATORS as TFLITE
 from npusim.isa.base.elements import element
 from npusim.isa.base.errors import NpusimError
@@ -18,9 +20,9 @@ from npusim.kernels.operator.element_types import ANY_ALIKE, entries, first_oper
 from npusim.kernels.operator.operator import Call, Lowering, Operator
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import operators
-from npusim.reports.run.coverage import HOST, Coverage, Operation, Way
+from npusim.reports.run.coverage import HOST, Coverage, Operation, Standard, Way
 
-TFLITE_DOOR, HAL_DOOR = "TensorFlow Lite", "NN HAL"
+TFLITE_DOOR, HAL_DOOR, NNADAPTER_DOOR = "TensorFlow Lite", "NN HAL", "NNAdapter"
 
 
 def coverage() -> list[Coverage]:
@@ -54,6 +56,36 @@ def operations() -> list[Operation]:
     ]
 
 
+def standard(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
+    """The operations of NNAdapter, by code: those with these names, or all.
+
+    Raises NpusimError for a name that none has, with the nearest.
+    """
+    by_op = {row.op: row for row in rows}
+    made = {
+        row.type.name: Standard(
+            int(row.type),
+            row.type.name,
+            _DEFAULT.sub("", row.text),
+            row.operators,
+            by_op[row.operators[0]] if row.operators else None,
+        )
+        for row in nnadapter.OPERATIONS
+    }
+    for name in names:
+        if name.upper() not in made:
+            near = nearest(name.upper(), made)
+            hint = f"did you mean {near}? " if near else ""
+            raise NpusimError(
+                f"{name}: no operation of NNAdapter; {hint}npusim ops --format nnadapter lists them"
+            )
+    return [made[name.upper()] for name in names] if names else list(made.values())
+
+
+_DEFAULT = re.compile(r"(?<=[\w?])=[-(\d]\S*")
+"""What methods take where an argument is not given, in the text of a row."""
+
+
 def _covered(entry: Operator) -> Coverage:
     any_type = entry.types == ANY_ALIKE
     types = first_operand(entry.types)
@@ -82,6 +114,9 @@ def _names(op: str) -> dict[str, tuple[str, ...]]:
         TFLITE_DOOR: tuple(kind for kind, row in TFLITE.items() if row.op == op)
         or tuple(kind for kind in (op.upper(),) if op in (control.IF, control.WHILE)),
         HAL_DOOR: tuple(main),
+        NNADAPTER_DOOR: tuple(
+            row.type.name for row in nnadapter.OPERATIONS if row.operators and row.operators[0] == op
+        ),
     }
 
 

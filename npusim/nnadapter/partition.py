@@ -149,20 +149,30 @@ def cut(
 
 
 def task_of(network: Network, members: Sequence[Member], forced: Collection[int] = ()) -> Task:
-    """What there is to cut. Raises FeatureNotSupported where no driver says what it can do."""
+    """What there is to cut. Raises FeatureNotSupported where no driver says what it can do.
+
+    An NPU that refuses to copy has what moves nothing all the same, as long as others read its results and not the
+    caller: between neighbours in a piece nothing is copied.
+    """
     cpu = next((member.name for member in members if member.is_cpu), "")
+    npus = {member.name for member in members if member.machine is not None and not member.is_cpu}
+    moves_nothing = frozenset(place for place in range(len(network.steps)) if _moves_nothing(network, place))
+    refusals = reasons(members, network)
+    passed_on = {number for step in network.steps for number in step.inputs} - set(network.outputs)
+    for place in moves_nothing:
+        if passed_on.issuperset(network.steps[place].outputs):
+            refusals[place] = {name: why for name, why in refusals[place].items() if name not in npus}
     return Task(
         name=network.name,
         operations=[Operation(step.inputs, step.outputs) for step in network.steps],
         places=[step.place for step in network.steps],
         devices=[member.name for member in members],
-        refusals=reasons(members, network),
-        moves_nothing=frozenset(
-            place for place in range(len(network.steps)) if _moves_nothing(network, place)
-        ),
+        refusals=refusals,
+        moves_nothing=moves_nothing,
         together=_of_states(network),
         forced=frozenset(forced if cpu else ()),
         cpu=cpu,
+        untimed=frozenset(number for number, member in enumerate(members) if member.machine is None),
     )
 
 
@@ -218,5 +228,5 @@ def _moves_nothing(network: Network, place: int) -> bool:
 
 
 def _shares(graph: Graph, node: Node) -> bool:
-    alias = operator(node.op).alias
-    return alias is not None and bool(alias(call_of(graph, node)))
+    entry, call = operator(node.op), call_of(graph, node)
+    return entry.alias is not None and entry.broken_rule(call) is None and bool(entry.alias(call))

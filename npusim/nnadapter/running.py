@@ -110,6 +110,7 @@ class Runner:
                 segments[0].executable,
                 _joined(runs),
                 [(name, machine) for name, machine in cores if machine is not None],
+                cpus=[number for number, member in enumerate(self._context.cores) if member.is_cpu],
             )
             taken = dict(_taken(segments, runs, whole.hardware.clock_mhz))
             pieces = tuple(taken.get(piece) or _unsimulated(piece) for piece in self._gear.pieces)

@@ -9,7 +9,7 @@ over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -131,19 +131,16 @@ class DeviceRun(StagedRun):
         """Operations per second: of the fastest array, as one device works at a time, and what this run did."""
         on_array = sum(layer.macs for layer in self.layers if layer.unit == "mac")
         reached = share(2 * on_array, self.latency_ms * 1e9)
-        return Tops(max(device.hardware.tops for device in self.devices), reached)
+        return Tops(max(hardware.tops for _, hardware in self.npus), reached)
 
     @property
     def area(self) -> Area:
-        """All devices, the memories that they share and their interfaces once.
-
-        A CPU is the host in control of the first device: it has that one's hardware, the same object, and adds nothing.
-        """
+        """All NPUs, the memories that they share and their interfaces once."""
         parts = dict(area(self.hardware).by_component)
         once = {f"{name}_interface" for name in ("dram", *(each.name for each in self.hardware.memory))}
         once |= {each.name for each in self.hardware.memory}
         for device in self.devices[1:]:
-            if device.hardware is self.hardware:
+            if device.is_cpu:
                 continue
             for name, mm2 in area(device.hardware).by_component.items():
                 parts[name] = parts.get(name, 0.0) + mm2 * (name not in once)
@@ -190,17 +187,19 @@ def measure_devices(
     run: Run,
     devices: Sequence[tuple[str, Hardware]],
     wall_s: WallTimes | None = None,
+    cpus: Collection[int] = (),
 ) -> RunResult:
     """Every number about one run of an executable whose cores are devices.
 
     devices: name and hardware of each core of the executable, by number; the clock of the first is the system's.
+    cpus:    the numbers of those that are a CPU: the host of the hardware, which stands by while it computes.
 
     One launch of one program on the first device is `npusim.numbers.measure.measure` of it, with the devices.
     """
     if not run.parts:
         raise SimulationError(f"{executable.name}: nothing was launched, so there is nothing to measure")
     stages = _stages(run)
-    results = _devices(stages, devices)
+    results = _devices(stages, devices, cpus)
     outputs, states = list(run.outputs or ()), _named(executable, run)
     only = stages[0]
     if len(stages) == 1 and only.is_piece and only.time.same and not only.device:
@@ -214,7 +213,9 @@ def measure_devices(
     layers = [layer for stage in stages for layer in stage.program.layers]
     on_array = sum(layer.workload.macs for layer in layers if layer.unit == "mac")
     room = sum(
-        stage.execution.cycles * stage.program.hardware.macs_per_cycle for stage in stages if stage.is_piece
+        stage.execution.cycles * stage.program.hardware.macs_per_cycle
+        for stage in stages
+        if stage.is_piece and stage.device not in cpus
     )
     return DeviceRun(
         outputs=outputs,
@@ -263,7 +264,9 @@ def _stages(run: Run) -> tuple[Stage, ...]:
     return numbered(found)
 
 
-def _devices(stages: Sequence[Stage], devices: Sequence[tuple[str, Hardware]]) -> tuple[DeviceResult, ...]:
+def _devices(
+    stages: Sequence[Stage], devices: Sequence[tuple[str, Hardware]], cpus: Collection[int]
+) -> tuple[DeviceResult, ...]:
     found = []
     for core, (name, hardware) in enumerate(devices):
         mine = [stage for stage in stages if stage.device == core and stage.is_piece]
@@ -273,6 +276,7 @@ def _devices(stages: Sequence[Stage], devices: Sequence[tuple[str, Hardware]]) -
             DeviceResult(
                 name=name,
                 core=core,
+                is_cpu=core in cpus,
                 hardware=hardware,
                 launches=len(mine),
                 layers=len(layers),

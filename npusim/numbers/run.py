@@ -151,12 +151,14 @@ class DeviceResult:
     """A device of a context, and its part of a run.
 
     name:     in the context; core: its number in the system.
+    is_cpu:   it is the host of the machine `hardware`, which stands by while it computes; else an NPU.
     launches: of its programs; layers: of these.
     cycles, time_us, energy_uj, macs: likewise; a device without a program at work draws no power.
     """
 
     name: str
     core: int
+    is_cpu: bool
     hardware: Hardware
     launches: int
     layers: int
@@ -253,6 +255,12 @@ class RunResult:
     def at_work(self) -> tuple[DeviceResult, ...]:
         """The devices that run a part of the model."""
         return tuple(device for device in self.devices if device.launches)
+
+    @property
+    def npus(self) -> tuple[tuple[str, Hardware], ...]:
+        """The NPUs at work, or the machine whose host is, each with the name of its device; at least one."""
+        found = tuple((device.name, device.hardware) for device in self.at_work if not device.is_cpu)
+        return found or ((self.machine_name, self.hardware),)
 
     @property
     def several_devices(self) -> bool:

@@ -63,6 +63,22 @@ class Operation:
     constraints: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """One standard operation of NNAdapter.
+
+    arguments: inputs and outputs as its row has them, without defaults.
+    operators: what it becomes, the main one first; none where it is known before anything runs.
+    main:      how that one is computed.
+    """
+
+    code: int
+    name: str
+    arguments: str
+    operators: tuple[str, ...]
+    main: Coverage | None
+
+
 def unit_words(unit: str) -> str:
     """A unit as reports call it."""
     return UNIT_WORDS.get(unit, unit)
@@ -95,6 +111,33 @@ def details(row: Coverage) -> str:
     return "\n".join(lines)
 
 
+def standard_table(rows: Sequence[Standard]) -> str:
+    """A line per operation of NNAdapter, further lines for further units of its main operator, and the counts."""
+    lines: list[tuple[str, ...]] = []
+    for row in rows:
+        head: tuple[str, ...] = (str(row.code), row.name, row.operators[0] if row.operators else "-")
+        for place in _places(row):
+            lines.append((*head, *place))
+            head = ("",) * len(head)
+    titles = ("code", "operation", "becomes", "runs on", "of")
+    note = "Where a condition does not hold the host computes; npusim ops OP says which there are."
+    return f"{columns(titles, lines, right=(0,))}\n\n{_standard_counts(rows)}\n{note}"
+
+
+def _places(row: Standard) -> list[tuple[str, str]]:
+    if row.main is None:
+        return [("nothing", "constants: known before anything runs")]
+    return [(unit_words(unit), ", ".join(types)) for unit, types in row.main.places.items()]
+
+
+def _standard_counts(rows: Sequence[Standard]) -> str:
+    known = sum(row.main is None for row in rows)
+    on_host = sum(row.main is not None and row.main.ways[0].unit == HOST for row in rows)
+    on_npu = len(rows) - known - on_host
+    units = f"{on_npu} on the NPU, {on_host} on the host only"
+    return f"{len(rows)} operations, {units}, {known} known before anything runs."
+
+
 def _formats(rows: Sequence[Coverage]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row.names))
 
@@ -104,9 +147,27 @@ def _counts(rows: Sequence[Coverage]) -> str:
     return f"{len(rows)} operators, {len(rows) - on_host} on the NPU, {on_host} on the host only."
 
 
-def page(rows: Sequence[Coverage], operations: Sequence[Operation]) -> str:
-    """docs/operators.md: the table, the conditions of each operator, the operations of the NN HAL."""
-    return "\n".join([*_summary(rows), *_conditions(rows), *_operations(operations)]) + "\n"
+def page(rows: Sequence[Coverage], operations: Sequence[Operation], standard: Sequence[Standard]) -> str:
+    """docs/operators.md: the table, the conditions of each operator, the operations of the NN HAL and of NNAdapter."""
+    lines = [
+        *_summary(rows),
+        *_conditions(rows),
+        *_operations(operations),
+        "",
+        *_standard_operations(standard),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _standard_operations(rows: Sequence[Standard]) -> Iterator[str]:
+    yield from ("## Operations of NNAdapter", "")
+    yield _row("code", "operation", "inputs > outputs", "becomes", "its main operator runs on")
+    yield "| --- " * 5 + "|"
+    for row in rows:
+        becomes = ", ".join(f"`{name}`" for name in row.operators)
+        places = "; ".join(f"{unit}: {types}" for unit, types in _places(row))
+        yield _row(str(row.code), f"`{row.name}`", f"`{row.arguments}`", becomes or "-", places)
+    yield from ("", _standard_counts(rows))
 
 
 def _summary(rows: Sequence[Coverage]) -> Iterator[str]:

@@ -68,7 +68,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "devices": [device.name for device in result.at_work],
         "unknown": " ".join(caveats(result.program)),
         "area_mm2": result.area.total,
-        "cpu": cpu(result),
+        "cpu": machines.cpu(result.hardware),
         "verdicts": _verdicts(result),
         "ending": ending(result),
         "help": _help(result),
@@ -100,17 +100,10 @@ def _context(result: RunResult) -> dict[str, Any]:
         "host_rows": _host_rows(result),
         "regions": memory_map.regions(result),
         "dram_used": memory_map.used_bytes(result),
-        "parameters": [(name, each, _parameters(each)) for name, each in machines.at_work(result)],
+        "parameters": [(name, each, _parameters(each)) for name, each in machines.npus(result)],
         "methods": METHODS,
         "made": result.provenance.to_dict(result.hardware),
     }
-
-
-def cpu(result: RunResult) -> str:
-    """The CPU of the comparison: "2 x cortex-a53 at 1800 MHz"."""
-    host = result.hardware.host
-    cores = f"{host.threads} x " if host.threads > 1 else ""
-    return f"{cores}{host.core}" + (f" at {host.clock_mhz:g} MHz" if host.clock_mhz else "")
 
 
 def _verdicts(result: RunResult) -> tuple[str, str]:

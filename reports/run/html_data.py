@@ -63,7 +63,7 @@ def data(result: RunResult) -> dict[str, Any]:
         "occupancy": {
             "at": _differences(use.cycles),
             "bytes": use.sizes.tolist(),
-            "size": max(hardware.scratchpad_bytes for _, hardware in machines.at_work(result)),
+            "size": max(hardware.scratchpad_bytes for _, hardware in machines.npus(result)),
             "sizes": _sizes(result),
         },
         "buffers": [

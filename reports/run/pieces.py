@@ -30,7 +30,8 @@ def who(result: RunResult, piece: Piece) -> str:
     """The side that computes a piece, with its device where there are several."""
     if not result.several_devices:
         return SIDE_WORDS[piece.side]
-    return show.printable(piece.device) + (", host" if piece.side == "host" else "")
+    is_cpu = any(device.name == piece.device and device.is_cpu for device in result.devices)
+    return show.printable(piece.device) + (", host" if piece.side == "host" and not is_cpu else "")
 
 
 def boundaries(result: RunResult) -> list[Boundary]:

@@ -252,9 +252,8 @@ def roofline(result: RunResult) -> Roofline:
 
 def _roofs(result: RunResult) -> tuple[Roof, ...]:
     """The roofs of the machines at work; a cycle of the run may be more or less than one of a device."""
-    machines = [(device.name, device.hardware) for device in result.at_work] or [("", result.hardware)]
     named: dict[float, list[str]] = {}
-    for name, hardware in machines:
+    for name, hardware in result.npus:
         per_cycle = hardware.macs_per_cycle * hardware.clock_mhz / result.hardware.clock_mhz
         named.setdefault(per_cycle, []).append(name)
     several = result.several_devices

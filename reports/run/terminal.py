@@ -111,12 +111,11 @@ def _heading(result: RunResult) -> Text:
 
 
 def _answer(result: RunResult, cut: str) -> RenderableType:
-    hardware, host, bound = result.hardware, result.hardware.host, result.lower_bound
+    hardware, bound = result.hardware, result.lower_bound
     bound_ms = hardware.us_of_cycles(bound.cycles) * 1e-3
     reached = bound.cycles / result.cycles if result.cycles else 0.0
     ratios = result.performance_info
-    cores = f"{host.threads} x " if host.threads > 1 else ""
-    cpu = f"{cores}{host.core}" + (f" at {host.clock_mhz:g} MHz" if host.clock_mhz else "")
+    cpu = machines.cpu(hardware)
     return _facts(
         [
             (

@@ -140,12 +140,15 @@ def _bound(result: RunResult) -> Ending:
 def _most_macs(result: RunResult) -> tuple[str, Hardware, int]:
     """The device whose array needs longest for the work alone, with its MACs; without a name where there is but one."""
     if not result.several_devices:
-        hardware = result.at_work[0].hardware if result.at_work else result.hardware
+        ((_, hardware),) = result.npus
         return "", hardware, result.macs
     needs = {
         device: device.macs / (device.hardware.macs_per_cycle * device.hardware.clock_mhz)
         for device in result.at_work
+        if not device.is_cpu
     }
+    if not needs:
+        return "", result.hardware, result.macs
     longest = max(needs, key=lambda device: needs[device])
     return show.printable(longest.name), longest.hardware, longest.macs
 

@@ -339,6 +339,12 @@ def test_quantize_to_a_scale_per_channel() -> None:
     assert found == [[[3, 5], [-2, -128]]]
 
 
+def test_quantize_has_as_many_scales_as_channels() -> None:
+    kind = TensorType("int8", (2, 2), Quantization((0.5, 0.25, 1.0), (0, 0, 0), 1))
+    broken = operator("quantize").broken_rule(call_with([reals(2, 2)], [kind], given("quantize")))
+    assert broken == "there are as many scales as channels, or one"
+
+
 def test_quantize_of_what_32_bits_do_not_hold() -> None:
     """LiteRT's conversion gives the smallest code; the nearest one if saturating. No number is neither."""
     values = [INF, -INF, 1e30, NAN]

@@ -8,13 +8,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from npusim.cli.coverage import chosen, coverage, operations
+from npusim.cli.coverage import chosen, coverage, operations, standard
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.performance import ReferenceRun, capabilities
 from npusim.reports.run import capabilities as report
-from npusim.reports.run.coverage import Coverage, Way, details, table
+from npusim.reports.run.coverage import Coverage, Standard, Way, details, standard_table, table
 from npusim.reports.words.text_table import columns
 
 
@@ -90,6 +90,38 @@ def test_every_operation_is_an_operator_or_decides() -> None:
     without = [row.name for row in operations() if not set(row.operators) & known]
     assert set(without) <= {"RANK", "IF", "WHILE", "OEM_OPERATION"}
     assert len(operations()) == 107
+
+
+def test_table_of_nnadapter() -> None:
+    rows = [
+        Standard(14, "CONV_2D", "input filter > output", ("conv_2d", "depthwise_conv_2d"), ROWS[0]),
+        Standard(5, "ARG_MAX", "input axis:i > output", ("arg_max",), ROWS[1]),
+        Standard(73, "SHAPE", "input:s > output", (), None),
+    ]
+    assert standard_table(rows).splitlines() == [
+        "code  operation  becomes  runs on      of",
+        "  14  CONV_2D    conv_2d  MAC array    int8",
+        "                          vector unit  float32",
+        "                          host         int32",
+        "   5  ARG_MAX    arg_max  host         int8",
+        "  73  SHAPE      -        nothing      constants: known before anything runs",
+        "",
+        "3 operations, 1 on the NPU, 1 on the host only, 1 known before anything runs.",
+        "Where a condition does not hold the host computes; npusim ops OP says which there are.",
+    ]
+
+
+def test_operations_of_nnadapter() -> None:
+    rows = coverage()
+    listed = standard(rows)
+    assert [row.code for row in listed] == list(range(96))
+    assert {row.name for row in listed if not row.operators} == {"RANGE", "SHAPE"}
+    known = {row.op for row in rows}
+    assert all(set(row.operators) <= known for row in listed)
+    [gather] = standard(rows, ["gather"])
+    assert gather.arguments == "input indices axis:i > output=input"
+    with pytest.raises(NpusimError, match="sof: no operation of NNAdapter; did you mean SOFTMAX"):
+        standard(rows, ["sof"])
 
 
 def test_capabilities_table_and_json() -> None:

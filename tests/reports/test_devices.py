@@ -59,7 +59,7 @@ def test_the_terminal_names_the_devices(result: RunResult) -> None:
         "digits_cnn on npu_a, npu_b, npu_c",
         "npu_b: 64 MACs/cycle at 750 MHz, scratchpad 2 MiB, 22 nm",
         "sharing DRAM 0.5 GB/s; cycles are those of npu_a, 500 MHz",
-        "of the multipliers of the device at work",
+        "of the multipliers of the NPU at work",
         "Partition, 5 pieces on 3 devices",
         "of 2 MiB on npu_c",
         " of handover",
@@ -95,6 +95,20 @@ def test_a_device_alone_whose_clock_is_not_the_systems_says_so() -> None:
     assert "digits_cnn on npu_b" in text
     assert "of 64 MACs/cycle" in text
     assert "Partition" not in text
+
+
+def test_a_cpu_is_no_npu() -> None:
+    with_cpu = measured("digits_cnn", ("edge-128", "edge-128"), (0, 0, 0, 1))
+    first, second = with_cpu.devices
+    result = replace(with_cpu, devices=(first, replace(second, is_cpu=True)))
+    assert machines.lines(result)[1] == "npu_b: cortex-m7 at 280 MHz, the host"
+    assert [name for name, *_ in machines.scratchpads(result)] == ["npu_a"]
+    assert [roof.name for roof in series.roofline(result).roofs] == ["npu_a"]
+    alone = replace(with_cpu, devices=(replace(first, is_cpu=True),))
+    assert machines.lines(alone) == [
+        "cortex-m7 at 280 MHz; its machine stands by:",
+        "128 MACs/cycle at 500 MHz, scratchpad 2 MiB, DRAM 0.5 GB/s, 22 nm",
+    ]
 
 
 # Tables.

@@ -66,7 +66,8 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     low, high = code_range(ofm.dtype)
     with np.errstate(all="ignore"):
         steps = np.asarray(reals / scales).astype(np.float64)
-        steps = np.clip(np.trunc(steps) if how.truncate else steps, low - zero_points, high - zero_points)
+        steps = np.trunc(steps) if how.truncate else steps
+        steps = np.asarray(np.clip(steps, low - zero_points, high - zero_points))
     least = -high if how.truncate and low < 0 else low
     return [clamp(codes_of_reals(steps, zero_points), least, high, ofm.dtype)]
 
@@ -93,6 +94,12 @@ def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
 
 def _halves(call: Call[Parameters], values: Values) -> list[Array]:
     return _reals(call, [input_value(values).astype(np.float32)])
+
+
+def _scale_per_channel(call: Call) -> bool:
+    """there are as many scales as channels, or one"""
+    scaling, shape = quantization(call.outputs[0]), call.outputs[0].shape
+    return scaling.axis is None or shape[scaling.axis : scaling.axis + 1] == (len(scaling.scales),)
 
 
 def _one_scale(call: Call) -> bool:
@@ -142,6 +149,7 @@ OPERATOR = Operator(
         rules.operands(1),
         _scaled,
         rules.same_shape,
+        _scale_per_channel,
         sound_scales,
         moved_in_32_bits("input scale / output scale", _multiplier),
     ),

@@ -14,7 +14,7 @@ from npusim.frontends.nnadapter.operations import table
 from npusim.isa.base.printable import printable
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.control import body_names
-from npusim.kernels.graph.graph import UNRANKED, Graph
+from npusim.kernels.graph.graph import UNRANKED, Graph, Node
 
 COLORS = ("yellow", "lightskyblue", "palegreen", "lightsalmon", "plum", "khaki", "lightgray", "paleturquoise")
 """Of operations, by device where it is said; more devices begin again."""
@@ -129,6 +129,16 @@ def _named(ends: Sequence[tuple[str, bool]], numbers: Sequence[int]) -> list[tup
     return list(zip(numbers, names, strict=False))
 
 
+def _ends_of(node: Node) -> list[tuple[str, bool]]:
+    """What the operation of NNAdapter that has the operator of a node calls its tensors, or else "input" for each."""
+    for row in table.OPERATIONS:
+        if node.op in row.operators:
+            ends = [(end.name, end.repeats) for end in row.signature.inputs if not end.kind]
+            if len(node.inputs) <= len(ends) or any(repeats for _, repeats in ends):
+                return ends
+    return [("input", False)] * len(node.inputs)
+
+
 def _graph_lines(prefix: str, graph: Graph, devices: Mapping[int, str]) -> Iterator[str]:
     taken = {number for node in graph.nodes for number in (*node.inputs, *node.outputs)}
     taken |= {*graph.inputs, *graph.outputs}
@@ -146,7 +156,7 @@ def _graph_lines(prefix: str, graph: Graph, devices: Mapping[int, str]) -> Itera
             number,
             node.op,
             node.name,
-            [(-1 if end is None else end, "input") for end in node.inputs],
+            _named(_ends_of(node), [-1 if end is None else end for end in node.inputs]),
             [(end, "output") for end in node.outputs],
         )
         for number, node in enumerate(graph.nodes)

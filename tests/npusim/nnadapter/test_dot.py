@@ -95,6 +95,19 @@ def test_models_of_other_doors(name: str) -> None:
     assert len(drawn.edges) == len(read_or_written)
 
 
+def test_tensors_of_other_doors_are_called_as_nnadapter_does() -> None:
+    drawn = read(Model.of(api.load("digits_cnn")).dot())
+    called = {
+        drawn.nodes[end]["label"]: [label for _, other, label in drawn.edges if other == end]
+        for _, end, _ in drawn.edges
+        if end.startswith("operation_")
+    }
+    assert called["depthwise_conv_2d"] == ["0:input", "1:filter", "2:bias"]
+    assert called["fully_connected"] == ["0:input", "1:weight", "2:bias"]
+    assert called["add"] == ["0:input0", "1:input1"]
+    assert called["softmax"] == ["0:input"]
+
+
 def test_a_model_that_decides(tmp_path: Path) -> None:
     """Test and turn of a WHILE stand in frames of their own."""
     path = tmp_path / "looping.tflite"

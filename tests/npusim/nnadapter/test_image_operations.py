@@ -316,6 +316,17 @@ def test_products(x: tuple[int, ...], y: tuple[int, ...], swapped: tuple[bool, b
     assert close(got, np.matmul(first, second))
 
 
+def test_a_product_of_vectors_may_be_declared_with_a_dimension() -> None:
+    x = np.arange(4, dtype=np.float32)
+
+    def build(model: Model, *inputs: Operand) -> Any:
+        declared = model.add_operand(OperandType(Precision.FLOAT32, [1]))
+        return model.mat_mul(*inputs, outputs=[declared])
+
+    [got] = run(build, x, x)
+    assert got.tolist() == [14.0]
+
+
 def test_a_fully_connected_layer_takes_any_rank() -> None:
     rng = np.random.default_rng(8)
     x, w, b = some(rng, 2, 3, 2, 4), some(rng, 5, 8), some(rng, 5)

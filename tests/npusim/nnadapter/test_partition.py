@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -15,11 +16,14 @@ from hypothesis import strategies as st
 import npusim
 from npusim import nnadapter as nna
 from npusim.frontends.nnadapter.errors import FeatureNotSupported
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.placing import PartitionWarning
 from npusim.kernels.graph.reference import evaluate
+from npusim.kernels.table import operator
 from npusim.nnadapter import model_run, subgraphs
 from npusim.nnadapter.compilation import Compilation, _Programs
 from npusim.nnadapter.gears import networks
@@ -100,6 +104,16 @@ def test_capability_cuts_and_what_moves_nothing_stays_with_its_neighbour() -> No
         ("npu_0", ("conv_2d", "reshape")),
         ("npu_1", ("fully_connected", "softmax")),
     ]
+
+
+def test_an_npu_that_lacks_it_keeps_what_moves_nothing_between_its_operations() -> None:
+    with devices(lacking("reshape"), "npusim_host") as given:
+        whole = compiled(network(), nna.Context(given))
+        sketch = Sketch("net", seed=2)
+        sketch.reshape(sketch.conv(sketch.input(1, 4, 4, 8), 8, (1, 1)), 1, 128)
+        at_the_end = compiled(sketch.graph(), nna.Context(given))
+    assert [device for device, _ in pieces(whole)] == ["npu_0"]
+    assert pieces(at_the_end) == [("npu_0", ("conv_2d",)), ("npusim_host", ("reshape",))]
 
 
 def test_what_no_npu_can_goes_to_the_cpu_and_without_one_to_the_own_host() -> None:
@@ -223,6 +237,34 @@ def test_a_bench_adds_up_what_the_whole_takes(seed: int, clocks: tuple[float, ..
         assert best == by_cost(task, _Programs(network_, context, nna.Cache()).bench({})), "always the same"
 
 
+class Untimed(nna.Driver):
+    """A device that nobody simulates; it can pool."""
+
+    name, vendor, version = "untimed", "tests", 1
+
+    def validate_program(self, context: object, model: nna.Submodel) -> list[str | None]:
+        return [None if step.kind == "max_pool_2d" else "is no pool" for step in model.operations]
+
+    def create_program(self, context: object, model: nna.Submodel | None, cache: nna.Cache) -> object:
+        return model
+
+    def execute_program(self, program: object, inputs: object, outputs: object) -> None: ...
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_cost_moves_nothing_to_or_from_a_device_that_nobody_times(first: bool) -> None:
+    nna.register(Untimed)
+    try:
+        names = ["untimed", "npusim", "npusim_host"] if first else ["npusim", "npusim_host", "untimed"]
+        context = nna.Context([nna.Device.acquire(name) for name in names])
+        pool = [piece.device for piece in compiled(network(), context, "cost").gears[0].pieces]
+        assert pool == (["npusim", "untimed", "npusim"] if first else ["npusim"])
+        with pytest.raises(FeatureNotSupported, match="by cost: no device of the context is simulated"):
+            compiled(network(), nna.Context([nna.Device.acquire("fake_device")]), "cost")
+    finally:
+        nna.unregister("untimed")
+
+
 def test_tries_are_bounded_and_said() -> None:
     with devices(lacking("max_pool_2d"), lacking("conv_2d")) as given:
         context = nna.Context(given)
@@ -291,3 +333,44 @@ def test_mobilenet_v2_over_three_devices() -> None:
     fastest = by_cost_.timed(gear)
     assert fastest is not None
     assert fastest.cycles < gear.by_order_cycles == result.cycles
+
+
+def running_total() -> Graph:
+    """The squares of all inputs so far, summed in a state and pooled."""
+    codes = TensorType("int8", (1, 4, 4, 2), Quantization((0.5,), (0,)))
+    builder = GraphBuilder("total")
+    x, total = builder.input("x", codes), builder.state("total", codes)
+    squared = builder.node("mul", [x, x], [codes], operator("mul").parameters())
+    after = builder.node("add", [*squared, total], [codes], operator("add").parameters())
+    builder.keep(total, *after)
+    window = operator("max_pool_2d").parameters(filter=(2, 2), strides=(2, 2))
+    half = TensorType("int8", (1, 2, 2, 2), codes.quantization)
+    return builder.graph(builder.node("max_pool_2d", after, [half], window))
+
+
+def test_a_state_goes_on_in_the_piece_that_has_it() -> None:
+    graph = running_total()
+    with devices("npusim", lacking("max_pool_2d"), "npusim_host") as given:
+        made = compiled(graph, nna.Context(given))
+        # The host updates states.
+        assert pieces(made) == [("npusim", ("mul",)), ("npusim_host", ("add",)), ("npusim", ("max_pool_2d",))]
+        execution, program = nna.Execution(made), npusim.compile(graph)
+        for seed in range(3):
+            (array,) = random_inputs(graph, seed)
+            execution.set_input(0, array)
+            alone = npusim.simulate(program, [array])
+            np.testing.assert_array_equal(execution.compute().outputs[0], alone.outputs[0])
+
+
+def test_all_in_one_call(tmp_path: Path) -> None:
+    file, forced = tmp_path / "chip.toml", tmp_path / "forced.txt"
+    file.write_text('extends = "edge-128"\nlacks_operators = ["add"]')
+    forced.write_text("softmax")
+    alone = npusim.run("digits_cnn", seed=2)
+    over = nna.run(
+        "digits_cnn", [str(file), "npusim_host"], seed=2, host=["max_pool_2d"], partition=["cost", forced]
+    )
+    np.testing.assert_array_equal(over.outputs[0], alone.outputs[0])
+    on_host = {layer.op for layer in over.layers if layer.unit == "host"}
+    assert on_host >= {"add", "max_pool_2d", "softmax"}
+    assert nna.run("digits_cnn", ["npusim"], timing_only=True).cycles == alone.cycles

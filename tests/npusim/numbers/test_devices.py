@@ -22,6 +22,7 @@ from npusim.numbers.devices import DeviceRun, measure_devices
 from npusim.numbers.energy import standing_mw
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
+from npusim.session.placing import partition
 
 from ...devices import executable, measured, run, sharing
 from ...examples import examples
@@ -249,8 +250,6 @@ def test_layers_on_the_host_of_a_device_are_pieces_of_its_own() -> None:
         sharing(npusim.hardware("edge-64"), first, "second").model_copy(update={"clock_mhz": 400.0}),
     ]
     graph = npusim.load("digits_cnn")
-    from npusim.session.placing import partition
-
     placed = partition(["max_pool_2d", "softmax"]).of(graph, first)
     core_of = [0, 0, 0, *[1] * (len(graph.nodes) - 3)]
     made = executable(placed, cores, core_of)
@@ -286,3 +285,27 @@ def test_random_graphs_on_random_devices(seed: int, clocks: list[float]) -> None
         np.testing.assert_array_equal(one, other)
     timed = measure_devices(made, run(made, cores), named)
     assert replace(result, outputs=[]).to_dict() == timed.to_dict()
+
+
+def test_a_cpu_is_the_host_of_the_first_machine() -> None:
+    first = npusim.hardware("edge-128")
+    other = sharing(npusim.hardware("edge-64"), first, "other")
+    cores = [first, other, first]
+    graph = npusim.load("digits_cnn")
+    placed = partition([node.op for node in graph.nodes[3:5]]).of(graph, first)
+    made = executable(placed, cores, [0, 0, 0, 2, 2, *[1] * (len(graph.nodes) - 5)])
+    named = list(zip(("npu", "other", "cpu"), cores, strict=True))
+    result = measure_devices(made, run(made, cores), named, cpus=[2])
+    check_sums(result)
+    assert [(piece.device, piece.side) for piece in result.pieces] == [
+        ("npu", "npu"), ("cpu", "host"), ("other", "npu"),
+    ]  # fmt: skip
+    assert [device.is_cpu for device in result.devices] == [False, False, True]
+    # It adds no silicon and no multipliers, and the machine that it belongs to stands by while it computes.
+    pair = measure_devices(made, run(made, cores), named)
+    shared = area(other).by_component["dram_interface"]
+    assert result.area.total == pytest.approx(area(first).total + area(other).total - shared)
+    assert pair.area.total == pytest.approx(result.area.total + area(first).total - shared)
+    assert [name for name, _ in result.npus] == ["npu", "other"]
+    assert result.mac_utilization > pair.mac_utilization
+    assert float(result.energy_uj) == float(pair.energy_uj)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isinf, isnan
+from math import isinf, isnan, prod
 
 import numpy as np
 
@@ -46,6 +46,9 @@ def _prelu(c: Conversion) -> Sequence[int]:
 def _clip(c: Conversion) -> Sequence[int]:
     """Limits that are fixed are parameters; others are operands."""
     names = ("min", "max")
+    for name in names:
+        sizes = c.shape(name)
+        c.require(prod(sizes) == 1, f"{name} has shape {list(sizes)}, must have one element")
     if all(c.known(name) is not None for name in names):
         least, most = (c.real_of(name) for name in names)
         c.require(not isnan(least) and not isnan(most), f"min is {least}, max {most}: must be numbers")

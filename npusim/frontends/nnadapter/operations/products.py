@@ -19,7 +19,10 @@ def _fully_connected(c: Conversion) -> Sequence[int]:
 
 
 def _mat_mul(c: Conversion) -> Sequence[int]:
-    """A vector is a matrix of one row in front, of one column behind; the product has no dimension for it."""
+    """A vector is a matrix of one row in front, of one column behind; the product has no dimension for it.
+
+    A product of two vectors that is declared as one of shape [1] is that, as upstream has it.
+    """
     shapes = c.shape("x"), c.shape("y")
     c.require(min(map(len, shapes)) > 0, "x and y must have a dimension or more")
     vectors = tuple(len(shape) == 1 for shape in shapes)
@@ -35,7 +38,9 @@ def _mat_mul(c: Conversion) -> Sequence[int]:
     (product,) = c.node("batch_matmul", [x, y], unshaped(result.dtype, result.quantization), **swapped)
     *batch, rows, columns = c.builder.shape(product)
     kept = [size for size, vector in zip((rows, columns), vectors, strict=True) if not vector]
-    return [c.reshaped(product, (*batch, *kept), result)]
+    shape = (*batch, *kept)
+    said = c.given("output").type.shape == (1,) and not shape
+    return [c.reshaped(product, (1,) if said else shape, result)]
 
 
 ROWS: tuple[Row, ...] = (
