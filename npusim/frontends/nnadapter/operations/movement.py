@@ -183,6 +183,8 @@ def _meshgrid(c: Conversion) -> Sequence[int]:
         all(len(shape) < 2 for shape in shapes), f"inputs have shapes {[*map(list, shapes)]}, must be lists"
     )
     c.require(len(outputs) == len(tensors), f"has {len(tensors)} inputs and {len(outputs)} outputs")
+    kinds = {(kind.dtype, kind.quantized) for kind in map(c.builder.type, tensors)}
+    c.require(len(kinds) == 1, "inputs have different precisions, must have one")
     sizes = tuple(prod(shape) for shape in shapes)
     results = []
     for axis, (tensor, wanted) in enumerate(zip(tensors, outputs, strict=True)):
