@@ -234,7 +234,8 @@ def identify(draw: Draw, model: Model) -> Any:
 
 
 def finish(draw: Draw, model: Model) -> Any:
-    return model.finish()
+    if model.output_operands or draw(st.integers(1, 4)) == 1:
+        model.finish()
 
 
 def network(draw: Draw, model: Model) -> Any:
