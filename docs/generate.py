@@ -53,6 +53,9 @@ HAL_PAGE = ROOT / "docs" / "hal.md"
 NNADAPTER_PAGE = ROOT / "docs" / "nnadapter.md"
 """The document with the table of NNAdapter's functions, and that of properties."""
 
+NNEF_PAGE = ROOT / "docs" / "nnef.md"
+"""The document with the table of the rules of NNEF's language."""
+
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
 OPERATORS_PAGE = ROOT / "docs" / "operators.md"
 
@@ -221,6 +224,13 @@ def with_rules(text: str) -> str:
     return _with_part(text, "rules", _table(("id", "rule"), [*texts()]))
 
 
+def with_rules_of_nnef(text: str) -> str:
+    """A document with the rules of NNEF's language written anew, from their words in messages."""
+    from npusim.frontends.nnef.rules import RULES
+
+    return _with_part(text, "rules", _table(("id", "rule"), [*RULES.items()]))
+
+
 def with_functions(text: str) -> str:
     """A document with the functions of NNAdapter's C interface and the properties of simulated devices written anew."""
     from npusim.nnadapter.c.functions import ROWS
@@ -354,6 +364,7 @@ if __name__ == "__main__":
     OPERATORS_PAGE.write_text(operators_page(), "utf-8")
     CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
     HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
+    NNEF_PAGE.write_text(with_rules_of_nnef(NNEF_PAGE.read_text("utf-8")), "utf-8")
     NNADAPTER_PAGE.write_text(with_functions(NNADAPTER_PAGE.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
         document.write_text(refreshed(document.read_text("utf-8")), "utf-8")

@@ -5,7 +5,7 @@ This is what the language hands to the operations: nothing of grammar, types or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, Union
 
@@ -132,5 +132,3 @@ Infer: TypeAlias = Callable[[Call, MutableMapping[str, Shape]], None]
 
 The expansion asks for shapes only where a document needs them (shape_of, or unstack to an array without names).
 """
-
-NO_SHAPES: Mapping[str, Shape] = {}

@@ -21,6 +21,7 @@ OLD_HEADER_BYTES = 132
 MOST_RANK = 8
 _MAGIC = b"\x4e\xef"
 _HEADER = struct.Struct("<2sBBII8III")
+_PROVISIONAL = struct.Struct("<4sII")
 
 FLOAT, UNSIGNED, QUANTIZED_UNSIGNED, QUANTIZED_SIGNED, SIGNED, BOOL = range(6)
 _ITEM_TYPES = (
@@ -64,6 +65,8 @@ class TensorFile:
 
 def parse(data: bytes | mmap.mmap, name: str) -> TensorFile:
     """The contents of a tensor file that is called `name`. Raises DocumentError, naming file and rule."""
+    if (provisional := _provisional(data, name)) is not None:
+        return provisional
     if len(data) < HEADER_BYTES:
         raise _fault(name, "V5", f"{len(data)} bytes are fewer than the {HEADER_BYTES} of a header")
     magic, major, minor, length, rank, *rest = _HEADER.unpack_from(data)
@@ -120,6 +123,26 @@ def dump(values: NDArray[Any], *, quantized: bool = False, bits: int | None = No
     extents = (*values.shape, *(0,) * (MOST_RANK - values.ndim))
     header = _HEADER.pack(_MAGIC, 1, 0, len(data), values.ndim, *extents, width, item_type)
     return header.ljust(HEADER_BYTES, b"\0") + data
+
+
+def _provisional(data: bytes | mmap.mmap, name: str) -> TensorFile | None:
+    """The contents of a file in the layout of the provisional format, or None for another file.
+
+    That header has its own length, then rank and extents, item type and bits in a byte each, and the length of a
+    quantization text, which this reader does not know.
+    """
+    if len(data) < _PROVISIONAL.size or data[: len(_MAGIC) + 2] != _MAGIC + b"\x01\x00":
+        return None
+    header_bytes, rank = _PROVISIONAL.unpack_from(data)[1:]
+    if rank > MOST_RANK or header_bytes != _PROVISIONAL.size + 4 * rank + 4 or len(data) < header_bytes:
+        return None
+    *shape, item_type, bits, text_bytes = struct.unpack_from(f"<{rank}IBBH", data, _PROVISIONAL.size)
+    if item_type != FLOAT or bits not in _FLOATS or text_bytes:
+        return None
+    if len(data) != header_bytes + math.prod(shape) * bits // 8:
+        return None
+    values = _values(memoryview(data)[header_bytes:], tuple(shape), item_type, bits)
+    return TensorFile(values, item_type, bits, f"{name}: its header is that of the provisional format")
 
 
 def _item_type(name: str, code: int, bits: int, data: bytes | mmap.mmap) -> int:

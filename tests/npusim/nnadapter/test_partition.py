@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -374,3 +375,48 @@ def test_all_in_one_call(tmp_path: Path) -> None:
     on_host = {layer.op for layer in over.layers if layer.unit == "host"}
     assert on_host >= {"add", "max_pool_2d", "softmax"}
     assert nna.run("digits_cnn", ["npusim"], timing_only=True).cycles == alone.cycles
+
+
+def nchw_model() -> nna.Model:
+    """An image through convolution, pool, addition of both branches, and a layer that connects all; NCHW, codes."""
+    generator = np.random.default_rng(5)
+    codes = nna.OperandType(nna.QUANT_INT8_SYMM_PER_LAYER, scale=0.05)
+
+    def constant(*shape: int) -> nna.Operand:
+        return model.add_constant(
+            generator.integers(-127, 128, shape).astype(np.int8), replace(codes, dimensions=shape)
+        )
+
+    def bias(count: int) -> nna.Operand:
+        zeros = nna.OperandType(nna.QUANT_INT32_SYMM_PER_LAYER, [count], scale=0.05 * 0.05)
+        return model.add_constant(np.zeros(count, np.int32), zeros)
+
+    model = nna.Model("nchw")
+    image = model.add_operand(replace(codes, dimensions=[1, 4, 8, 8]), "image")
+    first = model.conv_2d(image, constant(4, 4, 3, 3), bias(4), pads=(1, 1, 1, 1), fuse_code=nna.FUSED_RELU)
+    pooled = model.max_pool_2d(first, pads=(1, 1, 1, 1), kernel_shape=(3, 3), strides=(1, 1))
+    both = model.add(pooled, image)
+    whole = model.fully_connected(both, constant(6, 256), bias(6))
+    model.identify(inputs=[image], outputs=[model.softmax(whole, axis=1), both])
+    model.finish()
+    return model
+
+
+@pytest.mark.parametrize("partition", ["order", "cost"])
+@pytest.mark.parametrize(
+    "lacks",
+    [[], ["max_pool_2d"], ["conv_2d", "softmax"], ["add"], ["transpose"], ["fully_connected", "max_pool_2d"]],
+)
+def test_images_of_nchw_cross_between_devices(lacks: list[str], partition: str) -> None:
+    model, outputs = nchw_model(), []
+    image = np.random.default_rng(1).integers(-128, 128, (1, 4, 8, 8)).astype(np.int8)
+    with devices(lacking(*lacks), "npusim", "npusim_host") as given:
+        for members in (given[1:2], given, [given[0], given[2]]):
+            made = nna.Compilation(model, nna.Context(members), partition=partition)
+            made.finish()
+            execution = nna.Execution(made)
+            execution.set_input(0, image)
+            outputs.append(execution.compute().outputs)
+    for over in outputs[1:]:
+        for one, other in zip(outputs[0], over, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from npusim.frontends.nnef.language.operators import item_of
@@ -109,7 +109,7 @@ class CallMaker:
         else:
             targets = target if isinstance(target, tuple) else (None,) * len(results)
             made = [self._result(call, *pair, site) for pair in zip(results, targets, strict=True)]
-        self._add(call, tuple(map(_names_of, made)), site.place)
+        self._add(call, tuple(map(_names_of, made)))
         return made[0] if len(made) == 1 else tuple(made)
 
     def named(self, name: str, value: Any, place: Place) -> TensorValue:
@@ -124,7 +124,7 @@ class CallMaker:
             item = item_of(value)
             call = Call("constant", (), {}, {"shape": [1], "value": [value]}, _item(item), place)
         self.items[name] = _item(item) or "scalar"
-        self._add(call, (name,), place)
+        self._add(call, (name,))
         return TensorValue(name, item)
 
     def shape(self, name: str, site: Site) -> Shape:
@@ -146,13 +146,10 @@ class CallMaker:
         self._names.add(chosen)
         return chosen
 
-    def _add(self, call: Call, results: tuple[ResultNames, ...], place: Place) -> None:
+    def _add(self, call: Call, results: tuple[ResultNames, ...]) -> None:
         if len(self.calls) >= MOST_CALLS:
-            raise place.fault("N", f"the document expands to more than {MOST_CALLS:,} operations")
-        named = Call(
-            call.operation, results, call.tensors, call.attributes, call.item, call.place, call.within
-        )
-        self.calls.append(named)
+            raise call.place.fault("N", f"the document expands to more than {MOST_CALLS:,} operations")
+        self.calls.append(replace(call, results=results))
 
     def _result(self, call: Call, result: Parameter, target: Any, site: Site) -> Any:
         """The tensor, or the list of tensors, that a call makes."""

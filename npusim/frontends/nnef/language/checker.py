@@ -321,8 +321,8 @@ class _Check:
             raise invocations.unknown(self._source, call, self._own, self._later)
         self._allow(call, is_whole)
         call.declaration = declaration
-        found = invocations.match(self._source, call, declaration, self._is_provisional)
-        self._warnings.extend(found)
+        warnings = invocations.match(self._source, call, declaration, self._is_provisional)
+        self._warnings.extend(warnings)
         given = [None if argument is None else self.type_of(argument) for argument in call.arguments]
         item = self._item(call, declaration, given)
         for parameter, argument, have in zip(declaration.parameters, call.arguments, given, strict=True):

@@ -50,10 +50,10 @@ MOST_WORK = 3_000_000
 _FRAGMENT_WORK = 10
 """What entering a fragment counts for."""
 
-MOST_FRAMES = 400
+MOST_FRAMES = 1000
 """Most fragments within each other."""
 
-_PYTHON_FRAMES = 12_000
+_PYTHON_FRAMES = 40_000
 """Depth of Python's stack that the deepest expansion may take."""
 
 
@@ -88,9 +88,7 @@ class Expansion:
         with _recursion_room():
             for assignment in graph.body:
                 target = _targets(assignment.left, lambda name: name)
-                frame.base = (
-                    next(iter(_names(assignment.left))).name if _names(assignment.left) else graph.name
-                )
+                frame.base = next((name.name for name in _names(assignment.left)), graph.name)
                 value = self._evaluate(assignment.right, frame, target)
                 self._name(assignment.left, value, assignment.offset, frame)
 
@@ -120,7 +118,7 @@ class Expansion:
         self._charge(_FRAGMENT_WORK, call, frame)
         place = Site(frame, call.offset).place
         if len(frame.within) >= MOST_FRAMES:
-            text = f"{quoted(fragment.name)} is the {MOST_FRAMES + 1}th fragment within another"
+            text = f"{quoted(fragment.name)} is the {MOST_FRAMES + 1}st fragment within another"
             raise self._fault(frame, call.offset, "N", text)
         is_own = fragment.source is self._parsed.source
         if not is_own:
@@ -301,7 +299,8 @@ class Expansion:
     @staticmethod
     def _default(parameter: Parameter) -> Any:
         assert parameter.default is not None
-        return parameter.default.value
+        value = parameter.default.value
+        return value.copy() if isinstance(value, list) else value  # the declaration's own is not handed out
 
     def _bound(self, declaration: Fragment, values: list[Any], call: Invocation, frame: Frame) -> str:
         """What `?` of a call is by the values of its arguments."""

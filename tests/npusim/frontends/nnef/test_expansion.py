@@ -162,9 +162,9 @@ def test_recursion_ends_where_its_condition_says() -> None:
 
 def test_a_deep_recursion_is_expanded_and_an_endless_one_refused() -> None:
     recursive = fragment("b = foo(relu(a), n = n - 1) if n != 0 else a;", "a: tensor<scalar>, n: integer")
-    assert len(expanded(own(recursive, "y = foo(x, n = 390);"), "relu")) == 391
+    assert len(expanded(own(recursive, "y = foo(x, n = 990);"), "relu")) == 991
     with pytest.raises(
-        DocumentError, match=r"'foo' is the 401th fragment within another; in 'foo', called at line 6"
+        DocumentError, match=r"'foo' is the 1001st fragment within another; in 'foo', called at line 6"
     ):
         expanded(own(recursive, "y = foo(x, n = -1);"), "relu")
 

@@ -52,7 +52,7 @@ LARGE = (
         own(fragment("k = [1] * 1000000; m = [for i in k yield [for j in k yield i]]; b = a;")),
         "more than 3,000,000",
     ),
-    (own(fragment("b = foo(a);")), "'foo' is the 401th fragment within another"),
+    (own(fragment("b = foo(a);")), "'foo' is the 1001st fragment within another"),
     (
         own(
             fragment(f"b = {'(1 + ' * 60}foo(a = a){')' * 60};", "a: integer", "b: integer"),
@@ -137,7 +137,7 @@ def test_time_grows_with_the_number_of_operations() -> None:
 def test_threads_expand_at_the_same_time() -> None:
     text = own(
         fragment("b = foo(relu(a), n = n - 1) if n != 0 else a;", "a: tensor<scalar>, n: integer"),
-        "y = foo(x, n = 380);",
+        "y = foo(x, n = 980);",
     )
     limit = sys.getrecursionlimit()
     lengths: list[int] = []
@@ -150,5 +150,5 @@ def test_threads_expand_at_the_same_time() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert lengths == [382] * 40
+    assert lengths == [982] * 40
     assert sys.getrecursionlimit() == limit

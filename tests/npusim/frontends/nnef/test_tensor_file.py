@@ -68,6 +68,26 @@ def test_four_bytes_too_many_in_the_header_are_warned_of() -> None:
     assert read.warning == "a/w.dat: its header has 4 bytes too many, as old tools wrote it"
 
 
+def provisional(*, item: int = 0, bits: int = 32, text_bytes: int = 0) -> bytes:
+    """A file of [2,3] float32 in the provisional layout."""
+    header = b"\x4e\xef\x01\x00" + struct.pack("<4IBBH", 24, 2, 2, 3, item, bits, text_bytes)
+    return header + VALUES.astype("<f4").tobytes()
+
+
+def test_the_header_of_the_provisional_format_is_read_with_a_warning() -> None:
+    read = tensor_file.parse(provisional(), "w.dat")
+    np.testing.assert_array_equal(read.values, VALUES.astype("f4"))
+    assert read.warning == "w.dat: its header is that of the provisional format"
+
+
+@pytest.mark.parametrize(
+    "data", [provisional(item=1), provisional(bits=16), provisional(text_bytes=8), provisional()[:-1]]
+)
+def test_what_the_provisional_header_does_not_fit_is_refused(data: bytes) -> None:
+    with pytest.raises(DocumentError, match="bytes are fewer than the 128 of a header"):
+        tensor_file.parse(data, "w.dat")
+
+
 def header(**fields: int) -> bytes:
     """A file of [2,3] float32 with some fields of its header changed."""
     places = {
