@@ -12,12 +12,16 @@ from npusim.isa.base.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A tensor in a memory: in the DRAM, space 1, if no other is named."""
+    """A tensor in a memory: in the DRAM, space 1, if no other is named.
+
+    from_reals: of an input with codes: whether it may also be given as float32, which become codes on the way in.
+    """
 
     name: str
     type: TensorType
     address: int
     space: int = 1
+    from_reals: bool = False
 
     @property
     def end(self) -> int:

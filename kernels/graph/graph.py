@@ -34,12 +34,14 @@ class Tensor:
     """A named value of a graph; constants carry their data, read-only, in `type.shape`, or SIZE_ONLY.
 
     `size_names` names the sizes of an input that are UNKNOWN, in their order; what has one name is one size.
+    `from_reals` says of an input with codes that it may also be given as float32.
     """
 
     name: str
     type: TensorType
     data: Data | None = None
     size_names: tuple[str, ...] = ()
+    from_reals: bool = False
 
     @property
     def constant(self) -> bool:

@@ -64,12 +64,17 @@ def read_npz(path: Path, placements: Sequence[Placement]) -> list[Array]:
 
     Names are checked before any array is read, and no pickled object is ever loaded.
     """
-    with npz.opened(path, sum(place.type.size_bytes for place in placements)) as archive:
+    with npz.opened(path, sum(map(_most_bytes, placements))) as archive:
         keys = _keys(placements, archive.keys)
         return [
             _checked(place, archive.array(key, partial(_require_type, place, key)), key)
             for place, key in zip(placements, keys, strict=True)
         ]
+
+
+def _most_bytes(place: Placement) -> int:
+    """Of the values of an input, as they may be given."""
+    return 4 * place.type.elements if place.from_reals else place.type.size_bytes
 
 
 def _keys(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
@@ -107,14 +112,32 @@ def _checked(place: Placement, value: ArrayLike, key: str) -> Array:
     """The value as a contiguous little-endian array of the wanted type and shape."""
     array: Array = np.asarray(value)
     _require_type(place, key, array.dtype, array.shape)
+    if array.dtype.newbyteorder("=") != place.type.numpy_dtype:
+        array = _as_codes(array, place.type)
     return np.ascontiguousarray(array, place.type.numpy_dtype).reshape(place.type.shape)
+
+
+def _as_codes(array: Any, wanted: TensorType) -> Array:
+    """The codes of real numbers: rounded half away from zero, beyond the codes the last one; not a number is 0."""
+    scheme = wanted.quantization
+    assert scheme is not None
+    along = [1] * array.ndim
+    if scheme.axis is not None:
+        along[scheme.axis] = -1
+    with np.errstate(over="ignore"):
+        steps: Any = array / np.array(scheme.scales, np.float32).reshape(along)
+    steps = np.nan_to_num(steps.astype(np.float64))
+    codes = np.copysign(np.floor(np.abs(steps) + 0.5), steps) + np.array(scheme.zero_points).reshape(along)
+    converted: Array = np.clip(codes, *wanted.element.limits).astype(wanted.numpy_dtype)
+    return converted
 
 
 def _require_type(place: Placement, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
     """Raise SimulationError unless values of this element type and shape are what the input takes."""
     wanted = place.type
     where = f"input {_quoted(place.name)}" + (f" ({key})" if key != place.name else "")
-    if dtype.newbyteorder("<") != wanted.numpy_dtype.newbyteorder("<"):
+    becomes_codes = place.from_reals and dtype.newbyteorder("=") == np.float32
+    if dtype.newbyteorder("<") != wanted.numpy_dtype.newbyteorder("<") and not becomes_codes:
         raise SimulationError(f"{where}: values of {dtype}, the model takes {wanted.dtype}{_codes(wanted)}")
     if shape != wanted.shape:
         raise SimulationError(f"{where}: shape {list(shape)}, the model takes {list(wanted.shape)}")

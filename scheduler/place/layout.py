@@ -145,7 +145,7 @@ class MemoryLayout:
     def placement(self, tensor: int) -> Placement:
         """A tensor with its place in a memory."""
         each = self._graph.tensors[tensor]
-        return Placement(each.name, each.type, self.address(tensor), self.space(tensor))
+        return Placement(each.name, each.type, self.address(tensor), self.space(tensor), each.from_reals)
 
     def finish(self, instructions: int) -> Images:
         """The images of the memories. Raises CompileError for a memory that is too small for what it is to hold."""

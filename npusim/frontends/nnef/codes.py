@@ -65,7 +65,7 @@ def codes_of(name: str, entry: Entry) -> Codes:
         if entry.operation == "logarithmic_quantize"
         else "codes are those of zero_point_linear_quantize, min_max_linear_quantize and linear_quantize"
     )
-    text = f"{quoted(name)} is quantized by {quoted(entry.operation)}: {reason}; without the entry it is computed in reals"
+    text = f"{quoted(name)} is quantized by {quoted(entry.operation)}: {reason}; without the entry it is in reals"
     raise entry.place.fault("Q2", text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,12 @@ from npusim.frontends.nnef.channels import axis_of_channels
 from npusim.frontends.nnef.codes import Codes, codes_of
 from npusim.frontends.nnef.document import Document
 from npusim.frontends.nnef.language import standard
+from npusim.frontends.nnef.language.types import ITEMS, Tensor
+from npusim.frontends.nnef.language.types import Array as ArrayOf
 from npusim.frontends.nnef.network import Call, Item, Network, Shape, Variable
 from npusim.frontends.nnef.operations.activations import activation_of
 from npusim.frontends.nnef.operations.conversion import DTYPES, NUMBERED, Conversion
+from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.table import ROWS, row
 from npusim.frontends.nnef.places import quoted
 from npusim.isa.base.tensor import Array, TensorType
@@ -24,7 +27,6 @@ from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.operator.parameters import Activation
 
-_INTRODUCED = ("external", "variable", "constant")
 _SIZES_BY_EXTENT = 0
 """How an external says that an extent is open."""
 
@@ -65,21 +67,27 @@ class _Tensors:
         return unshaped(DTYPES[self._items.get(name, "scalar")])
 
     def made(self, call: Call) -> Sequence[int]:
-        if call.operation not in _INTRODUCED and row(call.operation) is None:
+        entry = self._row(call)
+        for result, item in _items_of(call):
+            self._items.setdefault(result, item)
+        return entry.convert(Conversion(call, self))
+
+    def _row(self, call: Call) -> Row:
+        entry = row(call.operation)
+        if entry is None:
             known = standard.OPERATIONS.get(call.operation)
             text = f"npusim does not have the operation {quoted(call.operation)}"
             raise call.fault("S1" if known else "F6", text)
-        entry = row(call.operation)
-        assert entry is not None
-        for result in call.result_names():
-            self._items.setdefault(result, _item(call, result))
-        return entry.convert(Conversion(call, self))
+        return entry
 
 
-def _item(call: Call, result: str) -> Item:
-    if call.operation.startswith("arg"):
-        return "integer"
-    return "scalar"
+def _items_of(call: Call) -> Iterator[tuple[str, Item]]:
+    """What the results of a call of a standard operation hold, by their names."""
+    for declared, names in zip(standard.OPERATIONS[call.operation].results, call.results, strict=True):
+        kind = declared.type.item if isinstance(declared.type, ArrayOf) else declared.type
+        item: Any = kind.item if isinstance(kind, Tensor) and kind.item in ITEMS else call.item or "scalar"
+        for name in [names] if isinstance(names, str) else names:
+            yield name, item
 
 
 class _Shapes(_Tensors):
@@ -99,10 +107,6 @@ class _Shapes(_Tensors):
         elif call.operation == "constant":
             numbers = [self.builder.constant("constant", constant_of(call))]
         else:
-            for result in call.result_names():
-                declared = standard.OPERATIONS[call.operation].results[0].type
-                item = getattr(declared, "item", "scalar")
-                self._items[result] = call.item or (item if item in DTYPES else "scalar")
             numbers = self.made(call)
         for name, number in zip(call.result_names(), numbers, strict=True):
             self._numbers[name] = number
@@ -163,11 +167,13 @@ class _Reading(_Tensors):
         call_of_it = Conversion(call, self)
         call_of_it.require(min(extents, default=0) >= 0, f"shape {extents} has a negative extent")
         shape = tuple(UNKNOWN if extent == _SIZES_BY_EXTENT else extent for extent in extents)
-        kind = self.kind(name)
         codes = self._codes.get(name)
-        if codes is not None:
-            kind = self._scaled(name, codes, shape, call)
-        return self.builder.input(name, replace(kind, shape=shape))
+        if codes is None:
+            return self.builder.input(name, replace(self.kind(name), shape=shape))
+        kind = self._scaled(name, codes, shape, call)
+        number = self.builder.input(name, replace(kind, shape=shape))
+        self.builder.tensors[number] = replace(self.builder.tensors[number], from_reals=True)
+        return self._bounded(number, kind, codes, call_of_it)
 
     def _scaled(self, name: str, codes: Codes, shape: Shape, call: Call) -> TensorType:
         axis = codes.axis
@@ -217,10 +223,7 @@ class _Reading(_Tensors):
     # Calls
 
     def _call(self, call: Call) -> None:
-        entry = row(call.operation)
-        if entry is None:
-            self.made(call)
-            raise AssertionError
+        entry = self._row(call)
         activation, last = self._activation_behind(call) if entry.activated else ("none", None)
         names = call.result_names() if last is None else last.result_names()
         how = Conversion(call, self, activation, None if last is None else names[0])
@@ -319,7 +322,7 @@ def _held(data: Array, kind: TensorType, call: Call, label: str) -> Array:
         return data.astype(wanted, copy=False)
     if kind.element.kind in ("signed", "unsigned") and data.size:
         least, most = kind.element.limits
-        low, high = int(np.min(data)), int(np.max(data))  # type: ignore[type-var]
+        low, high = int(np.min(data)), int(np.max(data))
         if low < least or high > most:
             text = f"{quoted(label)} holds {low if low < least else high}, beyond {kind.dtype} ({least} to {most})"
             raise call.fault("V4", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +22,9 @@ def _response(c: Conversion) -> Sequence[int]:
     fits = len(size) == rank and min(size, default=1) >= 1
     c.require(fits, f"size {size} is not one number above 0 for each axis of {list(c.shape(x))}")
     if rank > 1 and all(extent == 1 for axis, extent in enumerate(size) if axis != 1):
-        window = {"radius": (size[1] - 1) // 2, "one_more": size[1] % 2 == 0}
-        reals = {"alpha": alpha / size[1], "beta": beta, "bias": bias}
-        return [c.node("local_response_normalization", [x], axis=1, **window, **reals)]
+        how: dict[str, Any] = {"alpha": alpha / size[1], "beta": beta, "bias": bias}
+        how |= {"radius": (size[1] - 1) // 2, "one_more": size[1] % 2 == 0}
+        return [c.node("local_response_normalization", [x], axis=1, **how)]
     energy = _energy(c, c.as_real(x), size)
     sums = c.node("add", [c.node("mul", [energy, c.literal(alpha, x)], _REAL), c.literal(bias, x)], _REAL)
     return [c.node("div", [x, c.node("pow", [sums, c.literal(beta, x)], _REAL)])]

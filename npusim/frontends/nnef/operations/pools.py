@@ -74,10 +74,8 @@ def _by_taps(c: Conversion, op: str, x: int, window: Window) -> int:
     for tap in product(*map(range, window.size)):
         begin = tuple(place * step for place, step in zip(tap, window.dilation, strict=True))
         [one] = c.moved("strided_slice", [wide], begin=begin, size=tuple(counts), strides=window.stride)
-        if total is None:
-            total = one
-        else:
-            total = c.node("maximum" if op == "max_pool_2d" else "add", [total, one], _REAL)
+        both = "maximum" if op == "max_pool_2d" else "add"
+        total = one if total is None else c.node(both, [total, one], _REAL)
     assert total is not None
     if op != "max_pool_2d":
         total = c.node("div", [total, c.constant(_elements_seen(window, extents))], _REAL)
@@ -183,8 +181,8 @@ def _desample(c: Conversion) -> Sequence[int]:
     channels = shape[1] * count
     image = c.reshaped(stacked, (shape[0], channels, *shape[2:]))
     ones = np.zeros((shape[1], count, 1, size[2], size[3]), np.float32)
-    for tap, place in enumerate(product(range(size[2]), range(size[3]))):
-        ones[:, tap, 0, place[0], place[1]] = 1
+    for tap, (row, column) in enumerate(product(range(size[2]), range(size[3]))):
+        ones[:, tap, 0, row, column] = 1
     filter_ = c.constant(ones.reshape(channels, 1, size[2], size[3]))
     return [
         c.apply(

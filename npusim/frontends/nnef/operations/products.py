@@ -66,8 +66,8 @@ def _matmul(c: Conversion) -> Sequence[int]:
     for place, shape in enumerate(shapes):
         ones = (1,) * (batches - len(shape) + 2)
         pair[place] = c.reshaped(pair[place], (*shape[:-2], *ones, *shape[-2:]))
-    how = {"adj_x": bool(c.value("transposeA")), "adj_y": bool(c.value("transposeB"))}
-    return [c.node("batch_matmul", pair, **how)]
+    turned = [bool(c.value(name)) for name in ("transposeA", "transposeB")]
+    return [c.node("batch_matmul", pair, adj_x=turned[0], adj_y=turned[1])]
 
 
 ROWS: tuple[Row, ...] = (

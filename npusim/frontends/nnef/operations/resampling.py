@@ -80,7 +80,7 @@ def _multilinear_up(c: Conversion) -> Sequence[int]:
         return [_resized(c, x, factors, "resize_bilinear", **how)]
     around = tuple((int(factor > 1),) * 2 for factor in factors)
     shape = c.shape(x)
-    wide = _resized(c, padded(c, x, around, border), factors, "resize_bilinear", **how)  # type: ignore[arg-type]
+    wide = _resized(c, padded(c, x, around, border), factors, "resize_bilinear", **how)
     begin = tuple(factor if factor > 1 else 0 for factor in factors)
     size = tuple(extent * factor for extent, factor in zip(shape, factors, strict=True))
     return c.moved("strided_slice", [wide], begin=begin, size=size, strides=(1,) * len(size))

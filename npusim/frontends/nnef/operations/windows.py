@@ -122,5 +122,4 @@ def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callabl
 
 def by_pairs(axes: Sequence[int]) -> list[list[int]]:
     """Axes two by two, the last ones together."""
-    pairs = [list(axes[max(end - 2, 0) : end]) for end in range(len(axes), 0, -2)]
-    return pairs
+    return [list(axes[max(end - 2, 0) : end]) for end in range(len(axes), 0, -2)]
