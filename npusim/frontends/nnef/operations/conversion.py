@@ -16,7 +16,6 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import UNRANKED
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.operator import operator as operators
 from npusim.kernels.operator.element_types import fits
@@ -309,9 +308,10 @@ class Conversion:
         outputs = tuple(builder.tensor(name, kind) for kind in results)
         try:
             node = builder.add(op, inputs, outputs, operator(op).parameters(**parameters), name=name)
-            if any(builder.shape(number) == UNRANKED for number in outputs):
-                broken = operator(op).broken_rule(call_of(builder, node))
-                self.require(broken is None, str(broken))
+            call = call_of(builder, node)
+            if all(kind is None or min(kind.shape, default=0) >= 0 for kind in call.inputs):
+                broken = operator(node.op).broken_rule(call)
+                self.require(broken is None, f"{node.op}: {broken}")
         except GraphError as fault:
             raise self.call.fault("S1", str(fault)) from None
         return outputs

@@ -45,10 +45,9 @@ def _convolution(c: Conversion) -> Sequence[int]:
         window = Window(window.size, window.stride, window.dilation, (NO_BORDER,) * len(window.size))
     image, weights, window = _deep(c, image, weights, window)
     bias = bias_of(c, filter_[0], image, weights)
-    count = window.positions(shape[2:]) if border in ("constant", "ignore") else None
     made = _convolved(c, image, weights, bias, window, groups)
     sizes = [filter_[0], *c.shape(made)[2:]]
-    return [_shallow(c, made, shape, sizes, count)]
+    return [_shallow(c, made, shape, sizes)]
 
 
 def _convolved(c: Conversion, image: int, weights: int, bias: int | None, window: Window, groups: int) -> int:
@@ -93,16 +92,13 @@ def _deep(c: Conversion, image: int, weights: int, window: Window) -> tuple[int,
     return image, c.reshaped(weights, (filter_[0], filter_[1] * filter_[2], *filter_[3:])), window
 
 
-def _shallow(
-    c: Conversion, made: int, shape: Sequence[int], sizes: Sequence[int], count: Sequence[int] | None
-) -> int:
+def _shallow(c: Conversion, made: int, shape: Sequence[int], sizes: Sequence[int]) -> int:
     """The result of such a convolution with its own axes in space."""
     if len(shape) == 3:
         return c.reshaped(made, (shape[0], sizes[0], sizes[-1]))
     if len(shape) == 4:
         return made
-    deep = c.shape(made)[0] // shape[0] if count is None else count[0]
-    apart = c.reshaped(made, (shape[0], deep, *sizes))
+    apart = c.reshaped(made, (shape[0], c.shape(made)[0] // shape[0], *sizes))
     return c.transposed(apart, (0, 2, 1, 3, 4))
 
 

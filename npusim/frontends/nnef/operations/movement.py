@@ -113,7 +113,7 @@ def _split(c: Conversion) -> Sequence[int]:
 
 
 def _slice(c: Conversion) -> Sequence[int]:
-    """Negative bounds count from the end; end 0 is the end. A negative stride goes backwards from begin."""
+    """Negative bounds count from the end, and end 0 is the end; a negative stride goes from begin down to above end."""
     shape = c.shape("input")
     axes, begins, ends = c.wholes("axes"), c.wholes("begin"), c.wholes("end")
     strides = c.wholes("stride") or [1] * len(axes)
@@ -134,7 +134,6 @@ def _slice(c: Conversion) -> Sequence[int]:
                 0 <= first < last <= extent, f"axis {axis} has no range {begin}:{end} within extent {extent}"
             )
         else:
-            last = -1 if end == 0 else last
             c.require(
                 -1 <= last < first < extent, f"axis {axis} has no range {begin}:{end}:{stride} in {extent}"
             )
