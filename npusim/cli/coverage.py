@@ -10,6 +10,7 @@ from itertools import chain, product
 from npusim.frontends.nn_hal.operations.row import Row, text
 from npusim.frontends.nn_hal.operations.table import OPERATIONS
 from npusim.frontends.nnadapter.operations import table as nnadapter
+from npusim.frontends.nnef.operations import table as nnef
 from npusim.frontends.tflite.operators import OPERATORS as TFLITE
 from npusim.isa.base.elements import element
 from npusim.isa.base.errors import NpusimError
@@ -22,7 +23,7 @@ from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import operators
 from npusim.reports.run.coverage import HOST, Coverage, Operation, Standard, Way
 
-TFLITE_DOOR, HAL_DOOR, NNADAPTER_DOOR = "TensorFlow Lite", "NN HAL", "NNAdapter"
+TFLITE_DOOR, HAL_DOOR, NNADAPTER_DOOR, NNEF_DOOR = "TensorFlow Lite", "NN HAL", "NNAdapter", "NNEF"
 
 
 def coverage() -> list[Coverage]:
@@ -117,6 +118,7 @@ def _names(op: str) -> dict[str, tuple[str, ...]]:
         NNADAPTER_DOOR: tuple(
             row.type.name for row in nnadapter.OPERATIONS if row.operators and row.operators[0] == op
         ),
+        NNEF_DOOR: tuple(row.name for row in nnef.ROWS if row.operators and row.operators[0] == op),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,10 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
     return graph_of(document.load(path), builder)
 
 
-def graph_of(model: Document, builder: GraphBuilder) -> Graph:
-    """The graph of a document, likewise."""
-    whole = frozenset(entry.name for entry in ROWS)
-    return _Reading(model.network(whole, _Shapes().infer), builder).graph()
+def graph_of(model: Document, builder: GraphBuilder, whole: Collection[str] | None = None) -> Graph:
+    """The graph of a document, likewise; operations made of others stay `whole` where npusim has them (None: all)."""
+    kept = frozenset(entry.name for entry in ROWS) if whole is None else whole
+    return _Reading(model.network(kept, _Shapes().infer), builder).graph()
 
 
 class _Tensors:

@@ -100,7 +100,7 @@ def test_provisional_documents_compute_what_the_final_ones_do(shared: Path, tmp_
 @pytest.mark.parametrize("name", ["alexnet", "googlenet", "vgg"])
 def test_structures_are_timed(shared: Path, name: str) -> None:
     file = shared / f"nnef/khronos_examples/{name}.nnef"
-    hardware = npusim.hardware("edge-128", set={"dram.size_bytes": 1 << 30}) if name != "googlenet" else "edge-128"
+    hardware = npusim.hardware("edge-128", ["dram.size_mib=1024"])
     run = npusim.run(file, hw=hardware, timing_only=True)
     assert run.cycles > 1_000_000
 
@@ -111,7 +111,9 @@ def test_documents_with_impossible_shapes_are_refused_at_their_place(shared: Pat
         case = json.loads(line)
         if case["rule"] != "S1":
             continue
-        with pytest.raises(NpusimError, match=r"^graph\.nnef, line \d+, column \d+: .* of .*rule S1") as raised:
+        with pytest.raises(
+            NpusimError, match=r"^graph\.nnef, line \d+, column \d+: .* of .*rule S1"
+        ) as raised:
             reader.graph_of(document.loads(case["files"]["graph.nnef"]), builder(case["id"], NCHW))
         assert len(str(raised.value).splitlines()) == 1
         refused += 1
