@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from npusim.frontends.nnef.language.types import ITEMS, Tensor
 from npusim.frontends.nnef.language.types import Array as ArrayOf
 from npusim.frontends.nnef.network import Call, Item, Network, Shape, Variable
 from npusim.frontends.nnef.operations.activations import activation_of
-from npusim.frontends.nnef.operations.conversion import DTYPES, NUMBERED, Conversion
+from npusim.frontends.nnef.operations.conversion import DTYPES, MOST_ELEMENTS, NUMBERED, Conversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.table import ROWS, row
 from npusim.frontends.nnef.places import quoted
@@ -303,14 +304,20 @@ def constant_of(call: Call) -> Array:
     """The data of a constant: as many values as its shape has, or one for all."""
     shape: Any = call.attributes["shape"]
     values: Any = call.attributes["value"]
-    how_many = int(np.prod(shape, dtype=np.int64))
+    how_many = prod(shape)
     if min(shape, default=1) < 1:
         raise call.fault("S1", f"shape {shape} has an extent below 1")
     if len(values) not in (1, how_many):
         raise call.fault(
             "S1", f"{len(values)} values for shape {shape}, which takes {how_many}, or one for all"
         )
-    data = np.array(values, DTYPES[call.item or "scalar"])
+    if how_many > MOST_ELEMENTS:
+        raise call.fault("N", f"a constant of {how_many:,} elements is more than {MOST_ELEMENTS:,}")
+    try:
+        with np.errstate(over="ignore"):
+            data = np.array(values, DTYPES[call.item or "scalar"])
+    except OverflowError:
+        raise call.fault("S1", "a value is beyond the 32 bits of integers") from None
     filled: Array = np.broadcast_to(data, how_many) if len(values) == 1 else data
     return np.array(filled).reshape(shape)
 

@@ -28,6 +28,9 @@ _CONVERTING = ("quantize", "dequantize")
 DTYPES = {"scalar": "float32", "integer": "int32", "logical": "bool"}
 """What tensors of an item hold where they have no codes."""
 
+MOST_ELEMENTS = 1 << 26
+"""Of a constant that is no data of the document's."""
+
 NUMBERED = "#"
 """Begins the name of a tensor of the graph that no document names: its number follows."""
 
@@ -103,7 +106,11 @@ class Conversion:
     def _tensor(self, operand: str | float | int | bool) -> int:
         if isinstance(operand, str):
             return self._around.number(operand)
-        return self.constant(np.array([operand], _NUMBERS[type(operand)]))
+        try:
+            with np.errstate(over="ignore"):
+                return self.constant(np.array([operand], _NUMBERS[type(operand)]))
+        except OverflowError:
+            raise self.call.fault("S1", f"{operand} is beyond the 32 bits of integers") from None
 
     def kind(self, index: int = 0) -> TensorType:
         """The type of a result, whose shape its operands say."""
@@ -141,7 +148,16 @@ class Conversion:
 
     def literal(self, value: float, beside: int) -> int:
         """A new constant of one element that broadcasts with a tensor."""
-        return self.constant(np.full((1,) * len(self.shape(beside)), value, np.float32))
+        return self.filled((1,) * len(self.shape(beside)), value)
+
+    def filled(self, shape: Sequence[int], value: float) -> int:
+        """A new constant that has one number everywhere. Raises DocumentError for one of too many elements."""
+        count = prod(shape)
+        self.require(
+            count <= MOST_ELEMENTS, f"a constant of {count:,} elements is more than {MOST_ELEMENTS:,}"
+        )
+        with np.errstate(over="ignore"):
+            return self.constant(np.full(shape, value, np.float32))
 
     def like(self, tensor: int) -> TensorType:
         """The type of a tensor, without its shape."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from npusim.frontends.nnef.operations.conversion import Conversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.kernels.graph.builder import unshaped
@@ -90,7 +88,7 @@ def _batch(c: Conversion) -> Sequence[int]:
         number, tensor = c.number(name), c.tensor(name)
         own = c.shape(tensor)
         if number is not None:
-            vectors.append(c.constant(np.full((shape[1],), number, np.float32)))
+            vectors.append(c.filled((shape[1],), number))
         elif len(own) > 1 and own[1] == shape[1] and max((*own[:1], *own[2:])) == 1:
             vectors.append(c.reshaped(c.as_real(tensor), (shape[1],)))
     epsilon = float(c.value("epsilon"))

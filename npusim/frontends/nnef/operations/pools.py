@@ -26,6 +26,8 @@ from npusim.kernels.graph.builder import unshaped
 
 _REAL = unshaped("float32")
 
+_MOST_TAPS = 1024
+
 
 def _window(c: Conversion) -> Window:
     extents = c.shape("input")
@@ -67,6 +69,7 @@ def _pooled(c: Conversion, op: str, x: int, window: Window) -> int:
 def _by_taps(c: Conversion, op: str, x: int, window: Window) -> int:
     """The same of windows whose taps lie apart: one tap of all windows after the other."""
     x, extents = c.as_real(x), c.shape(x)
+    _limit(c, window.size)
     counts = window.positions(extents)
     outside = LOWEST if op == "max_pool_2d" else 0.0
     wide = padded(c, x, window.padding, "constant", outside)
@@ -80,6 +83,13 @@ def _by_taps(c: Conversion, op: str, x: int, window: Window) -> int:
     if op != "max_pool_2d":
         total = c.node("div", [total, c.constant(_elements_seen(window, extents))], _REAL)
     return c.node(c.activation, [total], _REAL) if c.activation != "none" else total
+
+
+def _limit(c: Conversion, size: Sequence[int]) -> None:
+    """Raises DocumentError for a window of more taps than are computed one after the other."""
+    c.require(
+        prod(size) <= _MOST_TAPS, f"size {list(size)} has more than the {_MOST_TAPS} taps that are computed"
+    )
 
 
 def _elements_seen(
@@ -165,6 +175,7 @@ def _desample(c: Conversion) -> Sequence[int]:
     shape, said = c.shape(x), c.wholes("output_shape")
     c.require(len(shape) == 4 and c.shape(index) == shape, "input and index are of one shape, of four axes")
     size = sized(c, shape)
+    _limit(c, size)
     extents, window = unwound(c, shape, size, said)
     _plane(c, window, 4)
     before = [0, 0] if c.value("border") == "ignore" else [window.padding[2][0], window.padding[3][0]]
@@ -207,11 +218,11 @@ def _debox(c: Conversion) -> Sequence[int]:
 
         def spread(image: int, axes: Sequence[int] = axes) -> int:
             channels, missing = c.shape(image)[1], 2 - len(axes)
-            ones = np.ones((channels, 1, *(1,) * missing, *(size[axis] for axis in axes)), np.float32)
+            ones = c.filled((channels, 1, *(1,) * missing, *(size[axis] for axis in axes)), 1.0)
             return c.apply(
                 "deconv",
                 image,
-                c.constant(ones),
+                ones,
                 padding=[*(NO_BORDER,) * missing, *(window.padding[axis] for axis in axes)],
                 stride=[*(1,) * missing, *(window.stride[axis] for axis in axes)],
                 dilation=[*(1,) * missing, *(window.dilation[axis] for axis in axes)],

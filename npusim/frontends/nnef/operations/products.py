@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.conversion import MOST_ELEMENTS, Conversion
 from npusim.frontends.nnef.operations.row import Row
 
 
@@ -19,7 +20,7 @@ def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | Non
     if number == 0.0:
         return None
     tensor = c.tensor("bias")
-    count = int(np.prod(c.shape(tensor)))
+    count = prod(c.shape(tensor))
     c.require(
         count in (1, channels) and max(c.shape(tensor), default=1) == count,
         f"bias has shape {list(c.shape(tensor))}, not [1,{channels}] or one element",
@@ -28,6 +29,7 @@ def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | Non
     own, kinds = held.type.quantization, [c.builder.type(operand) for operand in (image, weights)]
     scalings = [kind.quantization for kind in kinds]
     if held.array is not None and count == 1 < channels:
+        c.require(channels <= MOST_ELEMENTS, f"{channels} channels are more than {MOST_ELEMENTS:,}")
         tensor = c.constant(np.full((channels,), held.array.reshape(-1)[0], held.array.dtype), own)
         held = c.builder.tensors[tensor]
     tensor = c.reshaped(tensor, (channels,))
