@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from . import caches, graphs, hal_models, hardware_files, models, programs, space_files, study_lines
+from . import (
+    caches,
+    graphs,
+    hal_models,
+    hardware_files,
+    models,
+    nnef_documents,
+    programs,
+    space_files,
+    study_lines,
+)
 from .harness import Kind
 
 KINDS: dict[str, Kind] = {
     "models": models.KIND,
     "graphs": graphs.KIND,
     "hal": hal_models.KIND,
+    "nnef": nnef_documents.KIND,
     "programs": programs.KIND,
     "caches": caches.KIND,
     "hardware": hardware_files.KIND,
