@@ -49,6 +49,7 @@ FULL: dict[str, tuple[str, ...]] = {
         "tflite_reader",
         "unknown",
     ),
+    "npusim/frontends/nnadapter": ("wrong_calls",),
     "npusim/hal": (
         "examples",
         "control",
@@ -63,6 +64,10 @@ FULL: dict[str, tuple[str, ...]] = {
         "extreme_hardware",
     ),
     "npusim/models": ("builtin_models",),
+    "npusim/nnadapter": (
+        "movement",
+        "operations",
+    ),
     "npusim/numbers": (
         "losses",
         "provenance",

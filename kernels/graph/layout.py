@@ -103,7 +103,7 @@ class LayoutBuilder(GraphBuilder):
         images = [self._image(number) for number in outputs] if call.images else list(outputs)
         node = super().add(op, turned, images, call.parameters, name=name, bodies=bodies)
         for number, image in zip(outputs, images, strict=True):
-            if call.images and self.shape(image) != UNRANKED:
+            if call.images and self._has_order(image):  # else a rule is broken, or the shape open
                 said = permuted(self.type(image), _inverse(self._layout.image))
                 self.tensors[number] = replace(self.tensors[number], type=said)
         return node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -136,6 +137,7 @@ def run(asked: Asked, print_partition: bool) -> RunResult:
 
 def print_subgraphs(asked: Asked, hw: str, settings: Sequence[str]) -> None:
     """Print how a model is cut for a machine and its host: what `--print-partition` says without devices."""
+    from npusim.kernels.graph.placing import PartitionWarning
     from npusim.nnadapter import model_run
     from npusim.session import api
 
@@ -143,7 +145,8 @@ def print_subgraphs(asked: Asked, hw: str, settings: Sequence[str]) -> None:
         option = "--set" if settings else "--partition cost"
         raise NpusimError(f"{PRINT_OPTION}: does not go with {option} without {OPTION}")
     api.hardware(hw)
-    with model_run.acquired([hw, "npusim_host"]) as devices:
+    with warnings.catch_warnings(), model_run.acquired([hw, "npusim_host"]) as devices:
+        warnings.simplefilter("ignore", PartitionWarning)  # the run says it
         say(_prepared(asked, devices).subgraphs())
 
 

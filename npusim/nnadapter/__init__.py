@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from npusim.nnadapter.hal.registry import devices, register, register_preset, unregister
     from npusim.nnadapter.keeping import CacheWarning
     from npusim.nnadapter.model import Model
+    from npusim.nnadapter.model_run import run
     from npusim.nnadapter.partition import Partition
     from npusim.nnadapter.result import Result
     from npusim.nnadapter.sources import from_file, from_graph, from_nn_hal, from_nnef, from_onnx, from_tflite
@@ -98,6 +99,7 @@ _HOMES = {
     "npusim.nnadapter.execution": ("Execution",),
     "npusim.nnadapter.keeping": ("CacheWarning",),
     "npusim.nnadapter.model": ("Model",),
+    "npusim.nnadapter.model_run": ("run",),
     "npusim.nnadapter.partition": ("Partition",),
     "npusim.nnadapter.hal.properties": ("PropertyWarning",),
     "npusim.nnadapter.hal.registry": ("devices", "register", "register_preset", "unregister"),
@@ -164,6 +166,7 @@ __all__ = [
     "read_cache",
     "register",
     "register_preset",
+    "run",
     "unregister",
     "write_cache",
 ]

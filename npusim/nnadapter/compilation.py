@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.errors import DeviceInternalError, InvalidParameter, faults_as, said
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.network import Network
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
@@ -68,10 +68,10 @@ class Compilation:
         Raises InvalidParameter.
         """
         if not isinstance(context, Context):
-            raise InvalidParameter(f"context: is {context!r}, must be a Context")
+            raise InvalidParameter(f"context: is {said(context)}, must be a Context")
         context.require_open()
         if model is not None and not isinstance(model, Model):
-            raise InvalidParameter(f"model: is {model!r}, must be a Model")
+            raise InvalidParameter(f"model: is {said(model)}, must be a Model")
         if model is not None and not model.finished:
             raise InvalidParameter(f"{model.name}: is not finished")
         self.context = context
@@ -96,6 +96,10 @@ class Compilation:
         Raises InvalidParameter the second time and without model and cache, CacheRefused, InvalidDimensions for sizes
         that stay open, FeatureNotSupported for operations that no device can do, and what a driver raises.
         """
+        with faults_as(DeviceInternalError):
+            self._finish()
+
+    def _finish(self) -> None:
         self._require_open()
         if self._types is not None:
             raise InvalidParameter("compilation: is finished already")
@@ -229,7 +233,8 @@ class Compilation:
     @property
     def pieces(self) -> list[Piece]:
         """The pieces of the first gear, with what they take. Raises InvalidParameter before `finish`."""
-        return list(self._runner(self.gears[0]).pieces())
+        with faults_as(DeviceInternalError):
+            return list(self._runner(self.gears[0]).pieces())
 
     @property
     def inputs(self) -> list[OperandType]:
@@ -249,12 +254,14 @@ class Compilation:
     def run(self, gear: CompiledGear, inputs: Sequence[Array]) -> Result:
         """One run of a gear with data. Raises what a device raises."""
         self._require_finished()
-        return _with_times(self._runner(gear).run(inputs), self.compile_s, self.restore_s)
+        with faults_as(DeviceInternalError):
+            return _with_times(self._runner(gear).run(inputs), self.compile_s, self.restore_s)
 
     def timed(self, gear: CompiledGear) -> RunResult | None:
         """Every number of a run of a gear that npusim simulates, without data; None where it simulates nothing."""
         self._require_finished()
-        return self._runner(gear).timed()
+        with faults_as(DeviceInternalError):
+            return self._runner(gear).timed()
 
     def _runner(self, gear: CompiledGear) -> Runner:
         if gear not in self._runners:

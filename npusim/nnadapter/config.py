@@ -8,17 +8,19 @@ compilation = config.compile("model.tflite")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from npusim.frontends.nnadapter.errors import InvalidParameter, NNAdapterError
+from npusim.frontends.nnadapter.errors import InvalidParameter, NNAdapterError, said
 from npusim.frontends.nnadapter.model import Model
+from npusim.nnadapter.cache.folder import checked_folder
 from npusim.nnadapter.compilation import Compilation
 from npusim.nnadapter.context import Context
 from npusim.nnadapter.device import Device
-from npusim.nnadapter.gears import Shapes, with_gears
+from npusim.nnadapter.gears import Shapes, require_shapes, with_gears
 from npusim.nnadapter.hal import properties
+from npusim.nnadapter.keeping import asked
 from npusim.nnadapter.partition import Partition
 from npusim.nnadapter.sources import from_file
 
@@ -43,7 +45,7 @@ class Config:
         self._buffers: dict[str, bytes] = {}
         self._forced: Partition | None = None
         self._in_float: Partition | None = None
-        self._shapes: dict[str, list[list[int]]] = {}
+        self._shapes: Shapes = {}
 
     @staticmethod
     def check_nnadapter_device_name(name: str) -> bool:
@@ -52,8 +54,9 @@ class Config:
 
     def set_nnadapter_device_names(self, names: Sequence[str]) -> None:
         """The devices that the model may use, the one that is preferred first. Raises InvalidParameter for none."""
-        if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-            raise InvalidParameter(f"device names: is {names!r}, must be a list of one name or more")
+        several = isinstance(names, Sequence) and not isinstance(names, (str, bytes)) and len(names) > 0
+        if not several or not all(isinstance(name, str) for name in names):
+            raise InvalidParameter(f"device names: is {said(names)}, must be a list of one name or more")
         self._names = list(names)
 
     def set_nnadapter_context_properties(self, text: str) -> None:
@@ -64,23 +67,26 @@ class Config:
     def set_nnadapter_context_callback(self, callback: Callable[..., Any] | None) -> None:
         """What drivers call as (event_id, user_data). Raises InvalidParameter for what is no function."""
         if callback is not None and not callable(callback):
-            raise InvalidParameter(f"callback: is {callback!r}, must be a function or None")
+            raise InvalidParameter(f"callback: is {said(callback)}, must be a function or None")
         self._callback = callback
 
     def set_nnadapter_model_cache_dir(self, folder: str | Path) -> None:
-        """The folder of compiled models: they are kept there, and restored from there."""
-        self._folder = Path(folder)
+        """The folder of compiled models: they are kept there, and restored from there. Raises InvalidParameter."""
+        self._folder = checked_folder(folder)
 
     def set_nnadapter_model_cache_buffers(self, token: str, buffer: bytes) -> None:
-        """A compiled model in memory: a model with this token is restored from it."""
-        self._buffers[token] = bytes(buffer)
+        """A compiled model in memory: a model with this token is restored from it. Raises InvalidParameter."""
+        name, _, data = asked(token, None, buffer)
+        if name is None or data is None:
+            raise InvalidParameter("cache buffers: a token and the bytes of a .nnc file must be given")
+        self._buffers[name] = data
 
     def set_nnadapter_subgraph_partition_config_path(self, path: str | Path) -> None:
-        """A partition file: its lines force operators to the CPU. Raises NpusimError for one that is none."""
+        """A partition file: its lines force operators to the CPU. Raises InvalidParameter for one that is none."""
         self._forced = Partition.read(path)
 
     def set_nnadapter_subgraph_partition_config_buffer(self, text: str) -> None:
-        """The content of a partition file. Raises NpusimError likewise."""
+        """The content of a partition file. Raises InvalidParameter likewise."""
         self._forced = Partition.parse(text)
 
     def set_nnadapter_mixed_precision_quantization_config_path(self, path: str | Path) -> None:
@@ -93,11 +99,8 @@ class Config:
 
     def set_nnadapter_dynamic_shape_info(self, shapes: Shapes) -> None:
         """The shapes that inputs with open sizes may take, by name: shape k of each is gear k."""
-        if not isinstance(shapes, Mapping):
-            raise InvalidParameter(
-                f"dynamic shapes: is {shapes!r}, must map names of inputs to lists of shapes"
-            )
-        self._shapes = {name: [list(shape) for shape in rows] for name, rows in shapes.items()}
+        require_shapes(shapes)
+        self._shapes = dict(shapes)
 
     def context(self) -> Context:
         """A context of the devices. Raises InvalidParameter where none are set, DeviceNotFound."""

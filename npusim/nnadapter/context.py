@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from npusim.frontends.nnadapter.codes import DeviceType
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
+from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter, said
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.network import Network
 from npusim.isa.hardware.hardware import Hardware
@@ -107,7 +107,7 @@ class Context:
         """
         listed = _listed(devices)
         if callback is not None and not callable(callback):
-            raise InvalidParameter(f"callback: is {callback!r}, must be a function or None")
+            raise InvalidParameter(f"callback: is {said(callback)}, must be a function or None")
         self._text = properties or ""
         self._settings = ""
         self._values: dict[str, Any] = {}
@@ -186,7 +186,7 @@ class Context:
         """
         self.require_open()
         if not isinstance(model, Model):
-            raise InvalidParameter(f"model: is {model!r}, must be a Model")
+            raise InvalidParameter(f"model: is {said(model)}, must be a Model")
         network = networks(model)[0]
         rows = reasons(self.members, network)
         ordered: list[dict[str, str]] = [{} for _ in rows]
@@ -220,14 +220,14 @@ class Context:
 
 def _listed(devices: object) -> list[Device]:
     if not isinstance(devices, Iterable) or isinstance(devices, (str, bytes)):
-        raise InvalidParameter(f"devices: is {devices!r}, must be a list of devices")
+        raise InvalidParameter(f"devices: is {said(devices)}, must be a list of devices")
     listed = list(devices)
     if not listed:
         raise InvalidParameter("devices: are none, a context must have one or more")
     names: list[str] = []
     for number, device in enumerate(listed):
         if not isinstance(device, Device):
-            raise InvalidParameter(f"devices[{number}]: is {device!r}, must be a Device")
+            raise InvalidParameter(f"devices[{number}]: is {said(device)}, must be a Device")
         if device.name in names:
             raise InvalidParameter(f"devices[{number}]: {device.name} is there already")
         names.append(device.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter
+from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter, said
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.network import GraphNetwork, Network
 from npusim.frontends.nnadapter.operand import Operand
@@ -51,6 +51,20 @@ def gears(model: Model) -> tuple[Gear, ...]:
         if row not in distinct:
             distinct.append(row)
     return tuple(distinct)
+
+
+def require_shapes(shapes: object) -> None:
+    """Raises InvalidParameter for what does not map names to lists of shapes."""
+    if not isinstance(shapes, Mapping) or not all(
+        isinstance(name, str) and _are_shapes(rows) for name, rows in shapes.items()
+    ):
+        raise InvalidParameter(f"dynamic: is {said(shapes)}, must map names of inputs to lists of shapes")
+
+
+def _are_shapes(rows: object) -> bool:
+    return isinstance(rows, Sequence) and all(
+        isinstance(row, Sequence) and all(isinstance(size, int) for size in row) for row in rows
+    )
 
 
 def with_gears(model: Model, shapes: Shapes) -> Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.frontends.nnadapter import model as door
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.errors import InvalidParameter, said
 from npusim.kernels.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -35,5 +35,5 @@ class Model(door.Model):
         from npusim.nnadapter.context import Context
 
         if not isinstance(context, Context):
-            raise InvalidParameter(f"context: is {context!r}, must be a Context")
+            raise InvalidParameter(f"context: is {said(context)}, must be a Context")
         return context.supported_operations(self)

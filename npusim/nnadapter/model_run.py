@@ -153,3 +153,32 @@ def prepare(
     compilation.finish()
     wall_s = {"load": loaded - begin, "compile": compilation.compile_s, "restore": compilation.restore_s}
     return Prepared(model, compilation, wall_s)
+
+
+def run(
+    path: str | Path,
+    devices: Sequence[str],
+    inputs: values.Inputs | None = None,
+    timing_only: bool = False,
+    *,
+    seed: int = 0,
+    effort: str = "fast",
+    host: Sequence[str] = (),
+    partition: str | Path | Sequence[str | Path] = (),
+    cache_dir: str | Path | None = None,
+) -> RunResult:
+    """Load, compile and simulate a model of any format over devices in one call, as `npusim.run` does on one machine.
+
+    devices:   names of devices, or hardware files.
+    host:      kinds of operators that a CPU must have.
+    partition: "order", "cost" or "single", a partition file, or several of these.
+    cache_dir: the folder of compiled models that are kept.
+
+    The other arguments are those of `npusim.run`. Raises NpusimError.
+    """
+    parts = (partition,) if isinstance(partition, str | Path) else partition
+    folder = None if cache_dir is None else Path(cache_dir)
+    forced = [Forced(name) for name in host]
+    with acquired(devices) as found:
+        made = prepare(path, found, partition=parts, forced=forced, effort=effort, cache_dir=folder)
+    return made.simulate(inputs, timing_only=timing_only, seed=seed)

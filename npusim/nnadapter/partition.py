@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter, NNAdapterError
+from npusim.frontends.nnadapter.errors import (
+    FeatureNotSupported,
+    InvalidParameter,
+    NNAdapterError,
+    faults_as,
+    said,
+)
 from npusim.frontends.nnadapter.network import Network
 from npusim.kernels.graph import placing
 from npusim.kernels.graph.call import call_of
@@ -32,13 +38,19 @@ class Partition:
 
     @classmethod
     def read(cls, path: str | Path) -> Partition:
-        """The lines of a file. Raises NpusimError for one that is none."""
-        return cls(placing.read(path))
+        """The lines of a file. Raises InvalidParameter for one that is none."""
+        if not isinstance(path, str | Path):
+            raise InvalidParameter(f"partition: is {said(path)}, must be the path of a file")
+        with faults_as(InvalidParameter):
+            return cls(placing.read(path))
 
     @classmethod
     def parse(cls, text: str, name: str = "partition") -> Partition:
-        """Lines of a text; `name` is what messages call it. Raises NpusimError likewise."""
-        return cls(placing.parse(text, name))
+        """Lines of a text; `name` is what messages call it. Raises InvalidParameter likewise."""
+        if not isinstance(text, str):
+            raise InvalidParameter(f"{name}: is {said(text)}, must be a text")
+        with faults_as(InvalidParameter):
+            return cls(placing.parse(text, name))
 
     def forced(self, operators: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[int]:
         """The places of the operators that some line takes, each (type, names of inputs, names of outputs)."""
@@ -67,26 +79,26 @@ def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
 
     in_float: operations that compute on real numbers.
 
-    Raises InvalidParameter, and NpusimError for a file.
+    Raises InvalidParameter.
     """
     if in_float is not None and not isinstance(in_float, Partition):
-        raise InvalidParameter(f"in_float: is {in_float!r}, must be a Partition")
+        raise InvalidParameter(f"in_float: is {said(in_float)}, must be a Partition")
     if given is None:
         given = _of_environment(FORCED)
     kept = in_float or _of_environment(IN_FLOAT)
     parts = () if given is None else (given,) if isinstance(given, str | Path | Partition) else given
     forced: list[placing.Forced] = []
     if not isinstance(parts, Sequence):
-        raise InvalidParameter(f"partition: is {given!r}, must be a mode, a file or a Partition")
+        raise InvalidParameter(f"partition: is {said(given)}, must be a mode, a file or a Partition")
     for part in parts:
         if isinstance(part, str) and part in machines.MODES:
             mode = part
         elif isinstance(part, Partition):
             forced += part.lines
         elif isinstance(part, str | Path):
-            forced += placing.read(part)
+            forced += Partition.read(part).lines
         else:
-            raise InvalidParameter(f"partition: is {part!r}, must be a mode, a file or a Partition")
+            raise InvalidParameter(f"partition: is {said(part)}, must be a mode, a file or a Partition")
     return Plan(mode, tuple(forced), kept.lines if kept else ())
 
 
@@ -160,6 +172,7 @@ def task_of(network: Network, members: Sequence[Member], forced: Collection[int]
         together=_of_states(network),
         forced=frozenset(forced if cpu else ()),
         cpu=cpu,
+        untimed=frozenset(number for number, member in enumerate(members) if member.machine is None),
     )
 
 

@@ -8,8 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from npusim.frontends.nnadapter.errors import DeviceInternalError, InvalidDimensions
-from npusim.isa.base.errors import NpusimError
+from npusim.frontends.nnadapter.errors import DeviceInternalError, InvalidDimensions, said
 from npusim.isa.base.tensor import Array
 from npusim.isa.program.executable import Launch
 from npusim.machine.job import Run
@@ -51,7 +50,7 @@ class Runner:
         return self._numbers([part.time() for part in self._parts if isinstance(part, Segment)]).run
 
     def run(self, inputs: Sequence[Array]) -> Result:
-        """One run with data. Raises DeviceInternalError for what a device refuses."""
+        """One run with data. Raises NpusimError for what the machine refuses, and what a driver raises."""
         values = dict(self._gear.constants)
         values |= {crossing.number: array for crossing, array in zip(self._gear.inputs, inputs, strict=True)}
         runs: list[Run] = []
@@ -59,10 +58,7 @@ class Runner:
         with one_blas_thread(False):
             for part in self._parts:
                 if isinstance(part, Segment):
-                    try:
-                        run, made = part.run(values)
-                    except NpusimError as fault:
-                        raise DeviceInternalError(str(fault)) from None
+                    run, made = part.run(values)
                     runs.append(run)
                     crossings = part.wanted
                 else:
@@ -98,7 +94,7 @@ class Runner:
             isinstance(took, bool) or not isinstance(took, int | float) or not took >= 0
         ):
             raise DeviceInternalError(
-                f"{piece.device}: execute_program returns {took!r}, must be microseconds or None"
+                f"{piece.device}: execute_program returns {said(took)}, must be microseconds or None"
             )
         return made, None if took is None else float(took)
 

@@ -9,14 +9,19 @@ from typing import Any
 from npusim.frontends import frontend
 from npusim.frontends.nn_hal import file as hal_file
 from npusim.frontends.nn_hal.reader import graph_of
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidDimensions, InvalidParameter
-from npusim.isa.base.errors import NpusimError
+from npusim.frontends.nnadapter.errors import (
+    FeatureNotSupported,
+    InvalidDimensions,
+    InvalidParameter,
+    faults_as,
+    said,
+)
 from npusim.kernels.graph.bind import Sizes, bind
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.unknown import require_known
-from npusim.nnadapter.gears import Shapes
+from npusim.nnadapter.gears import Shapes, require_shapes
 from npusim.nnadapter.model import Model
 from npusim.session.opening import is_program, open_model
 
@@ -30,7 +35,13 @@ def from_file(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | No
     Raises InvalidParameter for a file that is none, FeatureNotSupported for a model that decides (IF, WHILE) or has
     operators that npusim does not have.
     """
-    if is_program(path):
+    if not isinstance(path, str | Path):
+        raise InvalidParameter(
+            f"model: is {said(path)}, must be the path of a file, or the name of a built-in model"
+        )
+    with faults_as(InvalidParameter):
+        program = is_program(path)
+    if program:
         raise InvalidParameter(f"{path}: is a compiled program, not a model")
     models = [_read(path, {**(sizes or {}), **row}) for row in _rows(dynamic or {})]
     graphs = [one.graph for one in models]
@@ -40,10 +51,8 @@ def from_file(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | No
 
 def _read(path: str | Path, sizes: Sizes) -> Model:
     """A model with all sizes of its inputs."""
-    try:
+    with faults_as(InvalidParameter):
         graph = frontend.read(path, sizes) if Path(path).exists() else open_model(path)
-    except NpusimError as fault:
-        raise InvalidParameter(str(fault)) from None
     assert isinstance(graph, Graph)
     return from_graph(graph)
 
@@ -55,39 +64,36 @@ def from_tflite(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | 
 
 def from_nn_hal(model: Any) -> Model:
     """The finished model of an `npusim.hal.Model`, or of a `.hal` file by its path. Raises as `from_file`."""
-    try:
+    with faults_as(InvalidParameter):
         if isinstance(model, str | Path):
             model = hal_file.load(model)
         graph = check(graph_of(model, GraphBuilder("model")))
-    except NpusimError as fault:
-        raise InvalidParameter(str(fault)) from None
     return from_graph(graph)
 
 
 def from_graph(graph: Graph) -> Model:
     """The finished model of a graph. Raises as `from_file`."""
-    try:
+    if not isinstance(graph, Graph):
+        raise InvalidParameter(f"graph: is {said(graph)}, must be a graph, such as npusim.load gives")
+    with faults_as(InvalidParameter):
         bound = bind(graph)
-    except NpusimError as fault:
-        raise InvalidParameter(str(fault)) from None
     if bound.decides:
         raise FeatureNotSupported(
             f"{bound.name}: decides (IF, WHILE), NNAdapter has no such operation; npusim.run runs it"
         )
-    try:
+    with faults_as(FeatureNotSupported):
         require_known(bound)
-    except NpusimError as fault:
-        raise FeatureNotSupported(str(fault)) from None
     return Model.of(bound)
 
 
 def _rows(dynamic: Shapes) -> list[dict[str, Sequence[int]]]:
     """The shapes of the inputs in each gear; one with a single shape has it in all. Raises InvalidDimensions."""
+    require_shapes(dynamic)
     counts = {name: len(shapes) for name, shapes in dynamic.items() if len(shapes) != 1}
     if len(set(counts.values())) > 1 or 0 in counts.values():
-        said = ", ".join(f"{name} {count}" for name, count in counts.items())
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise InvalidDimensions(
-            f"dynamic: inputs must say the same number of shapes, one or more; they say {said}"
+            f"dynamic: inputs must say the same number of shapes, one or more; they say {listed}"
         )
     rows: list[dict[str, Sequence[int]]] = []
     for number in range(max(counts.values(), default=1)):

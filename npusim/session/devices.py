@@ -11,7 +11,7 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -43,6 +43,7 @@ class Task:
     moves_nothing: operations that go with a neighbour.
     together:   operations that one device must compute, such as those of a state.
     forced:     operations that only the device `cpu` may have.
+    untimed:    devices, by number, that the machine does not time: cost moves nothing there, and nothing away.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Task:
     together: Sequence[Sequence[int]] = ()
     forced: frozenset[int] = frozenset()
     cpu: str = ""
+    untimed: frozenset[int] = frozenset()
 
     @cached_property
     def units(self) -> tuple[tuple[int, ...], ...]:
@@ -244,7 +246,7 @@ def by_cost(task: Task, bench: Bench, most_tries: int = MOST_TRIES) -> Timed:
     search = _Search(task, bench, tuple(able[0] for able in task.able), by_order_cycles, most_tries)
     search.seen.add(first)
     for preferred in range(len(task.devices)):
-        search.attempt(tuple(preferred if preferred in able else able[0] for able in task.able))
+        search.attempt(search.moved(range(len(task.units)), preferred))
     while any(search.attempt(candidate) for candidate in search.candidates()):
         pass
     return Timed(cut(task, search.chosen), search.cycles, by_order_cycles, search.tries)
@@ -274,12 +276,17 @@ class _Search:
             for device in range(len(self.task.devices)):
                 if device == found[position].device:
                     continue
-                moved = {unit for unit in part if device in self.task.able[unit]}
-                if moved:
-                    yield tuple(
-                        device if unit in moved else now
-                        for unit, now in enumerate(_settled(self.task, self.chosen))
-                    )
+                yield self.moved(part, device)
+
+    def moved(self, part: Collection[int], device: int) -> Chosen:
+        """The best one with units of a part on a device, as far as it can have them and the machine can tell."""
+        now = _settled(self.task, self.chosen)
+        return tuple(
+            device
+            if unit in part and device in self.task.able[unit] and self.task.untimed.isdisjoint((device, own))
+            else own
+            for unit, own in enumerate(now)
+        )
 
     def attempt(self, chosen: Chosen) -> bool:
         """Whether a partition is faster than the best; it is the best then."""

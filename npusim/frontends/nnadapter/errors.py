@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from npusim.frontends.nnadapter.codes import ResultCode
@@ -24,6 +26,19 @@ class NNAdapterError(NpusimError):
         """An error with one line of text, whatever is quoted in it."""
         line = " ".join(text.split("\n"))
         super().__init__(line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}...")
+
+
+@contextmanager
+def faults_as(kind: type[NNAdapterError]) -> Iterator[None]:
+    """Faults of npusim that are no NNAdapterErrors, and those of the file system, are of this kind."""
+    try:
+        yield
+    except NNAdapterError:
+        raise
+    except NpusimError as fault:
+        raise kind(str(fault)) from fault
+    except OSError as fault:
+        raise kind(f"{said(fault.filename)}: {fault.strerror or fault}") from fault
 
 
 def said(value: object) -> str:

@@ -195,9 +195,10 @@ class Model:
         a circle.
         """
         self._require_open()
-        ordered = self._ordered() if self.output_operands else list(self.operations)
+        identified = bool(self.output_operands)
+        ordered = self._ordered() if identified else list(self.operations)
         with unchanged(self.operands):
-            for operation in ordered:
+            for operation in ordered if identified else ():
                 give_types(self.name, operation, lambda operand: False)
         self._sorted = ordered
         self.finished = True

@@ -11,7 +11,7 @@ from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.operations import table
 from npusim.frontends.nnadapter.parts import graph_of
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.graph import Graph, State
 
 
 class Step(NamedTuple):
@@ -196,7 +196,7 @@ class GraphNetwork:
         return tensor.array if tensor.constant else None
 
     def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
-        """Nodes by their places. Their states go along."""
+        """Nodes by their places, with their states, and no tensors but theirs, which are in the same order."""
         nodes = tuple(self.graph.nodes[place] for place in operations)
         written = {number for node in nodes for number in node.outputs}
         states = tuple(state for state in self.graph.states if state.after in written)
@@ -208,7 +208,24 @@ class GraphNetwork:
             if number not in written and number not in before and not self.graph.tensors[number].constant
         )
         outputs = outputs_of(self, operations) or tuple(state.after for state in states)
-        graph = replace(self.graph, nodes=nodes, inputs=inputs, outputs=outputs, states=states)
+        used = {*read, *written, *before, *(state.after for state in states)}
+        new = {number: position for position, number in enumerate(sorted(used))}
+        moved = tuple(
+            replace(
+                node,
+                inputs=tuple(None if number is None else new[number] for number in node.inputs),
+                outputs=tuple(new[number] for number in node.outputs),
+            )
+            for node in nodes
+        )
+        graph = Graph(
+            self.graph.name,
+            tuple(self.graph.tensors[number] for number in new),
+            moved,
+            tuple(new[number] for number in inputs),
+            tuple(new[number] for number in outputs),
+            tuple(State(new[state.before], new[state.after]) for state in states),
+        )
         return PieceGraph(graph, inputs, outputs, tuple(operations))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from npusim.frontends.nnadapter.codes import UNKNOWN, Layout, Precision
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.errors import InvalidParameter, said
 from npusim.frontends.nnadapter.operand_type import OperandType
 
 _KEYS = ("precision", "dimensions", "scale", "zero_point", "scales", "channel_dim", "layout", "dynamic")
@@ -168,7 +168,7 @@ def operand_type_of(given: object) -> OperandType:
     if isinstance(given, Mapping):
         for key in given:
             if key not in _KEYS:
-                raise InvalidParameter(f"type: has no {key!r}, may have {', '.join(_KEYS)}")
+                raise InvalidParameter(f"type: has no {said(key)}, may have {', '.join(_KEYS)}")
         if "precision" not in given:
             raise InvalidParameter("type: precision is missing")
         precision = given["precision"]
@@ -176,7 +176,7 @@ def operand_type_of(given: object) -> OperandType:
             precision = Precision.__members__.get(precision.removeprefix("NNADAPTER_"), precision)
         rest = {key: value for key, value in given.items() if key != "precision"}
         return OperandType(precision, **{**rest, "dimensions": _python_sizes(rest.get("dimensions", ()))})
-    raise InvalidParameter(f"type: is {given!r}, must be an NNAdapterOperandType")
+    raise InvalidParameter(f"type: is {said(given)}, must be an NNAdapterOperandType")
 
 
 def _python_sizes(sizes: Any) -> Any:

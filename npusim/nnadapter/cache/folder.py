@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from npusim.base import files
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.errors import InvalidParameter, said
 from npusim.isa.base import user_file
 
 SUFFIX = ".nnc"
@@ -29,7 +29,7 @@ _REMNANTS = re.compile(rf"\..*{re.escape(SUFFIX)}\.\d+\.partial", re.DOTALL)
 def checked_token(token: object) -> str:
     """A caller's token, which names a file. Raises InvalidParameter for one that cannot."""
     if not isinstance(token, str):
-        raise InvalidParameter(f"token: is {token!r}, must be text that can name a file")
+        raise InvalidParameter(f"token: is {said(token)}, must be text that can name a file")
     if not token:
         raise InvalidParameter(
             "token: is empty, must be text that can name a file, such as 32 hexadecimal digits"
@@ -54,7 +54,7 @@ def _fault(token: str) -> str:
 def checked_folder(folder: object) -> Path:
     """A caller's folder. Raises InvalidParameter for what cannot be one, whatever there is on the disk."""
     if not isinstance(folder, str | os.PathLike):
-        raise InvalidParameter(f"cache_dir: is {folder!r}, must be the path of a folder")
+        raise InvalidParameter(f"cache_dir: is {said(folder)}, must be the path of a folder")
     text = os.fspath(folder)
     if not isinstance(text, str) or not text or "\0" in text:
         raise InvalidParameter(f"cache_dir: is {text!r}, must be the path of a folder")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.nnadapter import operand_type
-from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter, NNAdapterError
+from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter, NNAdapterError, said
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array
 
@@ -36,7 +36,7 @@ def array_of(value: Any, type: OperandType, where: str) -> Array:
         with np.errstate(all="ignore"):
             made = array.astype(type.dtype)
     except (ValueError, TypeError, OverflowError):
-        raise InvalidParameter(f"{where}: is {value!r}, must be an array") from None
+        raise InvalidParameter(f"{where}: is {said(value)}, must be an array") from None
     whole, real = "iu", "iuf"
     fitting = {"f": real, "i": whole, "u": whole}.get(type.dtype.kind, type.dtype.kind)
     if array.dtype.kind not in fitting:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.errors import InvalidParameter, said
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.plain_values import printable
@@ -26,7 +26,7 @@ def parse(text: object) -> dict[str, str]:
     if text is None:
         return {}
     if not isinstance(text, str):
-        raise InvalidParameter(f"properties: is {text!r}, must be a text such as KEY=VALUE;KEY=VALUE")
+        raise InvalidParameter(f"properties: is {said(text)}, must be a text such as KEY=VALUE;KEY=VALUE")
     sections = text.split(";")
     if not sections[-1].strip():
         sections.pop()

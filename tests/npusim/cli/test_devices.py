@@ -198,3 +198,11 @@ def test_a_model_that_decides_and_a_program_are_refused(
     assert (
         done.err == "npusim: net: decides (IF, WHILE), NNAdapter has no such operation; npusim.run runs it\n"
     )
+
+
+def test_a_line_that_takes_nothing_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "file.txt").write_text("softmux")
+    for more in ((), ("--device", "npusim", "--device", "npusim_host")):
+        done = npusim("run", "digits_cnn", "--print-partition", "--partition", tmp_path / "file.txt", *more)
+        assert done.status == 0
+        assert done.err.count("did you mean softmax?") == 1

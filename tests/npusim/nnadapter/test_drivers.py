@@ -238,7 +238,7 @@ def test_hardware_under_a_name(tmp_path: Any) -> None:
             nna.register_preset("tiny", "edge-64")
     finally:
         nna.unregister("tiny")
-    with pytest.raises(nna.DeviceNotFound, match="tiny: is no device that was registered"):
+    with pytest.raises(nna.DeviceNotFound, match=r"tiny.: is no device that was registered"):
         nna.unregister("tiny")
 
 

@@ -287,3 +287,29 @@ def test_moves_give_what_numpy_gives(name: str, dtype: str, data: st.DataObject)
     for got, wanted in zip(outputs(name, case, devices), case.wanted, strict=True):
         assert got.dtype == wanted.dtype
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_codes_become_those_of_an_output_with_another_scale() -> None:
+    """RESHAPE by LiteRT's rule of requantizing, halves up; STACK and CONCAT bring each input to the output's scale."""
+
+    def codes(scale: float, *shape: int) -> nna.OperandType:
+        return nna.OperandType(nna.QUANT_INT8_SYMM_PER_LAYER, shape, scale=scale)
+
+    m = nna.Model()
+    a, b = m.add_operand(codes(0.1, 3)), m.add_operand(codes(0.2, 3))
+    outputs = [m.add_operand(codes(scale)) for scale in (0.05, 0.05, 0.2)]
+    zero = m.add_constant([0])
+    m.add_operation(nna.STACK, [a, b, zero], outputs[:1])
+    m.add_operation(nna.CONCAT, [a, b, zero], outputs[1:2])
+    m.add_operation(nna.RESHAPE, [a, m.add_constant([3, 1])], outputs[2:])
+    m.identify([a, b], outputs)
+    m.finish()
+    compilation = nna.Compilation(m, nna.Context([nna.Device.acquire("npusim")]))
+    compilation.finish()
+    execution = nna.Execution(compilation)
+    execution.set_input(0, np.array([1, -3, 100], np.int8))
+    execution.set_input(1, np.array([1, 2, -100], np.int8))
+    stacked, joined, reshaped = execution.compute().outputs
+    assert stacked.tolist() == [[2, -6, 127], [4, 8, -128]]
+    assert joined.tolist() == [2, -6, 127, 4, 8, -128]
+    assert reshaped.tolist() == [[1], [-1], [50]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -236,6 +238,34 @@ def test_a_bench_adds_up_what_the_whole_takes(seed: int, clocks: tuple[float, ..
         assert best == by_cost(task, _Programs(network_, context, nna.Cache()).bench({})), "always the same"
 
 
+class Untimed(nna.Driver):
+    """A device that nobody simulates; it can pool."""
+
+    name, vendor, version = "untimed", "tests", 1
+
+    def validate_program(self, context: object, model: nna.Submodel) -> list[str | None]:
+        return [None if step.kind == "max_pool_2d" else "is no pool" for step in model.operations]
+
+    def create_program(self, context: object, model: nna.Submodel | None, cache: nna.Cache) -> object:
+        return model
+
+    def execute_program(self, program: object, inputs: object, outputs: object) -> None: ...
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_cost_moves_nothing_to_or_from_a_device_that_nobody_times(first: bool) -> None:
+    nna.register(Untimed)
+    try:
+        names = ["untimed", "npusim", "npusim_host"] if first else ["npusim", "npusim_host", "untimed"]
+        context = nna.Context([nna.Device.acquire(name) for name in names])
+        pool = [piece.device for piece in compiled(network(), context, "cost").gears[0].pieces]
+        assert pool == (["npusim", "untimed", "npusim"] if first else ["npusim"])
+        with pytest.raises(FeatureNotSupported, match="by cost: no device of the context is simulated"):
+            compiled(network(), nna.Context([nna.Device.acquire("fake_device")]), "cost")
+    finally:
+        nna.unregister("untimed")
+
+
 def test_tries_are_bounded_and_said() -> None:
     with devices(lacking("max_pool_2d"), lacking("conv_2d")) as given:
         context = nna.Context(given)
@@ -331,3 +361,62 @@ def test_a_state_goes_on_in_the_piece_that_has_it() -> None:
             execution.set_input(0, array)
             alone = npusim.simulate(program, [array])
             np.testing.assert_array_equal(execution.compute().outputs[0], alone.outputs[0])
+
+
+def test_all_in_one_call(tmp_path: Path) -> None:
+    file, forced = tmp_path / "chip.toml", tmp_path / "forced.txt"
+    file.write_text('extends = "edge-128"\nlacks_operators = ["add"]')
+    forced.write_text("softmax")
+    alone = npusim.run("digits_cnn", seed=2)
+    over = nna.run(
+        "digits_cnn", [str(file), "npusim_host"], seed=2, host=["max_pool_2d"], partition=["cost", forced]
+    )
+    np.testing.assert_array_equal(over.outputs[0], alone.outputs[0])
+    on_host = {layer.op for layer in over.layers if layer.unit == "host"}
+    assert on_host >= {"add", "max_pool_2d", "softmax"}
+    assert nna.run("digits_cnn", ["npusim"], timing_only=True).cycles == alone.cycles
+
+
+def nchw_model() -> nna.Model:
+    """An image through convolution, pool, addition of both branches, and a layer that connects all; NCHW, codes."""
+    generator = np.random.default_rng(5)
+    codes = nna.OperandType(nna.QUANT_INT8_SYMM_PER_LAYER, scale=0.05)
+
+    def constant(*shape: int) -> nna.Operand:
+        return model.add_constant(
+            generator.integers(-127, 128, shape).astype(np.int8), replace(codes, dimensions=shape)
+        )
+
+    def bias(count: int) -> nna.Operand:
+        zeros = nna.OperandType(nna.QUANT_INT32_SYMM_PER_LAYER, [count], scale=0.05 * 0.05)
+        return model.add_constant(np.zeros(count, np.int32), zeros)
+
+    model = nna.Model("nchw")
+    image = model.add_operand(replace(codes, dimensions=[1, 4, 8, 8]), "image")
+    first = model.conv_2d(image, constant(4, 4, 3, 3), bias(4), pads=(1, 1, 1, 1), fuse_code=nna.FUSED_RELU)
+    pooled = model.max_pool_2d(first, pads=(1, 1, 1, 1), kernel_shape=(3, 3), strides=(1, 1))
+    both = model.add(pooled, image)
+    whole = model.fully_connected(both, constant(6, 256), bias(6))
+    model.identify(inputs=[image], outputs=[model.softmax(whole, axis=1), both])
+    model.finish()
+    return model
+
+
+@pytest.mark.parametrize("partition", ["order", "cost"])
+@pytest.mark.parametrize(
+    "lacks",
+    [[], ["max_pool_2d"], ["conv_2d", "softmax"], ["add"], ["transpose"], ["fully_connected", "max_pool_2d"]],
+)
+def test_images_of_nchw_cross_between_devices(lacks: list[str], partition: str) -> None:
+    model, outputs = nchw_model(), []
+    image = np.random.default_rng(1).integers(-128, 128, (1, 4, 8, 8)).astype(np.int8)
+    with devices(lacking(*lacks), "npusim", "npusim_host") as given:
+        for members in (given[1:2], given, [given[0], given[2]]):
+            made = nna.Compilation(model, nna.Context(members), partition=partition)
+            made.finish()
+            execution = nna.Execution(made)
+            execution.set_input(0, image)
+            outputs.append(execution.compute().outputs)
+    for over in outputs[1:]:
+        for one, other in zip(outputs[0], over, strict=True):
+            np.testing.assert_array_equal(one, other)

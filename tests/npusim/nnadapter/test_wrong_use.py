@@ -7,7 +7,8 @@ or values. Void functions have None for their code: they do nothing, and the sen
 from __future__ import annotations
 
 import re
-from typing import Any
+import warnings
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -333,6 +334,15 @@ def test_wrong_use(row: tuple[str, str, list[Any], int | None, str], world: Worl
 
 def test_every_function_has_rows() -> None:
     assert {row[1] for row in ROWS} == {row.name for row in FUNCTIONS}
+
+
+@pytest.mark.parametrize("action", ["error", "always"])
+def test_a_warning_is_no_error(action: Literal["error", "always"], world: World) -> None:
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter(action)
+        assert c.NNAdapterContext_create([world.device], 1, "A=1", None, c.Ref()) == 0
+    assert len(noted) == (action == "always")
+    assert all("A: no device of the context knows this key" in str(one.message) for one in noted)
 
 
 def test_nothing_of_it_changed_anything(world: World) -> None:

@@ -56,6 +56,7 @@ def check_sums(result: RunResult) -> None:
     assert sum(layer.energy_uj for layer in result.layers) == pytest.approx(float(result.energy_uj))
     accounts = result.accounts
     assert accounts.network.cycles == total
+    assert accounts.network.bound.cycles <= total
     for account in (accounts.network, *accounts.layers):
         assert account.bound.cycles + sum(account.lost.values()) == account.cycles
     assert [account.cycles for account in accounts.layers] == [layer.cycles for layer in result.layers]

@@ -96,15 +96,10 @@ def _concat(c: Conversion) -> Sequence[int]:
     return c.node("concatenation", c.tensors("inputs"), axis=c.axis("axis", "inputs"))
 
 
-def _alike(c: Conversion, name: str) -> list[int]:
-    """The tensors of an argument, in the codes of the first."""
-    tensors = c.tensors(name)
-    first = c.builder.type(tensors[0])
-    return [_in_codes_of(c, tensor, unshaped(first.dtype, first.quantization)) for tensor in tensors]
-
-
 def _stack(c: Conversion) -> Sequence[int]:
-    return moved(c, "pack", _alike(c, "inputs"), axis=c.axis("axis", "inputs", more=1))
+    wanted = c.result()
+    tensors = [_in_codes_of(c, tensor, wanted) for tensor in c.tensors("inputs")]
+    return c.node("pack", tensors, axis=c.axis("axis", "inputs", more=1))
 
 
 def _unstack(c: Conversion) -> Sequence[int]:
@@ -188,6 +183,8 @@ def _meshgrid(c: Conversion) -> Sequence[int]:
         all(len(shape) < 2 for shape in shapes), f"inputs have shapes {[*map(list, shapes)]}, must be lists"
     )
     c.require(len(outputs) == len(tensors), f"has {len(tensors)} inputs and {len(outputs)} outputs")
+    kinds = {(kind.dtype, kind.quantized) for kind in map(c.builder.type, tensors)}
+    c.require(len(kinds) == 1, "inputs have different precisions, must have one")
     sizes = tuple(prod(shape) for shape in shapes)
     results = []
     for axis, (tensor, wanted) in enumerate(zip(tensors, outputs, strict=True)):
