@@ -11,6 +11,8 @@ from collections.abc import Callable
 from itertools import count
 from weakref import WeakValueDictionary
 
+from npusim.litert import memory
+from npusim.litert.memory import AbiError
 from npusim.litert.session import Session
 from npusim.litert.structs import (
     ALLOW_DYNAMIC_TENSORS,
@@ -36,6 +38,9 @@ _PARTITIONS: dict[int, Session] = {}
 _NATIVE: list[NativeDelegate] = []
 """All that LiteRT was ever given: it may look at a delegate until its interpreter ends, which nobody tells."""
 
+_ADDRESSES: dict[int | None, int] = {}
+"""The numbers of delegates by where these are."""
+
 _NUMBERS = count(1)
 _NAME = ctypes.create_string_buffer(b"npusim")
 
@@ -46,6 +51,7 @@ def native_delegate(session: Session) -> int:
     _SESSIONS[number] = session
     native = NativeDelegate(data=number, Prepare=_PREPARE_GRAPH, flags=ALLOW_DYNAMIC_TENSORS)
     _NATIVE.append(native)
+    _ADDRESSES[ctypes.addressof(native)] = number
     return ctypes.addressof(native)
 
 
@@ -61,16 +67,28 @@ def _guarded(session: Session | None, context: int, call: Callable[[Session], No
     return OK
 
 
-def _prepare_graph(context: int, delegate: int) -> int:
-    session = _SESSIONS.get(NativeDelegate.from_address(delegate).data or 0)
-    return _guarded(session, context, lambda one: one.prepare_graph(context, delegate, _KERNEL))
+def _session_of(delegate: int | None) -> Session | None:
+    """The session of a TfLiteDelegate; None for an address of none of ours, or where Python's delegate is gone."""
+    if delegate not in _ADDRESSES:
+        return None
+    return _SESSIONS.get(_ADDRESSES[delegate])
 
 
-def _init(context: int, buffer: int, length: int) -> int | None:
-    params = DelegateParams.from_address(buffer)
-    session = _SESSIONS.get(NativeDelegate.from_address(params.delegate).data or 0)
+def _prepare_graph(context: int, delegate: int | None) -> int:
+    return _guarded(
+        _session_of(delegate), context, lambda one: one.prepare_graph(context, delegate or 0, _KERNEL)
+    )
+
+
+def _init(context: int, buffer: int | None, length: int) -> int | None:
+    try:
+        with memory.opened() as reading:
+            params = reading.struct(DelegateParams, buffer, "a partition")
+        session = _session_of(params.delegate)
+    except AbiError:  # the kernel is prepared without a number, and refuses
+        return None
     key = next(_NUMBERS)
-    if _guarded(session, context, lambda one: one.begin(key, context, params)) != OK or session is None:
+    if session is None or _guarded(session, context, lambda one: one.begin(key, context, params)) != OK:
         return None
     _PARTITIONS[key] = session
     return key

@@ -55,12 +55,12 @@ class Delegate:
         self._asked = False
 
     @property
-    def runs(self) -> list[RunResult]:
+    def runs(self) -> list[numbers.RunResult]:
         """The last `invoke`: a result for each partition, in the order of the model; none before the first.
 
         A partition that is in a loop has one result of all its turns. Raises NpusimError for what went wrong.
         """
-        return [] if self._session is None else [viewed_run(run) for run in self._session.runs()]
+        return [] if self._session is None else [_viewed(run) for run in self._session.runs()]
 
     def check(self) -> None:
         """Raises the NpusimError that made LiteRT's last call fail, if it was ours."""
@@ -90,18 +90,21 @@ class Delegate:
         Raises NpusimError for a second interpreter, a LiteRT that is not known, and a model that cannot be read.
         """
         if self._asked:
-            raise NpusimError("npusim.litert: a delegate serves one interpreter, and this one has one; make another")
+            raise NpusimError(
+                "npusim.litert: a delegate serves one interpreter, and this one has one; make another"
+            )
         source.require_version()
-        model = source.given_to_interpreter() if self._model is None else self._model
+        given = source.given_to_interpreter()
+        model = given.model if self._model is None else self._model
         if model is None:
             raise NpusimError(
                 "npusim.litert: cannot see the model of the interpreter; give it: Delegate(model=PATH)"
             )
-        self._session = Session(source.read(model), self._kinds, self._compiler)
+        self._session = Session(source.read(model), self._kinds, self._compiler, given.apart)
         self._asked = True
         return callbacks.native_delegate(self._session)
 
 
-def viewed_run(run: numbers.RunResult) -> RunResult:
-    """A result that shows itself."""
-    return viewed(RunResult, run)
+def _viewed(run: numbers.RunResult) -> numbers.RunResult:
+    """A run of one program shows itself; one of several programs is as it is."""
+    return viewed(RunResult, run) if type(run) is numbers.RunResult else run

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from npusim.frontends.nn_hal.enumerations import DeviceStatus
 from npusim.hal.device import Device
 from npusim.hal.stage import Stage, Target
 from npusim.isa.base.errors import NpusimError
@@ -80,6 +81,8 @@ def compiler(where: Where) -> Callable[[Graph], Engine]:
         where.require_open()
         return lambda graph: OnDevices(graph, where)
     if isinstance(where, Device):
+        if where.getStatus() is not DeviceStatus.AVAILABLE:
+            raise NpusimError("hw: the device is closed")
         target = where.target
     elif isinstance(where, str | Path | Hardware):
         target = Target(where if isinstance(where, Hardware) else api.hardware(where))
@@ -99,5 +102,7 @@ def measured(name: str, runs: Sequence[Done]) -> RunResult:
     if launches:
         return measure_launches(name, launches, runs[-1].outputs)
     if runs[-1].run is None:
-        raise NpusimError(f"{name}: npusim simulates none of the devices that computed it, so it has no cycles")
+        raise NpusimError(
+            f"{name}: npusim simulates none of the devices that computed it, so it has no cycles"
+        )
     return runs[-1].run

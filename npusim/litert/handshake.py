@@ -68,7 +68,11 @@ def _tensor_misfit(tensor: Tensor, expected: TensorRecord, memory: Memory) -> st
     name = expected.name.encode()
     if tensor.name and name.isascii() and memory.text(tensor.name, name, "its name") != name:
         return f"is not called {expected.name}"
-    if expected.scales.size == 1 and expected.scales[0] and tensor.params.scale not in (0.0, expected.scales[0]):
+    if (
+        expected.scales.size == 1
+        and expected.scales[0]
+        and tensor.params.scale not in (0.0, expected.scales[0])
+    ):
         return f"has scale {tensor.params.scale}, the file says {expected.scales[0]}"
     return ""
 

@@ -102,7 +102,7 @@ def _tensor(context: int, number: int) -> Tensor:
 
 
 def _elements(context: int, number: int, graph: Graph, tensor: int) -> Array:
-    """The elements of a tensor of LiteRT in their place. Raises NpusimError where they are not what was compiled for."""
+    """The elements of a tensor of LiteRT in their place. Raises NpusimError where they are not as compiled for."""
     there, kind = _tensor(context, number), graph.tensors[tensor].type
     if there.bytes != kind.size_bytes:
         raise NpusimError(
@@ -113,5 +113,5 @@ def _elements(context: int, number: int, graph: Graph, tensor: int) -> Array:
         return np.empty(kind.shape, kind.numpy_dtype)
     if not there.data:
         raise NpusimError(f'tensor {number} "{graph.tensors[tensor].name}" has no memory in LiteRT')
-    raw = (ctypes.c_uint8 * kind.size_bytes).from_address(there.data)
+    raw = memoryview((ctypes.c_uint8 * kind.size_bytes).from_address(there.data))
     return np.frombuffer(raw, kind.numpy_dtype).reshape(kind.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.graph import Graph
@@ -36,11 +37,15 @@ class Session:
     the kind goes well.
     """
 
-    def __init__(self, source: Source, kinds: frozenset[str], compiler: Callable[[Graph], Engine]) -> None:
+    def __init__(
+        self, source: Source, kinds: frozenset[str], compiler: Callable[[Graph], Engine], apart: bool
+    ) -> None:
+        """`apart` says that LiteRT makes a partition of each operator."""
         self.fault: NpusimError | None = None
         self._source = source
         self._kinds = kinds
         self._compiler = compiler
+        self._apart = apart
         self._subgraphs = [Subgraph(source.name, record) for record in source.subgraphs]
         self._of_context: dict[int, int] = {}
         self._partitions: dict[int, tuple[Partition, int]] = {}
@@ -63,12 +68,13 @@ class Session:
                     f"tried with {PACKAGE} {TRIED}"
                 ) from None
         self._of_context[context] = number
-        claimed = self._subgraphs[number].claims(self._kinds, plan)
+        claimed = self._subgraphs[number].claims(self._kinds, plan, self._apart)
         if not claimed:
             return
         nodes = ctypes.create_string_buffer(handshake.array(claimed))
         call = REPLACE_NODES(seen.ReplaceNodeSubsetsWithDelegateKernels)
-        if call(context, kernel, ctypes.addressof(nodes), delegate) != OK:
+        before = len(self._partitions)
+        if call(context, kernel, ctypes.addressof(nodes), delegate) != OK or len(self._partitions) == before:
             raise AbiError("npusim.litert: LiteRT does not hand over the operators")
 
     def _which(self, context: int, seen: Context, reading: Memory) -> int:
@@ -96,8 +102,12 @@ class Session:
                 reading.integers(params.inputs, "the inputs of a partition"),
                 reading.integers(params.outputs, "the outputs of a partition"),
             )
-        if not all(0 <= number < count for number in (*selection.inputs, *selection.outputs)):
-            raise AbiError("npusim.litert: a partition has tensors that the file has not")
+        tensors = (*selection.inputs, *selection.outputs)
+        operators = range(len(subgraph.record.operators))
+        if not all(0 <= number < count for number in tensors) or not set(selection.operators) <= set(
+            operators
+        ):
+            raise AbiError("npusim.litert: a partition has operators or tensors that the file has not")
         self._partitions[key] = Partition(subgraph, selection, self._compiler), self._of_context[context]
 
     def end(self, key: int) -> None:
@@ -151,11 +161,11 @@ class Session:
         else:
             text = f"{type(error).__name__}: {error}"
             self.fault = NpusimError(f"npusim.litert: npusim itself fails: {text}; please report it")
-        with memory.opened() as reading:
-            seen = handshake.context_of(context, reading)
-        # The text is a format: there is nothing to be put in.
-        text = " ".join(str(self.fault).split()).replace("%", "%%")
-        REPORT_ERROR(seen.ReportError)(context, text.encode())
+        text = " ".join(str(self.fault).split())
+        with suppress(AbiError), memory.opened() as reading:
+            report = handshake.context_of(context, reading).ReportError
+            # The text is a format, with nothing to be put in.
+            REPORT_ERROR(report)(context, f"{text}\n".replace("%", "%%").encode())
 
 
 def _resize(context: int, number: int, shape: Shape) -> None:
@@ -176,4 +186,4 @@ def _allocator() -> Callable[[int], int | None]:
     library = ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
     allocate = library.malloc
     allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    return allocate  # type: ignore[no-any-return]
+    return allocate

@@ -18,6 +18,7 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
 
 _ARGUMENTS = ("model_path", "model_content")
+_APART = ("experimental_preserve_all_tensors", "experimental_disable_delegate_node_fusion")
 _CALLS_UP = 16
 
 PACKAGE, TRIED = "ai-edge-litert", "2.3.0"
@@ -25,7 +26,7 @@ _MAJOR = "2"
 
 
 class Source(NamedTuple):
-    """A model: what messages call it, and its subgraphs, the main one first."""
+    """A model: what messages call it, its subgraphs, the main one first."""
 
     name: str
     subgraphs: tuple[ModelRecord, ...]
@@ -49,18 +50,29 @@ def installed_version() -> str:
         return ""
 
 
-def given_to_interpreter() -> str | bytes | None:
-    """The path or the bytes that an interpreter under construction was given, above this call; None without one."""
+class Given(NamedTuple):
+    """What an interpreter was given: a path or bytes, None where neither is seen.
+
+    apart: whether it makes a partition of each operator.
+    """
+
+    model: str | bytes | None
+    apart: bool = False
+
+
+def given_to_interpreter() -> Given:
+    """What an interpreter under construction was given, above this call."""
     frame = sys._getframe(1)
     for _ in range(_CALLS_UP):
         names = frame.f_locals
         if all(name in names for name in _ARGUMENTS):
             path, content = (names[name] for name in _ARGUMENTS)
-            return os.fspath(path) if path else bytes(content) if content else None
+            model = os.fspath(path) if path else bytes(content) if content else None
+            return Given(model, any(names.get(name) for name in _APART))
         if frame.f_back is None:
-            return None
+            break
         frame = frame.f_back
-    return None
+    return Given(None)
 
 
 def read(model: str | Path | bytes) -> Source:

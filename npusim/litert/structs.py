@@ -1,7 +1,7 @@
 """The C structures between LiteRT and a delegate, as ctypes ones.
 
-Source: tflite/core/c/common.h of LiteRT, Apache-2.0. Fields are only ever added at the end: what LiteRT makes is read up
-to where it is known, what we make has zeros behind it.
+Source: tflite/core/c/common.h of LiteRT, Apache-2.0. Fields are only ever added at the end: what LiteRT makes is read
+up to where it is known, what we make has zeros behind it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,23 @@ MAPPED_READ_ONLY, DYNAMIC = 1, 4
 ALLOW_DYNAMIC_TENSORS = 1
 """The flag of a delegate that takes graphs with dynamic tensors, and sizes that change after it was applied."""
 
-KINDS = {
-    **{"FLOAT32": 1, "INT32": 2, "UINT8": 3, "INT64": 4, "STRING": 5, "BOOL": 6, "INT16": 7, "COMPLEX64": 8},
-    **{"INT8": 9, "FLOAT16": 10, "FLOAT64": 11, "COMPLEX128": 12, "UINT64": 13, "RESOURCE": 14},
-    **{"VARIANT": 15, "UINT32": 16, "UINT16": 17, "INT4": 18, "BFLOAT16": 19},
-}
+_KINDS = (
+    *(
+        "FLOAT32",
+        "INT32",
+        "UINT8",
+        "INT64",
+        "STRING",
+        "BOOL",
+        "INT16",
+        "COMPLEX64",
+        "INT8",
+        "FLOAT16",
+        "FLOAT64",
+    ),
+    *("COMPLEX128", "UINT64", "RESOURCE", "VARIANT", "UINT32", "UINT16", "INT4", "BFLOAT16"),
+)
+KINDS = {name: code for code, name in enumerate(_KINDS, 1)}
 """TfLiteType by the schema's name of the element type; the schema numbers them otherwise."""
 
 _SPARE = 128

@@ -1,4 +1,4 @@
-"""A subgraph of the model as LiteRT has it: whether it is the file's, which operators npusim takes, and their graphs."""
+"""A subgraph of the model: which of its operators npusim takes, and the graphs of partitions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from npusim.frontends.tflite.operators import OPERATORS
 from npusim.frontends.tflite.reader import graph_of
-from npusim.frontends.tflite.records import ModelRecord, OperatorRecord, TensorRecord
+from npusim.frontends.tflite.records import ModelRecord, OperatorRecord
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.table import known
+from npusim.litert.shapes import Folding, computed_operands, constant, from_shapes
 
 Shape = tuple[int, ...]
 
@@ -27,7 +28,9 @@ def kinds_of(operators: Iterable[str] | None) -> frozenset[str]:
     if operators is None:
         return frozenset(having.values())
     if isinstance(operators, str) or not isinstance(operators, Iterable):
-        raise NpusimError(f"operators {operators!r}: must be names of TFLite's operators, such as ['CONV_2D']")
+        raise NpusimError(
+            f"operators {operators!r}: must be names of TFLite's operators, such as ['CONV_2D']"
+        )
     kinds = set()
     for name in operators:
         if not isinstance(name, str) or name not in having:
@@ -66,10 +69,10 @@ class Subgraph:
         self.name = name
         self.record = record
         self._shapes: list[Shape] = [tensor.shape for tensor in record.tensors]
-        self._read_as_whole = self._learn_shapes()
+        self._takes_all = self._learn_shapes()
 
     def _learn_shapes(self) -> bool:
-        """Shapes that the file leaves out, as far as operands say them; whether npusim can read all of it."""
+        """Learns shapes that the file leaves out, as far as operands say them; whether npusim can take all of it."""
         try:
             graph = graph_of(self.record, GraphBuilder(self.name))
         except NpusimError:
@@ -77,31 +80,28 @@ class Subgraph:
         for number, tensor in enumerate(graph.tensors[: len(self._shapes)]):
             if tensor.bound:
                 self._shapes[number] = tensor.type.shape
-        return not graph.decides and all(known(node.op) for node in graph.nodes)
+        computed = {number for one in self.record.operators for number in computed_operands(self.record, one)}
+        known_shapes = all(from_shapes(self.record, number) for number in computed)
+        return known_shapes and not graph.decides and all(known(node.op) for node in graph.nodes)
 
-    def claims(self, kinds: frozenset[str], plan: Sequence[int]) -> list[int]:
+    def claims(self, kinds: frozenset[str], plan: Sequence[int], apart: bool) -> list[int]:
         """Those operators of a plan that npusim computes, of these kinds.
 
-        Shapes that operators compute from shapes are known as long as all of it is npusim's: then it is taken whole.
+        Shapes that operators compute from shapes are known if all of it is one partition: then it is taken whole.
+        `apart` says that LiteRT makes a partition of each operator.
         """
         records = self.record.operators
-        all_there = list(plan) == list(range(len(records)))
-        had = {record.kind for record in records if record.kind in OPERATORS}
-        if all_there and self._read_as_whole and kinds >= had:
+        having = {record.kind for record in records if record.kind in OPERATORS}
+        whole = not apart and self._takes_all and list(plan) == list(range(len(records)))
+        if whole and kinds >= having:
             return list(plan)
-        return [
-            number
-            for number in plan
-            if number < len(records) and records[number].kind in kinds and self._alone(records[number], number)
-        ]
+        return [number for number in plan if records[number].kind in kinds and self._alone(number)]
 
-    def _alone(self, record: OperatorRecord, number: int) -> bool:
+    def _alone(self, number: int) -> bool:
         """Whether an operator can be computed without looking at others."""
-        row = OPERATORS[record.kind]
-        for position, operand in enumerate(record.inputs):
-            said = row.keeps is not None and position not in row.keeps
-            if said and operand is not None and not self.constant(operand):
-                return False
+        record = self.record.operators[number]
+        if computed_operands(self.record, record):
+            return False
         inputs = tuple(operand for operand in dict.fromkeys(record.inputs) if operand is not None)
         try:
             self.graph(Selection((number,), inputs, record.outputs), {})
@@ -111,9 +111,7 @@ class Subgraph:
 
     def constant(self, number: int) -> bool:
         """Whether a tensor's value is in the file."""
-        tensor = self.record.tensors[number]
-        buffers = self.record.buffers
-        return not tensor.variable and tensor.buffer < len(buffers) and buffers[tensor.buffer].size > 0
+        return constant(self.record, number)
 
     def graph(self, selection: Selection, shapes: Mapping[int, Shape]) -> PartGraph:
         """The graph of some operators with these shapes of what goes in, else those of the file.
@@ -136,31 +134,41 @@ class Subgraph:
             if number in read_only or not (self.constant(number) or self.record.tensors[number].variable)
         ]
         chosen = [self.record.operators[number] for number in selection.operators]
-        numbers = {tensor: new for new, tensor in enumerate(_tensors(chosen, selection))}
-        tensors = [self._tensor(tensor, shapes, tensor in read_only) for tensor in numbers]
+        results = {output for record in chosen for output in record.outputs}
         resized = any(shape != self._shapes[number] for number, shape in shapes.items())
-        if resized:
-            for number in {output for record in chosen for output in record.outputs}:
-                tensors[numbers[number]] = replace(tensors[numbers[number]], shape=())
-        record = replace(
-            self.record,
-            tensors=tuple(tensors),
-            operators=tuple(_renumbered(record, numbers) for record in chosen),
-            inputs=tuple(numbers[number] for number in given),
-            outputs=tuple(numbers[number] for number in selection.outputs),
+        tensors = []
+        for number, tensor in enumerate(self.record.tensors):
+            shape = () if resized and number in results else shapes.get(number, self._shapes[number])
+            tensors.append(replace(tensor, shape=shape, variable=tensor.variable and number not in read_only))
+        folding = Folding(replace(self.record, tensors=tuple(tensors)), given, self._part)
+        for operator in chosen:
+            folding.add(operator)
+        found = self._part(folding.record, chosen, given, selection.outputs)
+        return _without_states(found, _tensors(chosen, given, selection.outputs), selection.outputs)
+
+    def _part(
+        self,
+        record: ModelRecord,
+        chosen: Sequence[OperatorRecord],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+    ) -> Graph:
+        """The graph of operators of a subgraph; tensors that they do not touch are not in it."""
+        touched = _tensors(chosen, inputs, outputs)
+        numbers = {tensor: new for new, tensor in enumerate(touched)}
+        part = replace(
+            record,
+            tensors=tuple(record.tensors[number] for number in touched),
+            operators=tuple(_renumbered(operator, numbers) for operator in chosen),
+            inputs=tuple(numbers[number] for number in inputs),
+            outputs=tuple(numbers[number] for number in outputs),
         )
-        found = graph_of(record, GraphBuilder(self.name))
-        return _without_states(found, tuple(numbers), selection.outputs)
-
-    def _tensor(self, number: int, shapes: Mapping[int, Shape], read_only: bool) -> TensorRecord:
-        shape = shapes.get(number, self._shapes[number])
-        tensor = replace(self.record.tensors[number], shape=shape)
-        return replace(tensor, variable=False) if read_only else tensor
+        return graph_of(part, GraphBuilder(self.name))
 
 
-def _tensors(records: Sequence[OperatorRecord], selection: Selection) -> list[int]:
-    """The tensors that operators touch, each once, in the order of the file."""
-    touched = set(selection.inputs) | set(selection.outputs)
+def _tensors(records: Sequence[OperatorRecord], inputs: Sequence[int], outputs: Sequence[int]) -> list[int]:
+    """The tensors that operators touch, and those that go in and out, each once, in the order of the file."""
+    touched = {*inputs, *outputs}
     for record in records:
         touched.update(number for number in record.inputs if number is not None)
         touched.update(record.outputs, record.intermediates)
