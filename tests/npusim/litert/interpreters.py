@@ -15,14 +15,20 @@ from ..frontends.tflite_builder import Builder, int32, table
 PLAIN: dict[str, Any] = {"scales": None, "zero_points": None}
 
 
-def interpreter(model: bytes | str, delegate: npusim.litert.Delegate | None = None, **how: Any) -> Any:
-    """One with reference kernels, for the bytes or the path of a model; tensors are not allocated."""
+def interpreter(
+    model: bytes | str,
+    delegate: npusim.litert.Delegate | None = None,
+    optimized: bool = False,
+    **how: Any,
+) -> Any:
+    """One for the bytes or the path of a model; tensors are not allocated. Its kernels are the reference's, or not."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimized else OpResolverType.BUILTIN_REF
     source = {"model_content": model} if isinstance(model, bytes) else {"model_path": model}
     return Interpreter(
         **source,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+        experimental_op_resolver_type=kernels,
         experimental_delegates=[delegate] if delegate else None,
         **how,
     )
