@@ -27,8 +27,6 @@ from npusim.litert.structs import (
 from npusim.litert.subgraph import Selection, Shape, Subgraph
 from npusim.numbers.run import RunResult
 
-_MAIN = 0
-
 
 class Session:
     """A delegate in the interpreter of one model.
@@ -47,9 +45,14 @@ class Session:
         self._compiler = compiler
         self._apart = apart
         self._subgraphs = [Subgraph(source.name, record) for record in source.subgraphs]
+        decides = any(subgraph.decides for subgraph in self._subgraphs)
+        # What is invoked, not what IF and WHILE run: signatures may have a subgraph each.
+        count = len(self._subgraphs)
+        self._roots, self._bodies = (range(1), range(1, count)) if decides else (range(count), range(0))
         self._of_context: dict[int, int] = {}
         self._partitions: dict[int, tuple[Partition, int]] = {}
         self._done: dict[int, list[Done]] = {}
+        self._measured: list[RunResult] | None = None
 
     # The graph
 
@@ -124,20 +127,33 @@ class Session:
     def invoke(self, key: int, context: int) -> None:
         """Computes a partition."""
         partition, subgraph = self._partitions[key]
-        mains = any(number == _MAIN for _, number in self._partitions.values())
-        first_again = key in self._done and (subgraph == _MAIN or not mains)
-        if self.fault is not None or first_again:
+        if self.fault is not None or self._begins(key, subgraph):
             self._done, self.fault = {}, None
+        self._measured = None
         done = partition.invoke(context)
         earlier = [one._replace(outputs=None) for one in self._done.get(key, ())]
         self._done[key] = [*earlier, done]
+
+    def _begins(self, key: int, subgraph: int) -> bool:
+        """Whether a partition is the first of an invoke: LiteRT does not tell, but in an invoke a graph runs once.
+
+        What is in the body of a loop runs again in the same invoke; only where nothing else is ours it counts.
+        """
+        again = key in self._done
+        of = {number: graph for number, (_, graph) in self._partitions.items()}
+        if subgraph not in self._roots:
+            return again and not any(graph in self._roots for graph in of.values())
+        # A partition that LiteRT has given up ran before, so did one of another signature.
+        return again or any(of.get(other) not in (subgraph, *self._bodies) for other in self._done)
 
     # What was done
 
     def runs(self) -> list[RunResult]:
         """Of each partition that the last invoke ran, in the order of the model. Raises what went wrong in it."""
         self.check()
-        return [measured(self._source.name, self._done[key]) for key in sorted(self._done)]
+        if self._measured is None:
+            self._measured = [measured(self._source.name, self._done[key]) for key in sorted(self._done)]
+        return self._measured
 
     def run(self) -> list[RunResult]:
         """The last invoke: one run of everything on one machine, on several devices a run of each partition."""

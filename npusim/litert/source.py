@@ -67,7 +67,7 @@ def given_to_interpreter() -> Given:
         names = frame.f_locals
         if all(name in names for name in _ARGUMENTS):
             path, content = (names[name] for name in _ARGUMENTS)
-            model = os.fspath(path) if path else bytes(content) if content else None
+            model = os.fsdecode(path) if path else bytes(content) if content else None
             return Given(model, any(names.get(name) for name in _APART))
         if frame.f_back is None:
             break

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from npusim.frontends.tflite.control import DECIDING
 from npusim.frontends.tflite.operators import OPERATORS
 from npusim.frontends.tflite.reader import graph_of
 from npusim.frontends.tflite.records import ModelRecord, OperatorRecord
@@ -70,6 +71,7 @@ class Subgraph:
         self.record = record
         self._shapes: list[Shape] = [tensor.shape for tensor in record.tensors]
         self._takes_all = self._learn_shapes()
+        self.decides = any(operator.kind in DECIDING for operator in record.operators)
 
     def _learn_shapes(self) -> bool:
         """Learns shapes that the file leaves out, as far as operands say them; whether npusim can take all of it."""

@@ -10,7 +10,7 @@ import numpy as np
 import npusim.litert
 from npusim.isa.base.tensor import Array
 
-from ..frontends.tflite_builder import Builder, int32, table
+from ..frontends.tflite_builder import Builder, int32, serialize, table
 
 PLAIN: dict[str, Any] = {"scales": None, "zero_points": None}
 
@@ -19,6 +19,7 @@ def interpreter(
     model: bytes | str,
     delegate: npusim.litert.Delegate | None = None,
     optimized: bool = False,
+    others: Sequence[npusim.litert.Delegate] = (),
     **how: Any,
 ) -> Any:
     """One for the bytes or the path of a model; tensors are not allocated. Its kernels are the reference's, or not."""
@@ -29,7 +30,7 @@ def interpreter(
     return Interpreter(
         **source,
         experimental_op_resolver_type=kernels,
-        experimental_delegates=[delegate] if delegate else None,
+        experimental_delegates=[delegate, *others] if delegate else None,
         **how,
     )
 
@@ -103,3 +104,20 @@ def open_batch() -> bytes:
     builder.operator("PACK", [batch, row], [wanted], table("PackOptions", ValuesCount=2, Axis=0))
     builder.operator("RESHAPE", [z, wanted], [y])
     return builder.file([x], [y])
+
+
+def two_signatures() -> bytes:
+    """Subgraphs that programs call by their names: "twice" is x + x, "squared" is x * x."""
+    whole = Builder()
+    subgraphs, signatures = [], []
+    for number, (key, code) in enumerate((("twice", "ADD"), ("squared", "MUL"))):
+        part = Builder(codes=whole.codes, buffers=whole.buffers)
+        x, y = part.tensor("x", [1, 4]), part.tensor("y", [1, 4])
+        part.operator(code, [x, x], [y], table(f"{code.title()}Options"), version=2)
+        ends = {"Inputs": int32(x), "Outputs": int32(y)}
+        subgraphs.append(table("SubGraph", Name=key, Tensors=part.tensors, Operators=part.operators, **ends))
+        names = {"Inputs": [table("TensorMap", Name="x", TensorIndex=x)]}
+        names["Outputs"] = [table("TensorMap", Name="y", TensorIndex=y)]
+        signatures.append(table("SignatureDef", SignatureKey=key, SubgraphIndex=number, **names))
+    rows = {"OperatorCodes": whole.codes, "Subgraphs": subgraphs, "Buffers": whole.buffers}
+    return serialize(table("Model", Version=3, SignatureDefs=signatures, **rows))

@@ -20,7 +20,15 @@ from npusim.litert import delegate as delegates
 from npusim.litert import source
 
 from ...litert.live import needs_litert
-from .interpreters import gathering, interpreter, invoked, open_batch, random_inputs, reshaping
+from .interpreters import (
+    gathering,
+    interpreter,
+    invoked,
+    open_batch,
+    random_inputs,
+    reshaping,
+    two_signatures,
+)
 
 pytestmark = needs_litert
 
@@ -104,6 +112,43 @@ def test_operators_that_the_model_has_not_are_no_mistake() -> None:
     delegate = npusim.litert.Delegate(operators=["SVDF"])
     compared(models.path_or_bytes("digits_cnn"), delegate)
     assert delegate.runs == []
+
+
+def test_each_call_of_a_signature_is_an_invoke() -> None:
+    delegate = npusim.litert.Delegate()
+    without, with_it = interpreter(two_signatures()), interpreter(two_signatures(), delegate)
+    for key, op in (
+        ("twice", "add"),
+        ("twice", "add"),
+        ("squared", "mul"),
+        ("squared", "mul"),
+        ("twice", "add"),
+    ):
+        x = np.array([[-128, -3, 4, 100]], np.int8)
+        expected = without.get_signature_runner(key)(x=x)
+        assert np.array_equal(with_it.get_signature_runner(key)(x=x)["y"], expected["y"])
+        assert [layer.op for run in delegate.runs for layer in run.layers] == [op]
+
+
+def test_two_delegates_share_a_model() -> None:
+    convolutions = npusim.litert.Delegate(hw="edge-32", operators=["CONV_2D"])
+    rest = npusim.litert.Delegate(hw="edge-128")
+    data = models.path_or_bytes(KWS)
+    without, with_both = interpreter(data), interpreter(data, convolutions, others=[rest])
+    inputs = random_inputs(without, 0)
+    assert same(invoked(with_both, inputs), invoked(without, inputs))
+    assert {layer.op for run in convolutions.runs for layer in run.layers} == {"conv_2d"}
+    operators = [layer.op for run in rest.runs for layer in run.layers]
+    assert len(operators) == len(npusim.load(KWS).nodes) - BUILT_IN[KWS]
+
+
+def test_a_device_that_only_times_leaves_outputs_as_they_are() -> None:
+    delegate = npusim.litert.Delegate(hw=npusim.hal.Device("edge-128", timing_only=True))
+    runner = interpreter(models.path_or_bytes("digits_cnn"), delegate)
+    [output] = invoked(runner, random_inputs(runner, 0))
+    assert not output.any()
+    assert delegate.runs[0].cycles == npusim.run("digits_cnn", timing_only=True).cycles
+    assert delegate.runs[0].outputs == []
 
 
 # Shapes
