@@ -26,7 +26,7 @@ _MAJOR = "2"
 
 
 class Source(NamedTuple):
-    """A model: what messages call it, its subgraphs, the main one first."""
+    """A model: what messages call it, and its subgraphs, the main one first."""
 
     name: str
     subgraphs: tuple[ModelRecord, ...]
