@@ -31,6 +31,7 @@ from npusim.isa.base.fields import Section
 from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_dict
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory
+from npusim.verification import litert
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "docs")]  # the table of rooms in tests, and the drawings
@@ -39,10 +40,13 @@ WITH_OUTPUT = (
     README,
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("run", "python", "convolution", "explore", "hal", "nnadapter")
+        for name in ("run", "python", "convolution", "explore", "hal", "nnadapter", "litert")
     ),
 )
 """Documents whose code blocks are run."""
+
+NEEDS_LITERT = ROOT / "docs" / "litert.md"
+"""The one of them that only runs where LiteRT is installed."""
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 """The document with additions to the sources, and with the table of rooms."""
@@ -367,6 +371,8 @@ if __name__ == "__main__":
     NNEF_PAGE.write_text(with_rules_of_nnef(NNEF_PAGE.read_text("utf-8")), "utf-8")
     NNADAPTER_PAGE.write_text(with_functions(NNADAPTER_PAGE.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
+        if document == NEEDS_LITERT and not litert.installed():
+            continue
         document.write_text(refreshed(document.read_text("utf-8")), "utf-8")
     for file, drawing in drawings.drawings().items():
         file.write_text(drawing, "utf-8")

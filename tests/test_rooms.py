@@ -57,6 +57,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.nnadapter.c": ("npusim.nnadapter",),
     "npusim.nnadapter": ("npusim.nnadapter.hal", "npusim.nnadapter.cache", "npusim.reports"),
     "npusim.verification": ("npusim.session",),
+    "npusim.litert": ("npusim.hal", "npusim.nnadapter", "npusim.views"),
     "npusim.study": ("npusim.session",),
     "npusim.comparison": ("npusim.numbers",),
     "npusim.reports.words": ("npusim.numbers",),

@@ -71,6 +71,11 @@ class Device:
         self._closed = False
         self._capabilities: Capabilities | None = None
 
+    @property
+    def target(self) -> Target:
+        """What graphs are compiled for."""
+        return self._target
+
     def close(self) -> None:
         """The device is OFFLINE from now on: it and its prepared models answer with DEVICE_UNAVAILABLE."""
         self._closed = True

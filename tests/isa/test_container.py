@@ -405,7 +405,7 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
         ),
         (
             setting("layers", 0, "workload", "kind", value="gem"),
-            'layers[0].workload.kind: "gem" is not one of gemm, depthwise, elementwise, move, free',
+            'layers[0].workload.kind: "gem" is not one of gemm, depthwise, elementwise, move, free, handover',
         ),
         (
             setting("inputs", 0, "type", "dtype", value="O"),

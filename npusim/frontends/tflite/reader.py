@@ -49,6 +49,11 @@ def parse(data: bytes | mmap, name: str) -> Graph:
     return _Reading(decode(data), GraphBuilder(name)).graph()
 
 
+def graph_of(record: ModelRecord, builder: GraphBuilder) -> Graph:
+    """The graph of a subgraph, as a whole not checked; raises FormatError or GraphError."""
+    return _Reading(record, builder).graph()
+
+
 class _Reading:
     """The reading of a subgraph. `now` is what each variable that is updated is after the operators so far.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from mmap import mmap
 from typing import Any
@@ -79,6 +79,7 @@ class ModelRecord:
     """A subgraph of a file. `buffers` are read-only views of the file's bytes (uint8, 1-D).
 
     other: another subgraph of the same file, by its number; raises FormatError where there is none.
+    subgraphs: how many the file has.
     """
 
     buffers: tuple[Data, ...]
@@ -87,6 +88,7 @@ class ModelRecord:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     other: Callable[[int], ModelRecord]
+    subgraphs: int = 1
 
 
 class inside_the_file:
@@ -171,7 +173,8 @@ class _Decoder:
         def subgraph(number: int) -> ModelRecord:
             if not 0 <= number < len(subgraphs):
                 raise FormatError(f"subgraph {number}, the model has {len(subgraphs)}")
-            return self._subgraph(subgraphs[number], kinds, views, subgraph)
+            record = self._subgraph(subgraphs[number], kinds, views, subgraph)
+            return replace(record, subgraphs=len(subgraphs))
 
         return subgraph(0)
 

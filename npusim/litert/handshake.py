@@ -1,0 +1,126 @@
+"""What LiteRT gives a delegate, held against the file that it is of: names, types, shapes, operators.
+
+Every address is looked at before it is followed. If all of it is the file's, the structures are laid out as they are
+known, and the operators can be taken by their numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from npusim.frontends.tflite.records import ModelRecord, OperatorRecord, TensorRecord
+from npusim.litert.memory import AbiError, Memory, executable
+from npusim.litert.structs import (
+    CALLED,
+    CUSTOM_CODE,
+    GET_EXECUTION_PLAN,
+    GET_NODE,
+    KINDS,
+    OK,
+    Context,
+    Node,
+    ReadRegistration,
+    Tensor,
+)
+
+_MOST_DIMENSIONS = 64
+_MOST_ALLOCATION_TYPE = 16
+
+
+def context_of(address: int, memory: Memory) -> Context:
+    """The context at an address. Raises AbiError where its functions are none."""
+    context = memory.struct(Context, address, "the context")
+    for name in CALLED:
+        function = getattr(context, name)
+        if not function or not executable(function):
+            raise AbiError(f"{name} of the context is at address {function or 0:#x}, where no code is")
+    return context
+
+
+def misfit(context: Context, record: ModelRecord, memory: Memory) -> str:
+    """Why the tensors of a context are not those of a subgraph; empty if they are."""
+    count = len(record.tensors)
+    if not count <= context.tensors_size <= count + (1 << 20):
+        return f"the context has {context.tensors_size} tensors, the file {count}"
+    size = ctypes.sizeof(Tensor)
+    data = memory.read(context.tensors, count * size, "the list of tensors") if count else b""
+    for number, expected in enumerate(record.tensors):
+        found = _tensor_misfit(Tensor.from_buffer_copy(data, number * size), expected, memory)
+        if found:
+            return f"tensor {number}: {found}"
+    return ""
+
+
+def _tensor_misfit(tensor: Tensor, expected: TensorRecord, memory: Memory) -> str:
+    if expected.kind in KINDS and tensor.type != KINDS[expected.kind]:
+        return f"has type {tensor.type}, the file says {expected.kind}, {KINDS[expected.kind]}"
+    if bool(tensor.is_variable) != bool(expected.variable):
+        return "is a variable on one side only"
+    if not 0 <= tensor.allocation_type <= _MOST_ALLOCATION_TYPE:
+        return f"has allocation type {tensor.allocation_type}"
+    sizes = memory.integers(tensor.dims, "its shape") if tensor.dims else ()
+    if len(sizes) > _MOST_DIMENSIONS or min(sizes, default=0) < -1:
+        return f"has shape {list(sizes)}"
+    name = expected.name.encode()
+    if tensor.name and name.isascii() and memory.text(tensor.name, name, "its name") != name:
+        return f"is not called {expected.name}"
+    if (
+        expected.scales.size == 1
+        and expected.scales[0]
+        and tensor.params.scale not in (0.0, expected.scales[0])
+    ):
+        return f"has scale {tensor.params.scale}, the file says {expected.scales[0]}"
+    return ""
+
+
+def plan_of(address: int, context: Context, record: ModelRecord, memory: Memory) -> tuple[int, ...]:
+    """The operators that LiteRT is going to run, by their numbers in the file; those of other delegates are left out.
+
+    Raises AbiError where they are not the file's.
+    """
+    plan = ctypes.c_void_p()
+    if GET_EXECUTION_PLAN(context.GetExecutionPlan)(address, ctypes.addressof(plan)) != OK:
+        raise AbiError("LiteRT does not tell its execution plan")
+    numbers = memory.integers(plan.value, "the execution plan")
+    inside = tuple(number for number in numbers if 0 <= number < len(record.operators))
+    for number in inside:
+        _check_operator(address, context, number, record.operators[number], memory)
+    return inside
+
+
+def _check_operator(
+    address: int, context: Context, number: int, expected: OperatorRecord, memory: Memory
+) -> None:
+    node, registration = ctypes.c_void_p(), ctypes.c_void_p()
+    call = GET_NODE(context.GetNodeAndRegistration)
+    where = f"operator {number}"
+    if call(address, number, ctypes.addressof(node), ctypes.addressof(registration)) != OK:
+        raise AbiError(f"LiteRT does not tell {where}")
+    seen = memory.struct(Node, node.value, where)
+    kernel = memory.struct(ReadRegistration, registration.value, f"the kernel of {where}")
+    code = _codes().get(expected.kind, CUSTOM_CODE if expected.kind.startswith("CUSTOM") else None)
+    if code is not None and kernel.builtin_code != code:
+        raise AbiError(f"{where} has code {kernel.builtin_code}, the file says {expected.kind}, {code}")
+    inputs: Sequence[int] = [-1 if operand is None else operand for operand in expected.inputs]
+    for what, there, given in (("inputs", seen.inputs, inputs), ("outputs", seen.outputs, expected.outputs)):
+        found = memory.integers(there, f"the {what} of {where}")
+        if found != tuple(given):
+            raise AbiError(f"{where} has {what} {list(found)}, the file says {list(given)}")
+
+
+@cache
+def _codes() -> dict[str, int]:
+    """The codes of operators by name."""
+    import tflite
+
+    names: dict[str, Any] = vars(tflite.BuiltinOperator)
+    return {name: code for name, code in names.items() if name[0].isupper()}
+
+
+def array(numbers: Sequence[int]) -> bytes:
+    """A TfLiteIntArray."""
+    return struct.pack(f"{len(numbers) + 1}i", len(numbers), *numbers)

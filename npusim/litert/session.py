@@ -1,0 +1,205 @@
+"""What a delegate does inside an interpreter: claims operators, makes partitions of them, and keeps what they did."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from npusim.isa.base.errors import NpusimError
+from npusim.kernels.graph.graph import Graph
+from npusim.litert import handshake, memory
+from npusim.litert.engines import Done, Engine, measured
+from npusim.litert.memory import AbiError, Memory
+from npusim.litert.partition import Partition
+from npusim.litert.source import PACKAGE, TRIED, Source, installed_version
+from npusim.litert.structs import (
+    OK,
+    REPLACE_NODES,
+    REPORT_ERROR,
+    RESIZE_TENSOR,
+    Context,
+    DelegateParams,
+    Registration,
+    Tensor,
+)
+from npusim.litert.subgraph import Selection, Shape, Subgraph
+from npusim.numbers.run import RunResult
+
+
+class Session:
+    """A delegate in the interpreter of one model.
+
+    Callbacks come from LiteRT with addresses of its structures. What goes wrong in them is `fault` until something of
+    the kind goes well.
+    """
+
+    def __init__(
+        self, source: Source, kinds: frozenset[str], compiler: Callable[[Graph], Engine], apart: bool
+    ) -> None:
+        """`apart` says that LiteRT makes a partition of each operator."""
+        self.fault: NpusimError | None = None
+        self._source = source
+        self._kinds = kinds
+        self._compiler = compiler
+        self._apart = apart
+        self._subgraphs = [Subgraph(source.name, record) for record in source.subgraphs]
+        decides = any(subgraph.decides for subgraph in self._subgraphs)
+        # What is invoked, not what IF and WHILE run: signatures may have a subgraph each.
+        count = len(self._subgraphs)
+        self._roots, self._bodies = (range(1), range(1, count)) if decides else (range(count), range(0))
+        self._of_context: dict[int, int] = {}
+        self._partitions: dict[int, tuple[Partition, int]] = {}
+        self._done: dict[int, list[Done]] = {}
+        self._measured: list[RunResult] | None = None
+
+    # The graph
+
+    def prepare_graph(self, context: int, delegate: int, kernel: Registration) -> None:
+        """Claims operators of a subgraph. Raises AbiError where LiteRT is not as expected."""
+        with memory.opened() as reading:
+            try:
+                seen = handshake.context_of(context, reading)
+                number = self._which(context, seen, reading)
+                record = self._subgraphs[number].record
+                plan = handshake.plan_of(context, seen, record, reading)
+            except AbiError as fault:
+                version = f"{PACKAGE} {installed_version()}".rstrip()
+                raise AbiError(
+                    f"npusim.litert: {version} does not show the model as the delegate expects: {fault}; "
+                    f"tried with {PACKAGE} {TRIED}"
+                ) from None
+        self._of_context[context] = number
+        claimed = self._subgraphs[number].claims(self._kinds, plan, self._apart)
+        if not claimed:
+            return
+        nodes = ctypes.create_string_buffer(handshake.array(claimed))
+        call = REPLACE_NODES(seen.ReplaceNodeSubsetsWithDelegateKernels)
+        before = len(self._partitions)
+        if call(context, kernel, ctypes.addressof(nodes), delegate) != OK or len(self._partitions) == before:
+            raise AbiError("npusim.litert: LiteRT does not hand over the operators")
+
+    def _which(self, context: int, seen: Context, reading: Memory) -> int:
+        """The subgraph that a context is of: the first that fits, for they come in their order."""
+        taken = {number for address, number in self._of_context.items() if address != context}
+        misfits = []
+        for number, subgraph in enumerate(self._subgraphs):
+            if number in taken:
+                continue
+            misfit = handshake.misfit(seen, subgraph.record, reading)
+            if not misfit:
+                return number
+            misfits.append(misfit)
+        raise AbiError(next(iter(misfits), f"it has more than {len(taken)} subgraphs"))
+
+    # Partitions
+
+    def begin(self, key: int, context: int, params: DelegateParams) -> None:
+        """A partition that LiteRT has made, to be known by `key`."""
+        with memory.opened() as reading:
+            subgraph = self._subgraphs[self._of_context[context]]
+            count = len(subgraph.record.tensors)
+            selection = Selection(
+                reading.integers(params.nodes, "the operators of a partition"),
+                reading.integers(params.inputs, "the inputs of a partition"),
+                reading.integers(params.outputs, "the outputs of a partition"),
+            )
+        tensors = (*selection.inputs, *selection.outputs)
+        operators = range(len(subgraph.record.operators))
+        if not all(0 <= number < count for number in tensors) or not set(selection.operators) <= set(
+            operators
+        ):
+            raise AbiError("npusim.litert: a partition has operators or tensors that the file has not")
+        self._partitions[key] = Partition(subgraph, selection, self._compiler), self._of_context[context]
+
+    def end(self, key: int) -> None:
+        """LiteRT has given a partition up."""
+        self._partitions.pop(key, None)
+
+    def prepare(self, key: int, context: int) -> None:
+        """Compiles a partition for the shapes that there are now."""
+        self.fault = None
+        partition, _ = self._partitions[key]
+        with memory.opened() as reading:
+            partition.prepare(context, reading, lambda number, shape: _resize(context, number, shape))
+
+    def invoke(self, key: int, context: int) -> None:
+        """Computes a partition."""
+        partition, subgraph = self._partitions[key]
+        if self.fault is not None or self._begins(key, subgraph):
+            self._done, self.fault = {}, None
+        self._measured = None
+        done = partition.invoke(context)
+        earlier = [one._replace(outputs=None) for one in self._done.get(key, ())]
+        self._done[key] = [*earlier, done]
+
+    def _begins(self, key: int, subgraph: int) -> bool:
+        """Whether a partition is the first of an invoke: LiteRT does not tell, but in an invoke a graph runs once.
+
+        What is in the body of a loop runs again in the same invoke; only where nothing else is ours it counts.
+        """
+        again = key in self._done
+        of = {number: graph for number, (_, graph) in self._partitions.items()}
+        if subgraph not in self._roots:
+            return again and not any(graph in self._roots for graph in of.values())
+        # A partition that LiteRT has given up ran before, so did one of another signature.
+        return again or any(of.get(other) not in (subgraph, *self._bodies) for other in self._done)
+
+    # What was done
+
+    def runs(self) -> list[RunResult]:
+        """Of each partition that the last invoke ran, in the order of the model. Raises what went wrong in it."""
+        self.check()
+        if self._measured is None:
+            self._measured = [measured(self._source.name, self._done[key]) for key in sorted(self._done)]
+        return self._measured
+
+    def run(self) -> list[RunResult]:
+        """The last invoke: one run of everything on one machine, on several devices a run of each partition."""
+        self.check()
+        everything = [done for key in sorted(self._done) for done in self._done[key]]
+        if everything and all(done.launch is not None for done in everything):
+            return [measured(self._source.name, everything)]
+        return self.runs()
+
+    def check(self) -> None:
+        """Raises NpusimError for what went wrong last."""
+        if self.fault is not None:
+            raise self.fault
+
+    def failed(self, error: BaseException, context: int) -> None:
+        """Keeps an error that may not leave a callback, and says it in LiteRT's words."""
+        if isinstance(error, NpusimError):
+            self.fault = error
+        elif isinstance(error, KeyboardInterrupt):
+            self.fault = NpusimError("npusim.litert: interrupted")
+        else:
+            text = f"{type(error).__name__}: {error}"
+            self.fault = NpusimError(f"npusim.litert: npusim itself fails: {text}; please report it")
+        text = " ".join(str(self.fault).split())
+        with suppress(AbiError), memory.opened() as reading:
+            report = handshake.context_of(context, reading).ReportError
+            # The text is a format, with nothing to be put in.
+            REPORT_ERROR(report)(context, f"{text}\n".replace("%", "%%").encode())
+
+
+def _resize(context: int, number: int, shape: Shape) -> None:
+    """Gives a tensor of LiteRT a shape; the array of the sizes is LiteRT's from then on."""
+    seen = Context.from_address(context)
+    sizes = handshake.array(shape)
+    place = _allocator()(len(sizes))
+    if not place:
+        raise NpusimError("npusim.litert: no memory for the shape of a tensor")
+    ctypes.memmove(place, sizes, len(sizes))
+    tensor = seen.tensors + number * ctypes.sizeof(Tensor)
+    if RESIZE_TENSOR(seen.ResizeTensor)(context, tensor, place) != OK:
+        raise NpusimError(f"npusim.litert: LiteRT does not give tensor {number} the shape {list(shape)}")
+
+
+def _allocator() -> Callable[[int], int | None]:
+    """`malloc` of the C library, whose `free` LiteRT uses."""
+    library = ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
+    allocate = library.malloc
+    allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    return allocate

@@ -1,0 +1,91 @@
+"""The model file that an interpreter was given.
+
+LiteRT's C interface does not tell a delegate. But the interpreter asks the delegate for its pointer while it is made,
+and its constructor, which waits for the answer, has the file's path or bytes as arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from mmap import mmap
+from pathlib import Path
+from typing import NamedTuple
+
+from npusim.frontends.tflite.records import ModelRecord, decode
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import FormatError, NpusimError
+
+_ARGUMENTS = ("model_path", "model_content")
+_APART = ("experimental_preserve_all_tensors", "experimental_disable_delegate_node_fusion")
+_CALLS_UP = 16
+
+PACKAGE, TRIED = "ai-edge-litert", "2.3.0"
+_MAJOR = "2"
+
+
+class Source(NamedTuple):
+    """A model: what messages call it, and its subgraphs, the main one first."""
+
+    name: str
+    subgraphs: tuple[ModelRecord, ...]
+
+
+def require_version() -> None:
+    """Raises NpusimError for a LiteRT whose structures may be others."""
+    found = installed_version()
+    if found and found.split(".")[0] != _MAJOR:
+        raise NpusimError(
+            f"npusim.litert: {PACKAGE} {found} is installed, the delegate knows the structures of {_MAJOR}.x: "
+            f"pip install {PACKAGE}=={TRIED}"
+        )
+
+
+def installed_version() -> str:
+    """The version of LiteRT; empty where it is another package that runs the model."""
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError:
+        return ""
+
+
+class Given(NamedTuple):
+    """What an interpreter was given: a path or bytes, None where neither is seen.
+
+    apart: whether it makes a partition of each operator.
+    """
+
+    model: str | bytes | None
+    apart: bool = False
+
+
+def given_to_interpreter() -> Given:
+    """What an interpreter under construction was given, above this call."""
+    frame = sys._getframe(1)
+    for _ in range(_CALLS_UP):
+        names = frame.f_locals
+        if all(name in names for name in _ARGUMENTS):
+            path, content = (names[name] for name in _ARGUMENTS)
+            model = os.fsdecode(path) if path else bytes(content) if content else None
+            return Given(model, any(names.get(name) for name in _APART))
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return Given(None)
+
+
+def read(model: str | Path | bytes) -> Source:
+    """The records of a model. Raises FormatError."""
+    if isinstance(model, bytes):
+        return _source("model", model, "model_content")
+    data = user_file.mapped(model, user_file.MODEL, FormatError)
+    return _source(Path(model).stem, data, str(model))
+
+
+def _source(name: str, data: bytes | mmap, shown: str) -> Source:
+    try:
+        record = decode(data)
+        return Source(name, tuple(record.other(number) for number in range(record.subgraphs)))
+    except FormatError as fault:
+        raise FormatError(f"{shown}: {fault}") from None
