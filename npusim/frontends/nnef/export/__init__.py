@@ -21,6 +21,11 @@ def write(path: str | Path, graph: Graph) -> None:
     writer.write(path, network, data)
 
 
+def packed(graph: Graph, *, is_compressed: bool = True) -> bytes:
+    """The archive of a graph, with gzip or without. Raises GraphError likewise."""
+    return writer.packed(*network_of(graph), is_compressed=is_compressed)
+
+
 def network_of(graph: Graph) -> tuple[Network, dict[str, bytes]]:
     """The network of a graph, and its data files by label. Raises GraphError likewise."""
     if graph.states:

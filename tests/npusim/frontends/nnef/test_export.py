@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import npusim
+from npusim.cli.app import app
 from npusim.frontends.nnef import export
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Quantization, TensorType
@@ -123,6 +125,16 @@ def test_networks_of_documents_come_back(tmp_path: Path) -> None:
         assert runs[0] is not None
         assert runs[1] is not None
         np.testing.assert_allclose(runs[0][0], runs[1][0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_command_writes_an_archive_that_is_run(tmp_path: Path) -> None:
+    file = tmp_path / "m.tgz"
+    done = CliRunner().invoke(app, ["convert", "digits_cnn", "--to", "nnef", "-o", str(file)])
+    assert done.exit_code == 0, done.output
+    assert "digits_cnn as NNEF" in done.output
+    assert npusim.run(file, timing_only=True).cycles == npusim.run("digits_cnn", timing_only=True).cycles
+    refused = CliRunner().invoke(app, ["convert", "digits_cnn", "--to", "caffe", "-o", str(file)])
+    assert refused.exit_code == 2
 
 
 @pytest.mark.parametrize(
