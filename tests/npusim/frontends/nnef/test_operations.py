@@ -183,6 +183,14 @@ def test_codes_that_integers_do_not_express_are_refused(
     assert len(str(raised.value).splitlines()) == 1
 
 
+def test_interpolated_codes_are_real_without_an_entry(tmp_path: Path) -> None:
+    body = "y = multilinear_upsample(x, factor = [2,2]);"
+    codes = np.random.default_rng(6).integers(-100, 100, (1, 2, 3, 3)).astype(np.int8)
+    found = result(folder(tmp_path / "codes", body, codes.shape, quant=entry("x", 0.5)), codes)
+    reals = codes.astype(np.float32) * np.float32(0.5)
+    np.testing.assert_allclose(found, result(folder(tmp_path / "reals", body, codes.shape), reals), rtol=1e-6)
+
+
 def test_a_result_without_an_entry_is_real(tmp_path: Path) -> None:
     path = folder(tmp_path, "a = transpose(x, axes = [1,0]); y = exp(a);", (2, 2), quant=entry("x", 0.5))
     codes = np.array([[1, 2], [3, 4]], np.int8)
