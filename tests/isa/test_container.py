@@ -380,7 +380,7 @@ WHOLE = "is not a whole number from 0 to 2^48 - 1"
         (setting("inputs", value=None), "inputs: null is not a list"),
         (
             setting("inputs", 0, value=[]),
-            "inputs[0]: a list of 0 is not a table of name, type, address, space",
+            "inputs[0]: a list of 0 is not a table of name, type, address, space, from_reals",
         ),
         (setting("layers", 0, "name", value=7), "layers[0].name: 7 is not text"),
         (

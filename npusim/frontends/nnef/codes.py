@@ -122,8 +122,11 @@ def _codes(name: str, entry: Entry, numbers: Any, signed: bool, symmetric: bool)
     if not all(0 < number < np.inf for number in scales):
         raise entry.place.fault("Q5", f"{quoted(name)}: a scale is not a float32 number above 0")
     zeros = tuple(int(number) for number in zero.reshape(-1))
-    if not all(-(1 << 31) <= number < 1 << 31 for number in zeros):
-        raise entry.place.fault("Q5", f"{quoted(name)}: a zero point is beyond 32 bits")
+    if not all(least <= number <= most for number in zeros):
+        outside = next(number for number in zeros if not least <= number <= most)
+        raise entry.place.fault(
+            "Q5", f"{quoted(name)}: zero point {outside} is none of the codes {least} to {most}"
+        )
     if len(set(scales)) == 1 and len(set(zeros)) == 1 and not long:
         scales, zeros = scales[:1], zeros[:1]
     return Codes(f"{'' if signed else 'u'}int{width}", scales, zeros, axis, least, most)

@@ -121,7 +121,11 @@ class _Reading(_Tensors):
         super().__init__(builder, dict(network.items))
         self._network = network
         self._entries = network.quantization
-        self._codes = {name: codes_of(name, entry) for name, entry in network.quantization.items()}
+        for name, entry in network.quantization.items():
+            if network.items[name] != "scalar":
+                text = f"{quoted(name)} holds {network.items[name]}s, and codes stand for scalars"
+                raise entry.place.fault("Q2", text)
+            self._codes[name] = codes_of(name, entry)
         self._readers: dict[str, list[int]] = {}
         for index, call in enumerate(network.calls):
             for name in operands_of(call):

@@ -67,24 +67,33 @@ def write(path: str | Path, network: Network, data: Mapping[str, bytes]) -> None
     data: data files by the labels of the variables. The same model gives the same bytes.
     """
     path = Path(path)
-    files = {GRAPH: graph_text(network).encode()}
-    if network.quantization:
-        files[QUANTIZATION] = quantization_text(network).encode()
-    files.update((f"{label}.dat", contents) for label, contents in sorted(data.items()))
-    if not path.name.lower().endswith(ARCHIVE_SUFFIXES):
-        for name, contents in files.items():
-            file = path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(contents)
+    if path.name.lower().endswith(ARCHIVE_SUFFIXES):
+        is_compressed = not path.name.lower().endswith(".tar")
+        path.write_bytes(packed(network, data, is_compressed=is_compressed))
         return
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for name, contents in files.items():
+    for name, contents in _files(network, data).items():
+        file = path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(contents)
+
+
+def packed(network: Network, data: Mapping[str, bytes], *, is_compressed: bool = True) -> bytes:
+    """The archive of a model; the same model gives the same bytes. Raises DocumentError as `graph_text` does."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name, contents in _files(network, data).items():
             member = tarfile.TarInfo(name)
             member.size = len(contents)
             archive.addfile(member, io.BytesIO(contents))
-    is_compressed = not path.name.lower().endswith(".tar")
-    path.write_bytes(gzip.compress(packed.getvalue(), mtime=0) if is_compressed else packed.getvalue())
+    return gzip.compress(whole.getvalue(), mtime=0) if is_compressed else whole.getvalue()
+
+
+def _files(network: Network, data: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of a model by their paths."""
+    files = {GRAPH: graph_text(network).encode()}
+    if network.quantization:
+        files[QUANTIZATION] = quantization_text(network).encode()
+    return files | {f"{label}.dat": contents for label, contents in sorted(data.items())}
 
 
 def _identifiers(network: Network) -> dict[str, str]:

@@ -60,6 +60,7 @@ COMMANDS: dict[str, list[str]] = {
     "compile": [
         "<model:model.tflite", "--hw", "<hw:chip.toml", "-o", ">output", "--partition", "<partition:force.txt",
     ],
+    "convert": ["<model:model.tflite", "-o", ">output"],
     "asm": ["<source:program.asm", "-o", ">output"],
     "disasm": ["<program:program.npu", "-o", ">output"],
     "capabilities": ["--hw", "<hw:chip.toml", "--json", ">json"],

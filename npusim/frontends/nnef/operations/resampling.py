@@ -75,6 +75,8 @@ def _multilinear_up(c: Conversion) -> Sequence[int]:
     """What lies outside is the border's: of one element more on each side, whose part of the result is cut off."""
     factors, x = _factors(c), c.tensor("input")
     method, border = c.value("method"), c.value("border")
+    if c.builder.type(x).quantization != c.kind().quantization:
+        x = c.as_real(x)  # what lies between codes is none
     how = _METHODS[method]
     if border == "replicate" or method == "aligned":
         return [_resized(c, x, factors, "resize_bilinear", **how)]

@@ -168,6 +168,8 @@ def test_min_and_max_on_the_grid_are_scale_and_zero_point(tmp_path: Path) -> Non
     ("quantization", "message"),
     [
         ("linear_quantize(min = -1.0, max = 1.0, bits = 8)", r"zero is no step between min -1 and max 1.*would do"),
+        ("zero_point_linear_quantize(zero_point = 300, scale = 1.0, bits = 8, signed = false, symmetric = false)",
+         "zero point 300 is none of the codes 0 to 255"),
         ("logarithmic_quantize(max = 4.0, bits = 8)", r"its codes are powers of two.*computed|in reals"),
         ("zero_point_linear_quantize(zero_point = [1,2,3], scale = [1.0,2.0,3.0], bits = 8, signed = true,"
          " symmetric = false)", r"3 scales for shape \[1, 4, 8, 8\]"),
@@ -181,6 +183,14 @@ def test_codes_that_integers_do_not_express_are_refused(
         npusim.load(path)
     assert re.search(r"graph\.quant, line 1, column 1: ", str(raised.value))
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_interpolated_codes_are_real_without_an_entry(tmp_path: Path) -> None:
+    body = "y = multilinear_upsample(x, factor = [2,2]);"
+    codes = np.random.default_rng(6).integers(-100, 100, (1, 2, 3, 3)).astype(np.int8)
+    found = result(folder(tmp_path / "codes", body, codes.shape, quant=entry("x", 0.5)), codes)
+    reals = codes.astype(np.float32) * np.float32(0.5)
+    np.testing.assert_allclose(found, result(folder(tmp_path / "reals", body, codes.shape), reals), rtol=1e-6)
 
 
 def test_a_result_without_an_entry_is_real(tmp_path: Path) -> None:

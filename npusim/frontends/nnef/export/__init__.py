@@ -1,0 +1,40 @@
+"""The other way: graphs as NNEF models, for whoever has an operation that NNEF has, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npusim.frontends.nnef import writer
+from npusim.frontends.nnef.export.conversion import Export
+from npusim.frontends.nnef.export.rows import CONVERT
+from npusim.frontends.nnef.network import Network
+from npusim.isa.base.errors import GraphError
+from npusim.kernels.graph.graph import Graph, Node
+
+
+def write(path: str | Path, graph: Graph) -> None:
+    """Writes a graph: an archive where the path ends in .tgz, .tar.gz or .tar, and a folder otherwise.
+
+    Raises GraphError for what NNEF does not express, naming the layer.
+    """
+    network, data = network_of(graph)
+    writer.write(path, network, data)
+
+
+def packed(graph: Graph, *, is_compressed: bool = True) -> bytes:
+    """The archive of a graph, with gzip or without. Raises GraphError likewise."""
+    return writer.packed(*network_of(graph), is_compressed=is_compressed)
+
+
+def network_of(graph: Graph) -> tuple[Network, dict[str, bytes]]:
+    """The network of a graph, and its data files by label. Raises GraphError likewise."""
+    if graph.states:
+        raise GraphError(f"{graph.name}: has states, which NNEF does not have")
+    return Export(graph).network(_convert)
+
+
+def _convert(export: Export, node: Node) -> None:
+    convert = CONVERT.get(node.op)
+    if convert is None:
+        raise GraphError(f"layer {node.name!r}: NNEF has no operation for {node.op}")
+    convert(export, node)
