@@ -297,7 +297,8 @@ ROWS: dict[str, Row] = {
     ),
     **dict.fromkeys(
         ("relu", "relu6", "hard_swish", "relu_n1_to_1", "relu_0_to_1", "abs", "neg", "sign", "square",
-         "sqrt", "rsqrt", "exp", "log", "sin", "cos", "floor", "ceil", "round", "elu", "gelu", "logical_not",
+         "sqrt", "rsqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan",
+         "sinh", "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "elu", "gelu", "logical_not",
          "cumsum", "swish", "softplus", "clip"),
         one_operand(),
     ),

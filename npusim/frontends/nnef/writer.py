@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from npusim.base import files
 from npusim.frontends.nnef.container import ARCHIVE_SUFFIXES, GRAPH, QUANTIZATION
 from npusim.frontends.nnef.language import standard
 from npusim.frontends.nnef.language.lexer import FINAL_KEYWORDS
@@ -69,12 +70,16 @@ def write(path: str | Path, network: Network, data: Mapping[str, bytes]) -> None
     path = Path(path)
     if path.name.lower().endswith(ARCHIVE_SUFFIXES):
         is_compressed = not path.name.lower().endswith(".tar")
-        path.write_bytes(packed(network, data, is_compressed=is_compressed))
+        _write(path, packed(network, data, is_compressed=is_compressed))
         return
     for name, contents in _files(network, data).items():
         file = path / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(contents)
+        _write(file, contents)
+
+
+def _write(path: Path, contents: bytes) -> None:
+    files.write(path, lambda stream: stream.write(contents))
 
 
 def packed(network: Network, data: Mapping[str, bytes], *, is_compressed: bool = True) -> bytes:

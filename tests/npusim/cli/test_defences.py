@@ -482,6 +482,8 @@ ALLOWED = {
         # files of the package itself, and calls that open no file
         "npusim.numbers.energy", "npusim.numbers.area", "npusim.cli.base", "npusim.base.npz",
         "npusim.nnadapter.hal.registry",
+        # archives in memory, and the memory of this process
+        "npusim.frontends.nnef.container", "npusim.frontends.nnef.writer", "npusim.litert.memory",
     },
     "echo": set(), "Console": set(),
     "print": {"npusim.isa.text.manual", "npusim.models.digits", "npusim.verification.litert"},
