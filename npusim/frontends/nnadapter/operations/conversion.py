@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,9 +17,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNRANKED, Node
-from npusim.kernels.graph.layouts import SPATIAL
-from npusim.kernels.operator.element_types import fits
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.graph.taking import takes
 from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.table import operator
 
@@ -231,7 +228,7 @@ class Conversion:
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         coded = any(kind is not None and kind.quantized for kind in (*kinds, *results))
         direct = not coded or op in _CONVERTING
-        if direct or (not self._operands.in_reals and self._takes(op, inputs, results, parameters)):
+        if direct or (not self._operands.in_reals and takes(op, kinds, results, parameters)):
             return self._added(op, inputs, results, parameters)
         return self._in_reals(op, inputs, results, parameters)
 
@@ -245,26 +242,6 @@ class Conversion:
         return tuple(
             operand.type.tensor_type() for operands in self._bound.outputs.values() for operand in operands
         )
-
-    def _takes(
-        self,
-        op: str,
-        inputs: Sequence[int | None],
-        results: Sequence[TensorType],
-        parameters: Mapping[str, Any],
-    ) -> bool:
-        """Whether an operator takes these codes; of images, whose layout here is not the operator's, the types say."""
-        entry = operator(op)
-        kinds = tuple(None if number is None else self.builder.type(number) for number in inputs)
-        if not fits(entry.types, kinds, results) or op in SPATIAL:
-            return fits(entry.types, kinds, results)
-        try:
-            call = Call(entry.parameters(**parameters), kinds, tuple(results), {})
-            shapes = entry.infer(call)
-        except (GraphError, LookupError, TypeError, ValueError, ArithmeticError):
-            return True  # what is wrong is said of the codes
-        shaped = tuple(replace(kind, shape=shape) for kind, shape in zip(results, shapes, strict=True))
-        return entry.broken_rule(replace(call, outputs=shaped)) is None
 
     def _added(
         self,

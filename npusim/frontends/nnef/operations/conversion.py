@@ -16,9 +16,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.layouts import SPATIAL
-from npusim.kernels.operator import operator as operators
-from npusim.kernels.operator.element_types import fits
+from npusim.kernels.graph.taking import takes
 from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.table import operator
 
@@ -296,22 +294,10 @@ class Conversion:
         results: Sequence[TensorType],
         parameters: Mapping[str, Any],
     ) -> bool:
-        """Whether an operator takes these codes; of images, whose layout here is not the operator's, the types say."""
-        entry = operator(op)
-        kinds = tuple(None if number is None else self.builder.type(number) for number in inputs)
-        scaled = [kind for kind in (*kinds, *results) if kind is not None and kind.element.codes]
+        """Whether an operator takes these codes; beside reals only those that convert do."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
         reals_beside = any(kind is not None and kind.real for kind in (*kinds, *results))
-        if op not in _CONVERTING and (reals_beside or not fits(entry.types, kinds, results)):
-            return False
-        if op in SPATIAL or not scaled:
-            return fits(entry.types, kinds, results)
-        try:
-            call = operators.Call(entry.parameters(**parameters), kinds, tuple(results), {})
-            shapes = entry.infer(call)
-        except (GraphError, LookupError, TypeError, ValueError, ArithmeticError):
-            return True  # what is wrong is said of the codes
-        shaped = tuple(replace(kind, shape=shape) for kind, shape in zip(results, shapes, strict=True))
-        return entry.broken_rule(replace(call, outputs=shaped)) is None
+        return (op in _CONVERTING or not reals_beside) and takes(op, kinds, results, parameters)
 
     def _added(
         self,

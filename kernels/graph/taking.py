@@ -1,0 +1,39 @@
+"""Whether an operator takes operands, asked before there is a node of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.layouts import SPATIAL
+from npusim.kernels.operator.element_types import fits
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.table import operator
+
+
+def takes(
+    op: str,
+    inputs: Sequence[TensorType | None],
+    results: Sequence[TensorType],
+    parameters: Mapping[str, Any],
+) -> bool:
+    """Whether an operator takes operands of these types and scales; results need no shapes.
+
+    Of images, whose layout at a door is not the operator's, the element types alone say. Parameters and shapes that
+    are wrong are taken: whoever adds the node says what is wrong with them.
+    """
+    entry = operator(op)
+    if not fits(entry.types, inputs, results):
+        return False
+    if op in SPATIAL:
+        return True
+    try:
+        call = Call(entry.parameters(**parameters), tuple(inputs), tuple(results), {})
+        shapes = entry.infer(call)
+    except (GraphError, LookupError, TypeError, ValueError, ArithmeticError):
+        return True
+    shaped = tuple(replace(kind, shape=shape) for kind, shape in zip(results, shapes, strict=True))
+    return entry.broken_rule(replace(call, outputs=shaped)) is None
