@@ -1,4 +1,4 @@
-"""A call on codes as the same call on the real numbers that they stand for, in float32: what ONNX means by it.
+"""Codes as the real numbers that they stand for, in float32, and back: what ONNX means by an operator on codes.
 
 Codes become f32(f32(code - zero point) * scale); results become codes by half to even of f32(result / scale), plus the
 zero point, limited to the codes of the type (ONNX: DequantizeLinear and QuantizeLinear).
@@ -6,52 +6,13 @@ zero point, limited to the codes of the type (ONNX: DequantizeLinear and Quantiz
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.elements import element
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-
-if TYPE_CHECKING:
-    from npusim.kernels.operator.operator import Call, Reference
-
-
-def call_in_reals(call: Call) -> Call:
-    """The call with float32 in the place of codes, which computes as it does without them."""
-    return replace(
-        call,
-        parameters=call.parameters.changed(rescale="fixed_point"),
-        inputs=tuple([None if kind is None else _real(kind) for kind in call.inputs]),
-        outputs=tuple([_real(kind) for kind in call.outputs]),
-        constants={
-            position: reals_of_codes(data, kind)
-            if isinstance(data, np.ndarray) and kind is not None
-            else data
-            for position, data in call.constants.items()
-            for kind in [call.inputs[position]]
-        },
-    )
-
-
-def compute_in_reals(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
-    """What the reference of an operator gives on reals, with codes where the call has them."""
-    reals = [
-        value if value is None or kind is None else reals_of_codes(value, kind)
-        for value, kind in zip(values, call.inputs, strict=True)
-    ]
-    results = reference(call_in_reals(call), reals)
-    return [
-        codes_of_results(np.asarray(result), kind) if kind.quantized else np.asarray(result)
-        for result, kind in zip(results, call.outputs, strict=True)
-    ]
-
-
-def _real(kind: TensorType) -> TensorType:
-    return replace(kind, dtype="float32", quantization=None) if kind.quantized else kind
 
 
 def reals_of_codes(codes: Array, kind: TensorType) -> Array:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+import numpy as np
 from typing_extensions import TypeVar
 
 from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import fits, in_words
-from npusim.kernels.operator.in_reals import call_in_reals, compute_in_reals
+from npusim.kernels.operator.in_reals import codes_of_results, reals_of_codes
 from npusim.kernels.operator.parameters import Parameters, Rescale
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Operator:
         """What a call that keeps the rules gives, in numpy."""
         if call.parameters.rescale in self.rescales:
             return self.reference(call, values)
-        return compute_in_reals(self.reference, call, values)
+        return _compute_in_reals(self.reference, call, values)
 
     def broken_rule(self, call: Call) -> str | None:
         """The first rule that a call breaks, its element types included; None if it can be executed.
@@ -197,3 +198,37 @@ class Operator:
         apt = [row for row in self.lowerings if row.rules and row.rules[0](call)]
         reasons = [reason for row in apt or self.lowerings if (reason := row.refusal(call, hardware))]
         return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"
+
+
+def call_in_reals(call: Call) -> Call:
+    """The call with float32 in the place of codes, which computes as it does without them."""
+    return replace(
+        call,
+        parameters=call.parameters.changed(rescale="fixed_point"),
+        inputs=tuple([None if kind is None else _real(kind) for kind in call.inputs]),
+        outputs=tuple([_real(kind) for kind in call.outputs]),
+        constants={
+            position: reals_of_codes(data, kind)
+            if isinstance(data, np.ndarray) and kind is not None
+            else data
+            for position, data in call.constants.items()
+            for kind in [call.inputs[position]]
+        },
+    )
+
+
+def _compute_in_reals(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
+    """What the reference of an operator gives on reals, with codes where the call has them."""
+    reals = [
+        value if value is None or kind is None else reals_of_codes(value, kind)
+        for value, kind in zip(values, call.inputs, strict=True)
+    ]
+    results = reference(call_in_reals(call), reals)
+    return [
+        codes_of_results(np.asarray(result), kind) if kind.quantized else np.asarray(result)
+        for result, kind in zip(results, call.outputs, strict=True)
+    ]
+
+
+def _real(kind: TensorType) -> TensorType:
+    return replace(kind, dtype="float32", quantization=None) if kind.quantized else kind
