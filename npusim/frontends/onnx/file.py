@@ -96,10 +96,12 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value]
 
 
-def _dtype(code: int) -> str:
-    """The element type of a number of TensorProto.DataType. Raises KeyError for one that npusim does not have."""
+def dtype_of(code: int) -> str:
+    """The element type of a number of TensorProto.DataType as numpy calls it; npusim need not have it."""
     import onnx
 
+    if code not in onnx.TensorProto.DataType.values():
+        return f"number {code}"
     name: str = onnx.TensorProto.DataType.Name(code).lower()
     name = {"float": "float32", "double": "float64"}.get(name, name)
     return HOLDS_4_BITS.get(name, name)
@@ -126,7 +128,7 @@ def _value(value: Any) -> Value:
             int(size.dim_value) if size.HasField("dim_value") else str(size.dim_param)
             for size in kind.shape.dim
         )
-    return Value(value.name, _dtype(kind.elem_type), sizes)
+    return Value(value.name, dtype_of(kind.elem_type), sizes)
 
 
 def _line(fault: Exception) -> str:

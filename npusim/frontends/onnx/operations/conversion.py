@@ -11,6 +11,7 @@ import numpy as np
 
 from npusim.frontends.onnx.groups import Codes
 from npusim.frontends.onnx.network import Node
+from npusim.frontends.onnx.operations.widening import wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
@@ -24,6 +25,10 @@ _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min"})
 
 _MOST_FOLDED = 1 << 24
 """Elements of a constant that is computed here; larger ones are left to the machine."""
+
+
+MOST_MADE = 1 << 26
+"""Elements of a tensor that a few bytes of a file can ask for."""
 
 
 class Surroundings(Protocol):
@@ -242,7 +247,9 @@ class Conversion:
         """
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         scalings = [kind.quantization for kind in (*kinds, *results) if kind is not None]
-        if not any(scalings) or "rescale" in parameters:
+        if not any(scalings):
+            return self._plain(op, inputs, results, parameters)
+        if "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
         data = [kind.quantization for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
         keeps = op in _KEEP_CODES or file_of(op).startswith("movement.")
@@ -254,6 +261,61 @@ class Conversion:
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _plain(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node on plain numbers; whole ones of a type that the operator does not have go by way of a wider one."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        wide = wider(op, kinds, results)
+        if wide is None:
+            return self._nodes(op, inputs, results, parameters)
+        narrow = next(kind.dtype for kind in kinds if kind is not None)
+        operands = [
+            self.cast(number, wide) if number is not None and kind is not None and kind.dtype == narrow else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [unshaped(wide) if kind.dtype == narrow else kind for kind in results]
+        made = self._nodes(op, operands, types, parameters)
+        return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, results, strict=True)])
+
+    def cast(self, tensor: int, dtype: str) -> int:
+        """The same numbers in another element type."""
+        if self.builder.type(tensor).dtype == dtype:
+            return tensor
+        return self._nodes("cast", [tensor], [unshaped(dtype)], {})[0]
+
+    def step(
+        self, op: str, inputs: Sequence[int | None], dtype: str | None = None, **parameters: Any
+    ) -> int:
+        """Adds a node on the way to a result: on plain numbers, whatever codes the node makes.
+
+        dtype: the element type of its result, where that is not the first operand's.
+        """
+        if dtype is None:
+            dtype = next(self.builder.type(number).dtype for number in inputs if number is not None)
+        return self.nodes(op, inputs, [unshaped(dtype)], **parameters)[0]
+
+    def scalar(self, value: float, like: int) -> int:
+        """A constant number of the element type of a tensor."""
+        return self.constant(np.array(value, self.builder.type(like).numpy_dtype))
+
+    def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
+        """A constant of one value."""
+        return self.constant(np.full(self.small(shape), value, np.dtype(dtype)))
+
+    def small(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
+        count = prod(shape)
+        self.require(
+            min(shape, default=0) >= 0 and count <= MOST_MADE,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {MOST_MADE:,} elements at most",
+        )
+        return tuple(shape)
 
     def in_codes(self, tensor: int, kind: TensorType) -> int:
         """Reals in the codes of a type; other types stay."""
