@@ -26,23 +26,14 @@ def dequantise(codes: Codes, scale: np.float32, zero_point: int) -> Float32Array
 def quantise(
     reals: Float32Array, scale: np.float32, zero_point: int, low: int, high: int, dtype: DTypeLike
 ) -> Codes:
-    """Codes clamp(rint(f32(real / scale)) + zero_point, low, high); what is no number becomes `low`."""
+    """Codes clamp(rint(f32(real / scale)) + zero_point, low, high), and of no number the smallest of the type."""
     return clamped(np.rint(reals / np.float32(scale)) + np.float32(zero_point), low, high, dtype)
 
 
-@np.errstate(all="ignore")
-def quantise_before_rounding(
-    reals: Float32Array, scale: np.float32, zero_point: int, low: int, high: int, dtype: DTypeLike
-) -> Codes:
-    """Codes clamp(rint(f32(f32(real / scale) + zero_point)), low, high): the zero point is added first."""
-    steps = reals / np.float32(scale) + np.float32(zero_point)
-    return clamped(np.rint(steps), low, high, dtype)
-
-
-@np.errstate(invalid="ignore")
 def clamped(steps: Float32Array, low: int, high: int, dtype: DTypeLike) -> Codes:
-    """Whole numbers in float32 as codes within low..high; what is no number becomes `low`."""
-    bounded = np.fmin(np.fmax(steps, np.float32(low)), np.float32(high))
+    """Whole numbers in float32 as codes within low..high, and of no number the smallest of the type."""
+    least = np.float32(np.iinfo(np.dtype(dtype)).min)  # type: ignore[type-var]
+    bounded = np.where(np.isnan(steps), least, np.clip(steps, np.float32(low), np.float32(high)))
     codes: Codes = bounded.astype(dtype)
     return codes
 

@@ -78,14 +78,8 @@ def _literal(combine: Callable[[Float32Array, Float32Array], Any]) -> Callable[.
 
 
 def _sum(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
-    first = multiply_add(a.scale, a.codes(), np.broadcast_to(output.scale, 256))
-    pairs = np.broadcast_to(first[:, np.newaxis], (256, 256))
-    return np.rint(multiply_add(b.scale, b.codes()[np.newaxis], pairs))
-
-
-def _sum_with_one(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
-    addend = output.scale + b.reals()
-    pairs = np.broadcast_to(addend[np.newaxis], (256, 256))
+    second = multiply_add(b.scale, b.codes(), np.broadcast_to(output.scale, 256))
+    pairs = np.broadcast_to(second[np.newaxis], (256, 256))
     return np.rint(multiply_add(a.scale, a.codes()[:, np.newaxis], pairs))
 
 
@@ -113,21 +107,14 @@ FLOAT_FUNCTIONS: tuple[FloatFunction, ...] = (
     FloatFunction("prelu", "a, below 0 a * b", _literal(_prelu), LITERAL_MUL),
     FloatFunction(
         "fused_add",
-        "rint(fma(b_scale, b, fma(a_scale, a, output_scale))), which holds the zero points",
+        "rint(fma(a_scale, a, fma(b_scale, b, output_scale))), where the last holds all zero points",
         _sum,
         FUSED,
         fused=True,
     ),
     FloatFunction(
-        "fused_add_one",
-        "rint(fma(a_scale, a, f32(output_scale + f32((b - b_zero) * b_scale)))), for a b that is one number",
-        _sum_with_one,
-        FUSED,
-        fused=True,
-    ),
-    FloatFunction(
         "fused_mul",
-        "rint(f32(f32((a - a_zero) * (b - b_zero) * output_scale) + output_zero))",
+        "rint(f32(f32(f32((a - a_zero) * (b - b_zero)) * output_scale) + output_zero))",
         _product,
         FUSED,
         fused=True,
