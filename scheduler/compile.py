@@ -117,6 +117,7 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
         code_space=memory.code_space,
         areas=memory.areas,
         states=tuple(layout.placement(tensor) for tensor, _ in graph.states),
+        notes=graph.notes,
     )
     return Schedule(program, choices, residents, placed.chains, placed.weaves)
 

@@ -106,6 +106,7 @@ class Executable:
     values: what the executable's own window, in the memory `own_space`, holds in the beginning: constants, and zeros
             for values.
     inputs, outputs, states: where the caller puts and finds tensors. Inputs keep their values.
+    notes:  what the reader of the model had to say, a line each.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Executable:
     outputs: tuple[Place, ...]
     states: tuple[Place, ...] = ()
     values: bytes = b""
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, program: Program) -> Executable:

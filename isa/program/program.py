@@ -181,6 +181,7 @@ class Program:
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
     areas:         what it uses of further memories; all of one that is not listed.
     states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
+    notes:         what the reader of the model had to say, a line each.
     """
 
     name: str
@@ -199,6 +200,7 @@ class Program:
     states: tuple[Placement, ...] = ()
     code_space: int = 1
     areas: tuple[Area, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def context(self) -> Context:

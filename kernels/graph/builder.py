@@ -34,8 +34,14 @@ class GraphBuilder:
         self.nodes: list[Node] = []
         self.inputs: list[int] = []
         self.states: list[State] = []
+        self.notes: list[str] = []
         self._sizes = sizes or {}
         self._names: dict[str, int] = {}
+
+    def note(self, text: str) -> None:
+        """Adds a line for whoever runs the graph, such as why something is not read as it may be meant; once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     # Tensors
 
@@ -144,4 +150,5 @@ class GraphBuilder:
             tuple(self.inputs),
             tuple(outputs),
             tuple(self.states),
+            tuple(self.notes),
         )

@@ -98,7 +98,10 @@ class Tensors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A network: nodes in an order in which they can run."""
+    """A network: nodes in an order in which they can run.
+
+    notes: what its reader has to say to whoever runs it, a line each.
+    """
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -106,6 +109,7 @@ class Graph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     states: tuple[State, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def decides(self) -> bool:

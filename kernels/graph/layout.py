@@ -387,6 +387,7 @@ def without_strays(graph: Graph) -> Graph:
         tuple([place[number] for number in graph.inputs]),
         tuple([place[number] for number in graph.outputs]),
         tuple([State(place[before], place[after]) for before, after in graph.states]),
+        graph.notes,
     )
 
 

@@ -117,7 +117,7 @@ class Guarded(TyperGroup):
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line; everything that it writes to a terminal is cleaned."""
         with cleaned_streams(), warnings.catch_warnings():
-            warnings.showwarning = _say_warning
+            warnings.showwarning = _WarningsOnce()
             return super().main(*args, **extra)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -178,9 +178,17 @@ def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
     return parsed
 
 
-def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Say what a warning says, in one line."""
-    say(f"npusim: warning: {printable(str(message))}", err=True)
+class _WarningsOnce:
+    """Says what warnings say, in one line each, once however often a command reads a file."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, message: Warning | str, *_: object, **__: object) -> None:
+        text = printable(str(message))
+        if text not in self._said:
+            say(f"npusim: warning: {text}", err=True)
+        self._said.add(text)
 
 
 def _drop_output() -> None:

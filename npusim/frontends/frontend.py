@@ -6,7 +6,8 @@ shapes. The check, the layout of images and the sizes that a user gives are not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +21,13 @@ from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph
 
 _HEAD_BYTES = 64
+
+MOST_NOTES_SAID = 8
+"""Of one model; all of them are in the result of a run."""
+
+
+class ModelWarning(UserWarning):
+    """What the reader of a model file has to say to whoever runs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ DOORS: tuple[Door, ...] = (
     Door("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
     Door("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
     Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.reader", layouts.NCHW),
+    Door("ONNX", (".onnx",), "npusim.frontends.onnx.reader", layouts.NCHW),
 )
 
 
@@ -63,16 +72,29 @@ def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
     `sizes` give inputs the sizes that the file leaves open, as for `npusim.kernels.graph.bind.bind`.
 
     Raises FormatError for a file that is missing, damaged or of no known format, GraphError for a model
-    whose parts do not fit together; the text of either begins with the path.
+    whose parts do not fit together; the text of either begins with the path. What the reader has to say is a
+    ModelWarning each.
     """
     path = Path(path)
     try:
         door = _door_of(path)
-        return check(door.read(path, layouts.builder(path.stem, door.layout, sizes)))
+        graph = check(door.read(path, layouts.builder(path.stem, door.layout, sizes)))
     except OSError as fault:
         raise FormatError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:
         raise type(fault)(f"{path}: {fault}") from fault
+    _say(path, graph.notes)
+    return graph
+
+
+def _say(path: Path, notes: Sequence[str]) -> None:
+    """Warn of what a reader has to say, once for each line of a file."""
+    more = len(notes) - MOST_NOTES_SAID
+    said = list(notes[:MOST_NOTES_SAID]) if more > 1 else list(notes)
+    if more > 1:
+        said.append(f"and {more} more notes; --json and result.notes have all of them")
+    for note in said:
+        warnings.warn(ModelWarning(f"{path}: {note}"), stacklevel=3)
 
 
 def _door_of(path: Path) -> Door:

@@ -93,9 +93,10 @@ class Prepared:
         if result is None:
             names = ", ".join(self.compilation.context.devices)
             raise FeatureNotSupported(f"{self.model.name}: npusim simulates none of its pieces on {names}")
+        program = replace(result.program, notes=self.model.graph.notes)
         wall_s = replace(result.wall_s, simulate=time.perf_counter() - begin, **self.wall_s)
         provenance = Provenance(seed=seed if kind == "random" else None, inputs=kind)
-        return replace(result, wall_s=wall_s, provenance=provenance)
+        return replace(result, program=program, wall_s=wall_s, provenance=provenance)
 
 
 @contextmanager

@@ -62,6 +62,16 @@ def from_tflite(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | 
     return from_file(path, sizes, dynamic)
 
 
+def from_nnef(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | None = None) -> Model:
+    """The finished model of an NNEF folder, text or archive. Arguments and errors are those of `from_file`."""
+    return from_file(path, sizes, dynamic)
+
+
+def from_onnx(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | None = None) -> Model:
+    """The finished model of an ONNX file. Arguments and errors are those of `from_file`."""
+    return from_file(path, sizes, dynamic)
+
+
 def from_nn_hal(model: Any) -> Model:
     """The finished model of an `npusim.hal.Model`, or of a `.hal` file by its path. Raises as `from_file`."""
     with faults_as(InvalidParameter):
@@ -102,13 +112,3 @@ def _rows(dynamic: Shapes) -> list[dict[str, Sequence[int]]]:
         }
         rows += [row] if row not in rows else []
     return rows
-
-
-def from_onnx(path: str | Path) -> Model:
-    """Raises FeatureNotSupported: npusim does not read ONNX files yet."""
-    raise FeatureNotSupported(f"{path}: npusim reads no ONNX files; from_file reads .tflite and .hal")
-
-
-def from_nnef(path: str | Path) -> Model:
-    """Raises FeatureNotSupported: npusim does not read NNEF folders yet."""
-    raise FeatureNotSupported(f"{path}: npusim reads no NNEF models; from_file reads .tflite and .hal")

@@ -86,6 +86,11 @@ class JobResult:
         """The hardware it ran on."""
         return self.executable.hardware
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader of the model had to say, a line each."""
+        return self.executable.notes
+
     def launch(self, number: int) -> RunResult:
         """A launch, by its number from 0, as the result of a run of its program."""
         part = self.run.parts[number]
@@ -105,6 +110,7 @@ class JobResult:
             "dram_bytes": asdict(self.dram_bytes),
             "decisions": [{"name": name, "decided": number} for name, number in self.decisions],
             "decisions_assumed": self.assumed,
+            "notes": list(self.notes),
             "programs": [program.to_dict() for program in self.programs],
             "provenance": self.provenance.to_dict(self.hardware),
             "wall_s": self.wall_s.to_dict(),

@@ -220,6 +220,11 @@ class RunResult:
         """The hardware it ran on."""
         return self.program.hardware
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader of the model had to say, a line each."""
+        return self.program.notes
+
     @cached_property
     def accounts(self) -> Accounts:
         """Bound and losses of the network and its layers, found when first asked for: sweeps do without."""
@@ -330,6 +335,7 @@ class RunResult:
             "performance_info": asdict(self.performance_info),
             "unknown_operators": self.program.unknown_operators,
             **({"constants": "known by their size only"} if self.program.timing_only else {}),
+            "notes": list(self.notes),
             "layers": [layer.to_dict() for layer in self.layers],
             "pieces": [piece.to_dict() for piece in self.pieces],
             **({"devices": [device.to_dict() for device in self.devices]} if self.devices else {}),

@@ -49,6 +49,7 @@ def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Prog
         outputs,
         windows.states(),
         bytes(windows.values),
+        graph.notes,
     )
 
 

@@ -135,6 +135,8 @@ class _Reading(_Tensors):
 
     def graph(self) -> Graph:
         network = self._network
+        for warning in network.warnings:
+            self.builder.note(warning)
         externals = {call.result_names()[0]: call for call in network.calls if call.operation == "external"}
         for name in network.inputs:
             self._numbers[name] = self._external(name, externals[name])

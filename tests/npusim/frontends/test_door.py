@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import npusim
+from npusim.cli.app import app
 from npusim.frontends import frontend
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Quantization, TensorType
@@ -17,6 +21,8 @@ from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.layout import NCHW
 from npusim.kernels.operators.convolution import conv_2d
+from npusim.nnadapter import model_run
+from npusim.reports.run import html
 
 MAGIC = b"TINY"
 CODES = Quantization((1.0,), (0,))
@@ -35,6 +41,8 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
     except ValueError as fault:
         raise FormatError(f"is damaged: {fault}") from fault
     x = builder.input("image", TensorType("int8", tuple(table["image"]), CODES))
+    for note in table.get("notes", ()):
+        builder.note(note)
     for layer in table["layers"]:
         if layer == "relu":
             (x,) = builder.node("relu", (x,), [unshaped("int8", CODES)])
@@ -53,8 +61,8 @@ DOOR = frontend.Door("Tiny", (".tiny",), __name__, NCHW)
 FILTERS = np.array([[[[1, 2], [0, -1]], [[0, 0], [3, 0]]]], np.int8)
 
 
-def written(path: Path, image: list[int], *layers: Any) -> Path:
-    path.write_bytes(MAGIC + json.dumps({"image": image, "layers": layers}).encode())
+def written(path: Path, image: list[int], *layers: Any, notes: Sequence[str] = ()) -> Path:
+    path.write_bytes(MAGIC + json.dumps({"image": image, "layers": layers, "notes": notes}).encode())
     return path
 
 
@@ -94,3 +102,61 @@ def test_sizes_that_a_file_leaves_open_are_given(tmp_path: Path) -> None:
     assert str(fault.value) == (
         f'{path}: input "image": shape [-1, 2, 3, 4] has an unknown size; give every size, from 0 on'
     )
+
+
+# What a reader has to say
+
+
+def test_what_a_reader_has_to_say_goes_with_the_model(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "net.tiny", [1, 2, 3, 4], "relu", notes=["the first", "the <second>", "the first"]
+    )
+    with pytest.warns(frontend.ModelWarning) as warned:
+        graph = npusim.load(path)
+    assert [str(each.message) for each in warned] == [f"{path}: the first", f"{path}: the <second>"]
+    assert graph.notes == ("the first", "the <second>")
+    program = npusim.compile(graph)
+    npusim.save_program(program, tmp_path / "net.npu")
+    for result in (npusim.simulate(program), npusim.run(tmp_path / "net.npu")):
+        assert result.notes == graph.notes
+        assert result.to_dict()["notes"] == list(graph.notes)
+        assert "<li>the &lt;second&gt;</li>" in html.render(result)
+    with pytest.warns(frontend.ModelWarning):
+        over = model_run.run(path, ["edge-64", "npusim_host"])
+    assert over.notes == graph.notes
+
+
+def test_a_program_of_a_model_without_notes_says_nothing_of_them(tmp_path: Path) -> None:
+    path = written(tmp_path / "net.tiny", [1, 2, 3, 4], "relu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = npusim.run(path)
+    npusim.save_program(result.program, tmp_path / "net.npu")
+    assert b"notes" not in (tmp_path / "net.npu").read_bytes()
+    assert result.to_dict()["notes"] == []
+    assert 'id="notes"' not in html.render(result)
+
+
+def test_a_command_says_each_note_once_on_stderr(tmp_path: Path) -> None:
+    path = written(tmp_path / "net.tiny", [1, 2, 3, 4], "relu", notes=["odd"])
+    for arguments in (
+        ["run"],
+        ["run", "--print-partition"],
+        ["run", "--device", "edge-64"],
+        ["run", "--what-if"],
+    ):
+        said = CliRunner().invoke(app, [*arguments, str(path)])
+        assert said.exit_code == 0
+        assert said.stderr.count("odd") == 1
+        assert f"npusim: warning: {path}: odd\n" in said.stderr
+
+
+def test_of_many_notes_the_first_are_said(tmp_path: Path) -> None:
+    path = written(tmp_path / "net.tiny", [1, 2, 3, 4], "relu", notes=[f"note {i}" for i in range(12)])
+    with pytest.warns(frontend.ModelWarning) as warned:
+        result = npusim.run(path)
+    assert len(result.notes) == 12
+    assert [str(each.message) for each in warned][-2:] == [
+        f"{path}: note 7",
+        f"{path}: and 4 more notes; --json and result.notes have all of them",
+    ]

@@ -228,12 +228,25 @@ def test_shapes_that_a_model_that_was_read_cannot_have(
         nna.from_file(open_file, dynamic=dynamic)
 
 
-def test_formats_that_npusim_does_not_read() -> None:
-    for read, name in ((nna.from_onnx, "ONNX"), (nna.from_nnef, "NNEF")):
-        with pytest.raises(nna.FeatureNotSupported, match=f"npusim reads no {name}"):
-            read("model")
-    with pytest.raises(nna.InvalidParameter, match=r"absent\.tflite: no such file"):
-        nna.from_tflite("absent.tflite")
+def test_a_file_that_is_not_there() -> None:
+    for read in (nna.from_tflite, nna.from_onnx, nna.from_nnef):
+        with pytest.raises(nna.InvalidParameter, match=r"absent\.net: no such file"):
+            read("absent.net")
+
+
+def test_a_document_of_nnef_is_a_model(tmp_path: Path) -> None:
+    (tmp_path / "net.nnef").write_text(
+        "version 1.0;\ngraph net( x ) -> ( y )\n{ x = external(shape = [0,4,8,8]); y = relu(x); }\n"
+    )
+    context = nna.Context([nna.Device.acquire("npusim")])
+    compilation = nna.Compilation(nna.from_nnef(tmp_path / "net.nnef", {"x": (1, 4, 8, 8)}), context)
+    compilation.finish()
+    execution = nna.Execution(compilation)
+    image = np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 4, 8, 8)
+    execution.set_input(0, image)
+    assert np.array_equal(execution.compute().outputs[0], np.maximum(image, 0))
+    with pytest.raises(nna.InvalidParameter, match=r'input "x": shape \[-1, 4, 8, 8\] has an unknown size'):
+        nna.from_nnef(tmp_path / "net.nnef")
 
 
 def test_properties_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import npusim
+from npusim.frontends.frontend import ModelWarning
 from npusim.frontends.nnef.document import loads
 from npusim.frontends.nnef.network import Network
 from tests.npusim.frontends.nnef.documents import flat, fragment, own, provisional
@@ -152,3 +156,10 @@ def test_a_fragment_may_hold_a_variable() -> None:
 def test_shape_of_gives_at_least_two_extents() -> None:
     fragments = "fragment foo( a: tensor ) -> ( b: tensor ) { b = reshape(a, shape = shape_of(1.0)) }"
     assert loads(provisional("y = foo(x)", fragments)).network().calls[-1].attributes["shape"] == [1, 1]
+
+
+def test_warnings_of_a_document_go_with_its_graph(tmp_path: Path) -> None:
+    (tmp_path / "net.nnef").write_text(provisional("y = leaky_relu(x, alpha = 2)"))
+    with pytest.warns(ModelWarning, match=r"net\.nnef: line 5: integer 2 for a scalar; write 2\.0"):
+        graph = npusim.load(tmp_path / "net.nnef")
+    assert graph.notes == ("line 5: integer 2 for a scalar; write 2.0",)
