@@ -36,10 +36,6 @@ class MacArray(Section):
     output_lanes: Positive = Field(
         default=8, le=1024, description="elements requantised and written per cycle"
     )
-    float32_rescale: bool = Field(
-        default=True,
-        description="the output stage also rescales by a float32 product, as ONNX does; at the same rate",
-    )
     float16_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=1024, description="columns that also compute float16, a multiplier each; 0: none"
     )

@@ -126,8 +126,8 @@ class _Window(Instruction):
         """The array must have the corner, for `mac.convolve` support the dataflow, and for float32 rescale so."""
         array = context.hardware.mac_array
         found = engine_of(array).misfits(array, self._layout, self._by_channel)
-        if self.rescale and not array.float32_rescale:
-            found.append("rescale is float32; the machine has mac_array.float32_rescale = false")
+        if self.rescale and not context.hardware.float32_rescale:
+            found.append("rescale is float32; the machine has float32_rescale = false")
         return found
 
     def _parameter_bytes(self) -> int:

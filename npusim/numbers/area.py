@@ -70,7 +70,7 @@ def _logic_um2(hardware: Hardware) -> dict[str, float]:
     bits += structure["shadow_register_bits"] * (circuits.weight_registers - 1)
     multiplier = um2["multiplier_9x9"] + um2["adder_32"] + bits * um2["register_bit"]
     requantise = um2["multiplier_32x32"] + um2["shifter_32"] + 2 * um2["adder_32"] + um2["logic_32"]
-    if hardware.mac_array.float32_rescale:
+    if hardware.float32_rescale:
         requantise += _float32_rescale_um2(um2)
     operands = structure["lane_register_bits"] * um2["register_bit"]
     return {

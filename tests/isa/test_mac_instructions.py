@@ -152,11 +152,9 @@ def test_what_a_rescale_in_float32_cannot_be_and_costs() -> None:
         "wide results with rescale float32 and other_sign 0; they may be fixed_point and 0"
     ]
     in_float = Convolve(**fields, rescale=1)
-    without = Context(change(CHIP, {"mac_array.float32_rescale": False}))
+    without = Context(change(CHIP, {"float32_rescale": False}))
     assert in_float.misfits(Context(CHIP)) == []
-    assert in_float.misfits(without) == [
-        "rescale is float32; the machine has mac_array.float32_rescale = false"
-    ]
+    assert in_float.misfits(without) == ["rescale is float32; the machine has float32_rescale = false"]
     # The cycles of fixed point; a scale is 4 bytes, not 5.
     fixed, cost = (each.cost(Context(CHIP)) for each in (Convolve(**fields), in_float))
     assert (fixed.cycles, fixed.array_cycles) == (cost.cycles, cost.array_cycles)
