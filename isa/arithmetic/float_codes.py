@@ -32,7 +32,7 @@ def quantise(
 
 def clamped(steps: Float32Array, low: int, high: int, dtype: DTypeLike) -> Codes:
     """Whole numbers in float32 as codes within low..high, and of no number the smallest of the type."""
-    least = np.float32(np.iinfo(np.dtype(dtype)).min)  # type: ignore[type-var]
+    least = np.float32(np.iinfo(np.dtype(dtype)).min)
     bounded = np.where(np.isnan(steps), least, np.clip(steps, np.float32(low), np.float32(high)))
     codes: Codes = bounded.astype(dtype)
     return codes

@@ -86,7 +86,8 @@ def _sum(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
 def _product(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
     first, second = (each.codes().astype(np.int32) - each.zero for each in (a, b))
     products = (first[:, np.newaxis] * second[np.newaxis]).astype(np.float32)
-    return np.rint(products * output.scale + np.float32(output.zero))
+    steps: Float32Array = np.rint(products * output.scale + np.float32(output.zero))
+    return steps
 
 
 def _prelu(a: Float32Array, b: Float32Array) -> Float32Array:

@@ -133,7 +133,9 @@ def table_of(compute: Callable[[Call, list[Array | None]], list[Array]], call: C
     assert place is not None
     codes = np.arange(256, dtype=np.uint8).view(input_type(call, place).numpy_dtype)
     constants = {
-        position: np.reshape(data, 1) for position, data in call.constants.items() if position != place
+        position: data.reshape(1)
+        for position, data in call.constants.items()
+        if position != place and isinstance(data, np.ndarray)
     }
     values: list[Array | None] = [constants.get(position, codes) for position in range(len(call.inputs))]
     inputs = [
