@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from npusim.base.console import say
+from npusim.cli.base import ShapeOption, sizes_of
 from npusim.isa.base.errors import NpusimError
 
 FORMATS = ("nnef",)
@@ -33,6 +34,7 @@ def convert(
         ),
     ],
     format: Annotated[str, typer.Option("--to", metavar="DOOR", help="nnef: NNEF 1.0.")] = "nnef",
+    shape: ShapeOption = None,
 ) -> None:
     """Write a model in another format, which gives the same bytes in the same cycles; or say what it cannot express."""
     from npusim.base import files
@@ -44,7 +46,7 @@ def convert(
     from npusim.frontends.nnef import export
     from npusim.reports.words import quantities as show
 
-    graph = api.load(model)
+    graph = api.load(model, sizes_of(shape))
     try:
         content = export.packed(graph, is_compressed=not output.name.lower().endswith(".tar"))
     except NpusimError as fault:
