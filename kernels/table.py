@@ -182,6 +182,11 @@ NAMES: tuple[str, ...] = tuple(_FILE_OF)
 """Every operator by its name."""
 
 
+def file_of(name: str) -> str:
+    """The file of an operator, as `FILES` has it. Raises KeyError for a name that it does not have."""
+    return _FILE_OF[name]
+
+
 @cache
 def _read(name: str) -> Operator:
     found: Operator = import_module(f"npusim.kernels.operators.{_FILE_OF[name]}").OPERATOR

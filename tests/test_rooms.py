@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.machine": ("npusim.isa",),
     "npusim.numbers": ("npusim.base", "npusim.machine"),
     "npusim.frontends": ("npusim.base", "npusim.kernels.graph"),
-    "npusim.models": ("npusim.base", "npusim.kernels.graph"),
+    "npusim.models": ("npusim.frontends",),
     "npusim.session": (
         *("npusim.scheduler.search", "npusim.scheduler.partition", "npusim.numbers"),
         *("npusim.frontends", "npusim.models"),

@@ -161,6 +161,10 @@ class Hardware(Section):
         description="operators (`npusim ops`) that the NPU lacks though its units could compute them; a study does "
         "not vary it",
     )
+    float32_rescale: bool = Field(
+        default=True,
+        description="output stage and vector lanes also take codes to other scales in float32, as ONNX does",
+    )
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
     dram: Dram = Dram()

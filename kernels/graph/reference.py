@@ -63,7 +63,7 @@ def results(graph: Graph, node: Node, values: Values) -> list[Array]:
     if node.bodies:
         return _decide(node, [values[number] for number in body_operands(node) if number is not None], values)
     operands = [None if number is None else values[number] for number in node.inputs]
-    found = operator(node.op).reference(call_of(graph, node), operands)
+    found = operator(node.op).compute(call_of(graph, node), operands)
     return [np.asarray(result) for result in found]  # of no dimensions numpy computes scalars
 
 

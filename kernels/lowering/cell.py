@@ -158,7 +158,7 @@ def lower_lstm_step(call: Call, hardware: Hardware) -> Parts:
     if chosen.steps > 1 and not chosen.time_major and batch > 1:
         rows, entries, distance = 1, batch, chosen.steps * words
     begin = chosen.step * words * (batch if entries == 1 else 1)
-    multiplier, shift = chosen.rescale
+    multiplier, shift = chosen.output_rescale
     common = {
         "sums_stride": words,
         "added": int(added),

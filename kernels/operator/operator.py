@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+import numpy as np
 from typing_extensions import TypeVar
 
 from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator.element_types import fits, in_words
-from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.operator.in_reals import codes_of_results, reals_of_codes
+from npusim.kernels.operator.parameters import Parameters, Rescale
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
@@ -84,6 +86,9 @@ LACKS = "{} lacks the operator (lacks_operators)"
 """Why the host computes what the units of a machine, called so, could do."""
 
 
+FIXED_POINT: tuple[Rescale, ...] = ("fixed_point",)
+
+
 class Lowering(NamedTuple):
     """One way in which the NPU computes an operator.
 
@@ -91,12 +96,14 @@ class Lowering(NamedTuple):
     rules: which calls it can do; an operator that has several ways takes the first whose rules and needs hold.
     lower: the call in parts, in the order of their execution.
     needs: what the hardware must have for it, beside what every machine has.
+    rescales: the ways in which it makes codes of results.
     """
 
     unit: str
     rules: tuple[Rule, ...]
     lower: Callable[[Call, Hardware], Sequence[Part]]
     needs: tuple[Need, ...] = ()
+    rescales: tuple[Rescale, ...] = FIXED_POINT
 
     @property
     def conditions(self) -> list[str]:
@@ -107,6 +114,8 @@ class Lowering(NamedTuple):
 
     def refusal(self, call: Call, hardware: Hardware) -> str | None:
         """The first rule that a call breaks or need that a machine lacks; None where there is none."""
+        if call.parameters.rescale not in self.rescales:
+            return f"codes are rescaled in {' or '.join(self.rescales)}, not in {call.parameters.rescale}"
         broken = next((text(rule) for rule in self.rules if not rule(call)), None)
         if broken is not None:  # needs count on the rules
             return broken
@@ -132,6 +141,8 @@ class Operator:
     states:    positions of inputs that may be states. A call with as many outputs more gives their next values there.
     window:    for windows over images: their size and stride.
     defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
+    rescales:  the ways to make codes of results that rules and reference know. Of "float32" an operator need not know:
+               it then computes on the reals that codes stand for.
     """
 
     name: str
@@ -149,12 +160,23 @@ class Operator:
     states: tuple[int, ...] = ()
     window: Callable[[Call], SlidingWindow] | None = None
     defined: Callable[[Sequence[Array]], list[Array]] | None = None
+    rescales: tuple[Rescale, ...] = FIXED_POINT
+
+    def compute(self, call: Call, values: Values) -> list[Array]:
+        """What a call that keeps the rules gives, in numpy."""
+        if call.parameters.rescale in self.rescales:
+            return self.reference(call, values)
+        return _compute_in_reals(self.reference, call, values)
 
     def broken_rule(self, call: Call) -> str | None:
         """The first rule that a call breaks, its element types included; None if it can be executed.
 
         The element types of operands that the rules would miss do not count: those rules say it better.
         """
+        if (rescale := call.parameters.rescale) not in self.rescales:
+            if rescale != "float32":
+                return f"codes are rescaled in {' or '.join((*self.rescales, 'float32'))}, not {rescale}"
+            call = call_in_reals(call)
         if not fits(self.types, call.inputs, call.outputs):
             return in_words(self.types)
         return next((text(rule) for rule in self.rules if not rule(call)), None)
@@ -176,3 +198,37 @@ class Operator:
         apt = [row for row in self.lowerings if row.rules and row.rules[0](call)]
         reasons = [reason for row in apt or self.lowerings if (reason := row.refusal(call, hardware))]
         return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"
+
+
+def call_in_reals(call: Call) -> Call:
+    """The call with float32 in the place of codes, which computes as it does without them."""
+    return replace(
+        call,
+        parameters=call.parameters.changed(rescale="fixed_point"),
+        inputs=tuple([None if kind is None else _real(kind) for kind in call.inputs]),
+        outputs=tuple([_real(kind) for kind in call.outputs]),
+        constants={
+            position: reals_of_codes(data, kind)
+            if isinstance(data, np.ndarray) and kind is not None
+            else data
+            for position, data in call.constants.items()
+            for kind in [call.inputs[position]]
+        },
+    )
+
+
+def _compute_in_reals(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
+    """What the reference of an operator gives on reals, with codes where the call has them."""
+    reals = [
+        value if value is None or kind is None else reals_of_codes(value, kind)
+        for value, kind in zip(values, call.inputs, strict=True)
+    ]
+    results = reference(call_in_reals(call), reals)
+    return [
+        codes_of_results(np.asarray(result), kind) if kind.quantized else np.asarray(result)
+        for result, kind in zip(results, call.outputs, strict=True)
+    ]
+
+
+def _real(kind: TensorType) -> TensorType:
+    return replace(kind, dtype="float32", quantization=None) if kind.quantized else kind

@@ -39,7 +39,17 @@ NO_BORDERS: Borders = ((0, 0), (0, 0))
 
 Activation = Literal["none", "relu", "relu6", "relu_n1_to_1"]
 
+Rescale = Literal["fixed_point", "float32", "fused"]
+"""How codes become the codes of a result.
+
+fixed_point: by integer multipliers and shifts, as TFLite's kernels do.
+float32:     as ONNX writes it: codes become float32, the operator computes on them, the result is divided by its
+             scale, rounded half to even, the zero point added. Weighted sums are exact, and rescaled by one product.
+fused:       as the operators of com.microsoft do, where they differ from that.
+"""
+
 _REQUIRED = object()
+_DEFAULT = object()
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -53,6 +63,8 @@ class Parameters:
     taken for tuples and numbers of numpy for Python's.
     """
 
+    rescale: Rescale = "fixed_point"
+
     def __init__(self, /, **values: Any) -> None:
         kind: Any = type(self)
         codecs = _codecs(kind)
@@ -62,9 +74,13 @@ class Parameters:
                 hint = f"did you mean {near}?" if near else f"known here: {', '.join(codecs) or 'none'}"
                 raise GraphError(f"{printable(name)}: unknown parameter, {hint}")
         for name, kinds in codecs.items():
-            value = values.get(name, getattr(kind, name, _REQUIRED))
-            if value is _REQUIRED:
-                raise GraphError(f"{name}: is missing")
+            value = values.get(name, _DEFAULT)
+            if value is _DEFAULT:
+                value = getattr(kind, name, _REQUIRED)
+                if value is _REQUIRED:
+                    raise GraphError(f"{name}: is missing")
+                self.__dict__[name] = value
+                continue
             try:
                 self.__dict__[name] = kinds.read(kinds.write(value))
             except Misfit as fault:
@@ -101,13 +117,18 @@ class Parameters:
         return hash((type(self), *vars(self).values()))
 
     def __repr__(self) -> str:
-        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        said = {
+            name: value for name, value in vars(self).items() if (name, value) != ("rescale", "fixed_point")
+        }
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in said.items())})"
 
 
 @cache
 def _codecs(kind: Any) -> dict[str, Codec]:
-    """How to check each field, in the order of the annotations."""
-    return {name: codec(annotation) for name, annotation in get_type_hints(kind, include_extras=True).items()}
+    """How to check each field, in the order of the annotations, those of the base class last."""
+    hints = get_type_hints(kind, include_extras=True)
+    hints["rescale"] = hints.pop("rescale")
+    return {name: codec(annotation) for name, annotation in hints.items()}
 
 
 NONE = Parameters()

@@ -9,10 +9,8 @@ import typer
 
 from npusim.base.console import say
 from npusim.cli.base import ShapeOption, sizes_of
+from npusim.frontends.targets import summary, target_of
 from npusim.isa.base.errors import NpusimError
-
-FORMATS = ("nnef",)
-"""What models are written as."""
 
 
 def register(app: typer.Typer) -> None:
@@ -27,29 +25,30 @@ def convert(
     output: Annotated[
         Path,
         typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="The archive to write, such as model.tgz; .tar is unpacked.",
+            "-o", "--output", metavar="FILE", help="The file to write; for NNEF .tar is not compressed."
         ),
     ],
-    format: Annotated[str, typer.Option("--to", metavar="DOOR", help="nnef: NNEF 1.0.")] = "nnef",
+    format: Annotated[
+        str,
+        typer.Option("--to", metavar="FORMAT", help=f"{summary()}. By default what FILE ends in, or nnef."),
+    ] = "",
     shape: ShapeOption = None,
 ) -> None:
-    """Write a model in another format, which gives the same bytes in the same cycles; or say what it cannot express."""
+    """Write a model in another format, or say which layers it cannot express and why."""
     from npusim.base import files
+    from npusim.reports.words import quantities as show
     from npusim.session import api
 
-    if format not in FORMATS:
-        raise NpusimError(f"--to {format}: may be {', '.join(FORMATS)}")
+    target = target_of(format, output)
     files.check_outputs({"-o": output}, {"MODEL": Path(model)})
-    from npusim.frontends.nnef import export
-    from npusim.reports.words import quantities as show
-
     graph = api.load(model, sizes_of(shape))
     try:
-        content = export.packed(graph, is_compressed=not output.name.lower().endswith(".tar"))
+        content = target.written(graph, output.name)
     except NpusimError as fault:
         raise type(fault)(f"{model}: {fault}") from None
     files.write(output, lambda file: file.write(content))
-    say(f"{show.printable(str(output))}: {show.printable(graph.name)} as NNEF, {show.size(len(content))}")
+    say(
+        f"{show.printable(str(output))}: {show.printable(graph.name)} as {target.title}, {show.size(len(content))}"
+    )
+    if caveat := target.caveats(graph):
+        say(caveat)

@@ -11,6 +11,7 @@ from npusim.frontends.nn_hal.operations.row import Row, text
 from npusim.frontends.nn_hal.operations.table import OPERATIONS
 from npusim.frontends.nnadapter.operations import table as nnadapter
 from npusim.frontends.nnef.operations import table as nnef
+from npusim.frontends.onnx.operations import table as onnx
 from npusim.frontends.tflite.operators import OPERATORS as TFLITE
 from npusim.isa.base.elements import element
 from npusim.isa.base.errors import NpusimError
@@ -23,7 +24,8 @@ from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import operators
 from npusim.reports.run.coverage import HOST, Coverage, Operation, Standard, Way
 
-TFLITE_DOOR, HAL_DOOR, NNADAPTER_DOOR, NNEF_DOOR = "TensorFlow Lite", "NN HAL", "NNAdapter", "NNEF"
+TFLITE_DOOR, HAL_DOOR, NNADAPTER_DOOR = "TensorFlow Lite", "NN HAL", "NNAdapter"
+NNEF_DOOR, ONNX_DOOR = "NNEF", "ONNX"
 
 
 def coverage() -> list[Coverage]:
@@ -119,6 +121,7 @@ def _names(op: str) -> dict[str, tuple[str, ...]]:
             row.type.name for row in nnadapter.OPERATIONS if row.operators and row.operators[0] == op
         ),
         NNEF_DOOR: tuple(row.name for row in nnef.ROWS if row.operators and row.operators[0] == op),
+        ONNX_DOOR: tuple(row.kind for row in onnx.ROWS if row.operators and row.operators[0] == op),
     }
 
 

@@ -62,6 +62,7 @@ DOORS: tuple[Door, ...] = (
     Door("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
     Door("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
     Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.reader", layouts.NCHW),
+    Door("ONNX", (".onnx",), "npusim.frontends.onnx.reader", layouts.NCHW),
 )
 
 

@@ -21,7 +21,11 @@ from npusim.base import files
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 
-_GENERATOR_SOURCES = ("flatbuffer.py", "options.py", "writer.py", "synthesis.py", "topologies.py")
+_GENERATOR_SOURCES = {
+    "npusim.frontends.tflite": ("flatbuffer.py", "versions.py"),
+    "npusim.models": ("options.py", "writer.py", "synthesis.py", "topologies.py"),
+}
+"""By the package that they lie in."""
 _OF_ANY_VERSION = r"-[0-9a-f]{64}\.tflite|-[0-9a-f]{8}-[0-9a-f]{8}\.tflite"
 """What follows the name of a model: in this version, and in 0.1.0."""
 
@@ -65,7 +69,11 @@ def _file_name(name: str, generator: bytes, data: bytes) -> str:
 def _generator() -> bytes | None:
     """The source of what generates; None where npusim is installed without its source files."""
     try:
-        sources = [pkgutil.get_data(__package__, source) for source in _GENERATOR_SOURCES]
+        sources = [
+            pkgutil.get_data(package, source)
+            for package, files_of in _GENERATOR_SOURCES.items()
+            for source in files_of
+        ]
     except OSError:
         return None
     return b"\0".join(source or b"" for source in sources)

@@ -1,4 +1,4 @@
-"""What the schema of TensorFlow Lite calls things: versions of operators, and the options of windows."""
+"""What the schema of TensorFlow Lite calls things: the options of windows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,6 @@ from npusim.kernels.operator.parameters import NO_BORDERS, Borders, Pair
 # Values of the schema's enumerations ActivationFunctionType and Padding.
 ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3}
 PADDINGS = {"same": 0, "valid": 1}
-
-# Version of each operator that first accepts int8 tensors; those for uint8 and float32 are version 1.
-# A reader refuses versions it does not know. Operators that are not here took int8 from the beginning.
-INT8_VERSIONS = {
-    "ADD": 2, "AVERAGE_POOL_2D": 2, "CONCATENATION": 2, "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "DEQUANTIZE": 2,
-    "ARG_MAX": 2, "FULLY_CONNECTED": 4, "LEAKY_RELU": 2, "LOGISTIC": 2, "MAXIMUM": 2, "MAX_POOL_2D": 2, "MEAN": 2,
-    "MINIMUM": 2, "MUL": 2, "PAD": 2, "PADV2": 2, "RELU": 2, "RELU6": 2, "RESIZE_BILINEAR": 2,
-    "RESIZE_NEAREST_NEIGHBOR": 2, "SLICE": 2, "SOFTMAX": 2, "SPLIT": 2, "SPLIT_V": 2, "STRIDED_SLICE": 2, "SUB": 2,
-    "TANH": 2, "TRANSPOSE": 2,
-}  # fmt: skip
-FULLY_CONNECTED_PER_CHANNEL_VERSION = 12
 
 
 def borders(

@@ -18,15 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from npusim.frontends.tflite.flatbuffer import Fields, FileOperator, FileSubgraph, FileTensor, serialize
+from npusim.frontends.tflite.versions import version as version_of
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.table import operator
-from npusim.models.flatbuffer import Fields, FileOperator, FileTensor, serialize
 from npusim.models.options import (
     ACTIVATIONS,
-    FULLY_CONNECTED_PER_CHANNEL_VERSION,
-    INT8_VERSIONS,
     borders,
     dilation_fields,
     window_fields,
@@ -149,7 +148,8 @@ class ModelWriter:
     ) -> None:
         if version is None:
             first = next(tensor for tensor in inputs if tensor is not None)
-            version = INT8_VERSIONS.get(code, 1) if self.type(first).dtype == "int8" else 1
+            weights = inputs[1] if len(inputs) > 1 else None
+            version = version_of(code, self.type(first), None if weights is None else self.type(weights))
         operands = tuple(-1 if tensor is None else tensor for tensor in inputs)
         self._operators.append(
             FileOperator(
@@ -234,17 +234,15 @@ class ModelWriter:
     ) -> int:
         """Product of the last axis of a tensor (or of rows of as many elements) with weights [N, K]."""
         depth = self.type(weights).shape[1]
-        ifm_type, weights_type = self.type(ifm), self.type(weights)
+        ifm_type = self.type(ifm)
         self._require(ifm_type.elements % depth == 0, "fully_connected", f"weights for {depth} inputs",
                       f"a divisor of {ifm_type.elements}")  # fmt: skip
-        per_axis = weights_type.quantization is not None and weights_type.quantization.axis is not None
         return self._node(
             "fully_connected",
             (ifm, weights, bias),
             quantization,
             {"activation": activation, "keep_num_dims": keep_num_dims},
             name=name,
-            version=FULLY_CONNECTED_PER_CHANNEL_VERSION if per_axis else None,
             options="FullyConnectedOptions",
             fields={"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims},
         )
@@ -365,16 +363,17 @@ class ModelWriter:
 
     def finish(self, outputs: Sequence[int]) -> bytes:
         """The file. The writer may be used further; equal models give equal bytes."""
-        tensors, operators, inputs = self.tables()
-        return serialize(self._name, self._description, tensors, operators, inputs, outputs)
+        return serialize(self._description, [self.subgraph(outputs)])
 
-    def tables(self) -> tuple[list[FileTensor], list[FileOperator], list[int]]:
+    def subgraph(self, outputs: Sequence[int]) -> FileSubgraph:
         """Tensors, operators and inputs so far, as new lists: for who wants to write other tables than these."""
         tensors = [
             FileTensor(tensor.name, tensor.type, tensor.array, number in self._variables)
             for number, tensor in enumerate(self._builder.tensors)
         ]
-        return tensors, list(self._operators), list(self._builder.inputs)
+        return FileSubgraph(
+            self._name, tensors, list(self._operators), list(self._builder.inputs), list(outputs)
+        )
 
     def _elementwise(
         self, op: str, a: int, b: int, quantization: Quantization, activation: str, name: str | None

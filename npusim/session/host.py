@@ -82,7 +82,7 @@ def _host_function(entry: Any) -> HostFunction:
         known = {i: value for i, value in enumerate(values) if value is not None}
         use = Call(entry.parameters.of(parameters), tuple(inputs), tuple(outputs), known)
         with errstate(all="ignore"):  # reals become infinite, or no numbers, as IEEE 754 has it
-            results: Sequence[Array] = entry.reference(use, values)
+            results: Sequence[Array] = entry.compute(use, values)
         return results
 
     return call

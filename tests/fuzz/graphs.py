@@ -29,7 +29,7 @@ CODES = tuple(ROWS)
 
 def draw(seed: int) -> tuple[str, bytes]:
     """A model: a graph of several operators three times out of four, or a single one. First what it is."""
-    from ..litert.export import to_tflite
+    from npusim.frontends.tflite.export import written
 
     rng = np.random.default_rng([seed, 0])
     if rng.integers(4) == 0:
@@ -38,7 +38,7 @@ def draw(seed: int) -> tuple[str, bytes]:
         return f"{code} {dtype}", model(code, dtype, int(rng.integers(2**31)))
     grow = deep_graph if rng.integers(3) == 0 else random_graph
     graph = grow(lambda low, high: int(rng.integers(low, high + 1)), portable=True)
-    return "graph", to_tflite(graph)
+    return "graph", written(graph)
 
 
 def allowed(refusal: Exception) -> bool:

@@ -18,14 +18,14 @@ import numpy as np
 
 from npusim import models
 from npusim.frontends.tflite import reader as tflite
+from npusim.frontends.tflite.export.conversion import subgraphs_of
+from npusim.frontends.tflite.export.rewrites import expressible
+from npusim.frontends.tflite.flatbuffer import FileSubgraph, FileTensor, serialize
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.table import operator
-from npusim.models.flatbuffer import FileTensor, serialize
-from npusim.models.writer import ModelWriter
 from npusim.verification.litert import LiteRTError, Session, installed
 
 from ..damage import DAMAGES
-from ..litert.export import export
 from ..litert.rows import CLOSE, ROWS
 from ..litert.sample import Sample
 from ..random_graphs import random_graph
@@ -84,14 +84,15 @@ DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool", "float1
 class Mutant:
     """The tables of a good model while they are changed."""
 
-    def __init__(self, writer: ModelWriter, outputs: list[int], rng: random.Random) -> None:
+    def __init__(self, model: FileSubgraph, rng: random.Random) -> None:
         self.rng = rng
         self.name, self.description = "mutant", "changed"
-        self.tensors, self.operators, self.inputs = writer.tables()
-        self.outputs = list(outputs)
+        self.tensors, self.operators = list(model.tensors), list(model.operators)
+        self.inputs, self.outputs = list(model.inputs), list(model.outputs)
 
     def data(self) -> bytes:
-        return serialize(self.name, self.description, self.tensors, self.operators, self.inputs, self.outputs)
+        rows = FileSubgraph(self.name, self.tensors, self.operators, self.inputs, self.outputs)
+        return serialize(self.description, [rows])
 
     def change(self, gentle: bool) -> None:
         """One change of any field; a gentle one of scales, constants and options, which most readers let pass."""
@@ -261,13 +262,12 @@ def _fields(rng: random.Random, seed: int) -> bytes:
         graph = random_graph(
             lambda low, high: int(generator.integers(low, high + 1)), most_steps=4, portable=True
         )
-        writer, outputs = export(graph)
+        [model] = subgraphs_of(expressible(graph))
     else:
         code = rng.choice(list(ROWS))
         sample = Sample(code, rng.choice(ROWS[code].dtypes), seed)
-        outputs = ROWS[code].draw(sample)
-        writer = sample.writer
-    mutant, gentle = Mutant(writer, outputs, rng), rng.randrange(2) == 0
+        model = sample.writer.subgraph(ROWS[code].draw(sample))
+    mutant, gentle = Mutant(model, rng), rng.randrange(2) == 0
     for _ in range(rng.choice((1, 1, 2, 3))):
         mutant.change(gentle)
     return mutant.data()

@@ -185,7 +185,11 @@ FAULTS = (
     ("rows", "4", "rows: unknown key, did you mean mac_array.rows?"),
     ("extend", '"edge-32"', "extend: unknown key, did you mean extends?"),
     ("dram_latency", "1", "dram_latency: unknown key, did you mean dram.latency_ns?"),
-    ("zzz", "1", "zzz: unknown key, known here: name, description, clock_mhz, lacks_operators, front_end, "),
+    (
+        "zzz",
+        "1",
+        "zzz: unknown key, known here: name, description, clock_mhz, lacks_operators, float32_rescale, ",
+    ),
     ("zzz", "{}", "zzz: unknown key, known here: name, "),
     ("clock_ghz", "1", "clock_ghz: unknown key, did you mean clock_mhz?"),
     ("scratchpda.size_kib", "4", "scratchpda: unknown key, did you mean scratchpad?"),

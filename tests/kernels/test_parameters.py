@@ -46,8 +46,8 @@ def test_lists_are_tuples_and_numbers_of_numpy_those_of_python() -> None:
         (lambda: conv_2d.Parameters(activation="gelu"),
          'activation: "gelu" is not one of none, relu, relu6, relu_n1_to_1'),
         (lambda: conv_2d.Parameters(stride=(1, 1)), "stride: unknown parameter, did you mean strides?"),
-        (lambda: Activated(x=1), "x: unknown parameter, known here: activation"),
-        (lambda: Parameters(x=1), "x: unknown parameter, known here: none"),
+        (lambda: Activated(x=1), "x: unknown parameter, known here: activation, rescale"),
+        (lambda: Parameters(x=1), "x: unknown parameter, known here: rescale"),
         (lambda: mean.Parameters(keep_dims=True), "axes: is missing"),
         (lambda: mean.Parameters(axes=(1,), keep_dims=1), "keep_dims: 1 is not true or false"),
         (lambda: reshape.Parameters(shape=(-2,)), "shape[0]: -2 is not a whole number from -1 to 2147483647"),
@@ -91,7 +91,7 @@ def test_plain_values_leave_out_what_is_default() -> None:
 
 CHAOS: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 1 << 31, 1 << 63, -(1 << 80), 0.0, 0.5, -1e300, float("nan"), float("inf"),
-    "", "relu", "none", "tanh", "reflect", "hard", "dense", "before", "zeros",
+    "", "relu", "none", "fixed_point", "float32", "tanh", "reflect", "hard", "dense", "before", "zeros",
     "\n", [], {}, [0], [1, 1], [2, 2], [-1, 5],
     [[0, 0], [0, 0]], [[1]], [None] * 5,
     {"a": []}, [1] * 4, [1] * 20, [[0.5, 0]] * 5,

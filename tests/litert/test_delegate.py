@@ -15,13 +15,13 @@ import pytest
 import npusim
 import npusim.litert
 from npusim.frontends.tflite import reader as tflite
+from npusim.frontends.tflite.export import written
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
 
 from ..graphs import random_inputs
 from ..npusim.litert.interpreters import interpreter, invoked
 from ..random_graphs import deep_graph, random_graph
-from .export import to_tflite
 from .live import difference, needs_litert
 from .rows import CLOSE, ROWS, UNDEFINED, inputs_of, model
 from .test_control import X, choosing, looping
@@ -75,7 +75,7 @@ def test_an_operator_is_a_partition_with_the_bytes_of_litert(code: str) -> None:
 def test_graphs_in_one_piece_and_in_many(grow: Any, operators: Sequence[str] | None, apart: bool) -> None:
     for seed in range(3 * SEEDS):
         graph = graph_of(grow, seed)
-        inputs, data = random_inputs(graph, seed), to_tflite(graph)
+        inputs, data = random_inputs(graph, seed), written(graph)
         delegate = npusim.litert.Delegate(operators=operators)
         found = invoked(interpreter(data, delegate, experimental_preserve_all_tensors=apart), inputs)
         wrong = difference(found, invoked(interpreter(data), inputs))

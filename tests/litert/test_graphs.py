@@ -14,11 +14,11 @@ import pytest
 import npusim
 from npusim import models
 from npusim.frontends.tflite import reader as tflite
+from npusim.frontends.tflite.export import written
 from npusim.kernels.graph.graph import Graph
 
 from ..graphs import random_inputs
 from ..random_graphs import deep_graph, random_graph
-from .export import to_tflite
 from .live import by_litert, difference, needs_litert
 
 GRAPHS = int(os.environ.get("NPUSIM_EXAMPLES", "60"))
@@ -36,7 +36,7 @@ def test_random_graphs(grow: Callable[..., Graph]) -> None:
         where = f"graph_of({grow.__name__}, {seed})"
         graph = graph_of(grow, seed)
         inputs = random_inputs(graph, seed)
-        data = to_tflite(graph)
+        data = written(graph)
         expected = by_litert(data, inputs)
         for source in (graph, tflite.parse(data, graph.name)):  # as it was made, and as the reader has it
             found = npusim.simulate(npusim.compile(source), inputs).outputs

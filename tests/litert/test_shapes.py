@@ -13,6 +13,7 @@ import npusim
 from npusim import models
 from npusim.frontends import frontend
 from npusim.frontends.tflite import reader as tflite
+from npusim.frontends.tflite.export import written
 from npusim.frontends.tflite.records import ModelRecord, decode
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
@@ -21,7 +22,6 @@ from npusim.kernels.graph.graph import Graph
 from npusim.models.writer import ModelWriter, per_tensor
 
 from ..random_graphs import random_graph
-from .export import to_tflite
 from .live import by_litert, difference, needs_litert
 from .rows import ROWS, model
 from .test_graphs import graph_of
@@ -68,7 +68,7 @@ def test_shapes_of_every_operator(code: str, loss: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("loss", LOSSES)
 def test_shapes_of_networks(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(12):
-        data = to_tflite(graph_of(random_graph, seed))
+        data = written(graph_of(random_graph, seed))
         assert shapes(read(monkeypatch, data, loss)) == shapes(tflite.parse(data, "whole")), seed
     for name in ("mobilenet_v2", "ds_cnn"):
         file = models.path_or_bytes(name)

@@ -166,7 +166,7 @@ def gate_sums(m: Call, n: int) -> Made:
 
 
 def lstm_step(m: Call, n: int) -> Made:
-    chosen = {"state_integer_bits": 4, "rescale": (1 << 30, 0)}
+    chosen = {"state_integer_bits": 4, "output_rescale": (1 << 30, 0)}
     return m.node([m.x(n, 64), None, m.x(n, 16)], m.result("int8"), m.result(), **chosen)
 
 

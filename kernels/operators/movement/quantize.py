@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
+from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, Quantization
 from npusim.kernels.lowering.real import lower_real_convert, on_real_lanes, real_inputs
 from npusim.kernels.lowering.vector import lower_quantize
 from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import fits
 from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.in_reals import by_element, codes_of_results, reals_of_codes
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -51,10 +53,20 @@ class Parameters(parameters.Parameters):
     """saturating: reals beyond the codes become the nearest code (NNAdapter); otherwise those that no 32 bits hold
     in steps become the smallest, as LiteRT has it.
     truncate: reals are cut off toward zero, and signed codes are not the smallest (NNAdapter's built-in device).
+    bits: how many bits of a byte codes have (ONNX, with rescale "float32"); 0: all of their type.
     """
 
     saturating: bool = False
     truncate: bool = False
+    bits: Annotated[int, Between(0, 7)] = 0
+
+
+def _literal(call: Call[Parameters], values: Values) -> list[Array]:
+    """Reals, or the reals of codes, divided by the scale and rounded half to even."""
+    ifm, ofm, bits = input_type(call), call.outputs[0], call.parameters.bits
+    reals = reals_of_codes(input_value(values), ifm)
+    low, high = code_range(ofm.dtype)
+    return [codes_of_results(reals, ofm, (low >> 8 - bits, high >> 8 - bits) if bits else None)]
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
@@ -62,7 +74,7 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     reals: Any = input_value(values)
     if not (how.saturating or how.truncate):
         return [quantize_reals(reals, quantization(ofm), ofm.dtype)]
-    scales, zero_points = _by_element(quantization(ofm), reals.ndim)
+    scales, zero_points = by_element(quantization(ofm), reals.ndim)
     low, high = code_range(ofm.dtype)
     with np.errstate(all="ignore"):
         steps = np.asarray(reals / scales).astype(np.float64)
@@ -72,13 +84,6 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     return [clamp(codes_of_reals(steps, zero_points), least, high, ofm.dtype)]
 
 
-def _by_element(target: Quantization, rank: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Scales and zero points as they broadcast with what has them."""
-    shape = () if target.axis is None else (-1,) + (1,) * (rank - 1 - target.axis)
-    scales, zero_points = np.array(target.scales, np.float32), np.array(target.zero_points, np.int64)
-    return scales.reshape(shape), zero_points.reshape(shape)
-
-
 def _multiplier(call: Call) -> Multiplier:
     return quantize_multiplier_of(input_type(call), call.outputs[0])
 
@@ -86,7 +91,7 @@ def _multiplier(call: Call) -> Multiplier:
 def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
     """Codes of float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
     low, high = code_range(dtype)
-    scales, zero_points = _by_element(target, reals.ndim)
+    scales, zero_points = by_element(target, reals.ndim)
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite quotient is one that int32 cannot hold
         steps = np.asarray(reals / scales)
     return clamp(codes_of_reals(steps, zero_points), low, high, dtype)
@@ -136,17 +141,39 @@ def _scaled(call: Call) -> bool:
     )
 
 
+def _reference(call: Call[Parameters], values: Values) -> list[Array]:
+    if call.parameters.rescale == "float32":
+        return _literal(call, values)
+    return _FIXED_POINT(call, values)
+
+
+_FIXED_POINT = by_type(
+    dict.fromkeys(("int8", "uint8", "int16", "int32"), _codes) | {"float32": _reals, "float16": _halves}
+)
+
+
+def _known_in_integers(call: Call[Parameters]) -> bool:
+    """codes of uint16 are rescaled in float32, and those of fewer bits than their type has"""
+    if call.parameters.rescale == "float32":
+        return call.parameters.bits == 0 or call.outputs[0].element.bits == 8
+    return fits(_IN_INTEGERS, call.inputs, call.outputs) and call.parameters.bits == 0
+
+
+_IN_INTEGERS = (
+    "int8|uint8|int16|float32|float16 -> int8|uint8|int16",
+    "float32|float16 -> uint16|int32",
+    "int32 -> int8|int16",
+    "int16 -> int32",
+)
+_ANY = "int8|uint8|int16|uint16|int32"
+
 OPERATOR = Operator(
     name="quantize",
     parameters=Parameters,
-    types=(
-        "int8|uint8|int16|float32|float16 -> int8|uint8|int16",
-        "float32|float16 -> uint16|int32",
-        "int32 -> int8|int16",
-        "int16 -> int32",
-    ),
+    types=(f"{_ANY}|float32|float16 -> {_ANY}",),
     rules=(
         rules.operands(1),
+        _known_in_integers,
         _scaled,
         rules.same_shape,
         _scale_per_channel,
@@ -154,13 +181,12 @@ OPERATOR = Operator(
         moved_in_32_bits("input scale / output scale", _multiplier),
     ),
     infer=like_input,
-    reference=by_type(
-        dict.fromkeys(("int8", "uint8", "int16", "int32"), _codes) | {"float32": _reals, "float16": _halves}
-    ),
+    reference=_reference,
     workload=elementwise,
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),
         on_real_lanes(lower_real_convert, _one_scale, _as_litert, kind=real_inputs),
     ),
     expand=_expand,
+    rescales=("fixed_point", "float32"),
 )

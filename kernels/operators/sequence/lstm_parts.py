@@ -68,7 +68,7 @@ def steps(call: Call, count: int, time_major: bool) -> Expansion | None:
                 coupled="input" not in cell.gates,
                 state_integer_bits=15 + cell.state_exponent,
                 limit=cell.cell_limit,
-                rescale=cell.hidden_rescale,
+                output_rescale=cell.hidden_rescale,
                 zero=cell.hidden_zero,
             ),
         )

@@ -39,7 +39,7 @@ class Parameters(parameters.Parameters):
     halves_up: NNAPI's QUANTIZED_16BIT_LSTM: products of gates round halves up, outputs are the upper 8 bits; otherwise
                halves go away from zero, and outputs are rescaled.
     state_integer_bits, limit: of the cell state: its format, and its largest magnitude (0: what fits).
-    rescale, zero: of the output.
+    output_rescale, zero: of the output.
     """
 
     step: Size = 0
@@ -49,7 +49,7 @@ class Parameters(parameters.Parameters):
     halves_up: bool = False
     state_integer_bits: Annotated[int, Between(0, 15)]
     limit: Annotated[int, Between(0, 32767)] = 0
-    rescale: Pair = (0, 0)
+    output_rescale: Pair = (0, 0)
     zero: Code = 0
 
 
@@ -114,7 +114,7 @@ def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     if chosen.halves_up:
         codes = np.clip(divide_by_power(_WORD.multiply(o, tanh), 8), -128, 127)
     else:
-        codes = multiply_by_quantized_multiplier((o * tanh).astype(np.int32), *chosen.rescale).astype(
+        codes = multiply_by_quantized_multiplier((o * tanh).astype(np.int32), *chosen.output_rescale).astype(
             np.int64
         )
     output = np.clip(codes + chosen.zero, *code_range(call.outputs[0].dtype))

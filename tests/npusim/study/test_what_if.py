@@ -38,6 +38,7 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
     assert without == {
         "name", "description", "mac_array.dataflow", "mac_array.shadow_weights", "host.core", "technology.node_nm",
         "technology.vdd_v", "technology.dram", "scratchpad.holds", "mac_array.kind", "lacks_operators",
+        "float32_rescale",
     }  # fmt: skip
     halved = {each.path for each in parameters() if 0.5 in each.what_if}
     assert {"scratchpad.size_kib", "dram.latency_ns", "vector.exp_cycles"} <= halved

@@ -15,15 +15,20 @@ from npusim.kernels.graph.graph import Graph, Node
 def write(path: str | Path, graph: Graph) -> None:
     """Writes a graph: an archive where the path ends in .tgz, .tar.gz or .tar, and a folder otherwise.
 
-    Raises GraphError for what NNEF does not express, naming the layer.
+    Raises GraphError for what NNEF does not express, naming the layers.
     """
     network, data = network_of(graph)
     writer.write(path, network, data)
 
 
-def packed(graph: Graph, *, is_compressed: bool = True) -> bytes:
-    """The archive of a graph, with gzip or without. Raises GraphError likewise."""
-    return writer.packed(*network_of(graph), is_compressed=is_compressed)
+def written(graph: Graph) -> bytes:
+    """The archive of a graph, with gzip. Raises GraphError likewise."""
+    return writer.packed(*network_of(graph))
+
+
+def unpacked(graph: Graph) -> bytes:
+    """The archive of a graph, without gzip. Raises GraphError likewise."""
+    return writer.packed(*network_of(graph), is_compressed=False)
 
 
 def network_of(graph: Graph) -> tuple[Network, dict[str, bytes]]:
@@ -36,5 +41,5 @@ def network_of(graph: Graph) -> tuple[Network, dict[str, bytes]]:
 def _convert(export: Export, node: Node) -> None:
     convert = CONVERT.get(node.op)
     if convert is None:
-        raise GraphError(f"layer {node.name!r}: NNEF has no operation for {node.op}")
+        raise GraphError(f"NNEF has no operation for {node.op}")
     convert(export, node)

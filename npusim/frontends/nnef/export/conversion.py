@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.inexpressible import for_every_node
 from npusim.frontends.nnef import tensor_file
 from npusim.frontends.nnef.network import Attribute, Call, Item, Network, Operand, Quantization, Variable
 from npusim.frontends.nnef.operations.conversion import DTYPES
@@ -58,13 +59,20 @@ class Export:
             kind = graph.tensors[number].type
             self.lasts[number] = self.call("external", self.fresh(number), kind, shape=list(kind.shape))
             inputs.append(self.lasts[number])
-        for node in graph.nodes:
-            convert(self, node)
+        for_every_node(graph, lambda node: self._converted(convert, node))
         outputs = tuple(self.last(number) for number in graph.outputs)
         whole = Network(
             graph.name, tuple(inputs), outputs, tuple(self.calls), self._items, self._variables, self._entries
         )
         return whole, self._data
+
+    def _converted(self, convert: Convert, node: Node) -> None:
+        """A node; one that is refused has results nevertheless, for those behind it, which may be refused too."""
+        try:
+            convert(self, node)
+        except GraphError:
+            self.lasts |= dict.fromkeys(node.outputs, "")
+            raise
 
     # Names and calls
 

@@ -140,7 +140,7 @@ def _vectors(e: Export, node: Node) -> None:
     operands = (name, e.last(weights), _bias(e, node))
     wanted = e.kind(node.outputs[0]).shape
     if wanted != (shape[0], units):
-        raise GraphError(f"layer {node.name!r}: NNEF's linear gives matrices, not shape {list(wanted)}")
+        raise GraphError(f"NNEF's linear gives matrices, not shape {list(wanted)}")
     e.result(node, "linear", *operands)
 
 
@@ -148,7 +148,7 @@ def _pool(e: Export, node: Node) -> None:
     how: Any = node.parameters
     none = ((0, 0), (0, 0))
     if getattr(how, "counted", none) not in (none, how.padding):
-        raise GraphError(f"layer {node.name!r}: NNEF counts all of a padding or none")
+        raise GraphError("NNEF counts all of a padding or none")
     counts = getattr(how, "counted", none) == how.padding != none
     steps = {
         "size": [1, 1, *how.filter],
@@ -195,7 +195,7 @@ def _along_axis(operation: str) -> Callable[[Export, Node], None]:
 def _softmax(e: Export, node: Node) -> None:
     how: Any = node.parameters
     if how.beta != 1.0:
-        raise GraphError(f"layer {node.name!r}: NNEF's softmax has no beta")
+        raise GraphError("NNEF's softmax has no beta")
     number = _inputs(node)[0]
     e.result(node, "softmax", e.last(number), axes=[how.axis % len(e.kind(number).shape)])
 
@@ -208,7 +208,7 @@ def _transpose(e: Export, node: Node) -> None:
 def _padding(e: Export, node: Node) -> None:
     how: Any = node.parameters
     if getattr(how, "pad_value", None) is not None:
-        raise GraphError(f"layer {node.name!r}: a padding that is not zero")
+        raise GraphError("has a padding that is not zero")
     border = {"pad": "constant", "edge_pad": "replicate"}.get(node.op)
     if border is None:
         border = "reflect" if how.mode == "reflect" else "reflect-even"
@@ -222,7 +222,7 @@ def _slices(e: Export, node: Node) -> None:
     own = e.kind(number).shape
     strides = how.strides or (1,) * len(own)
     if min(strides) < 1:
-        raise GraphError(f"layer {node.name!r}: a slice that goes backwards")
+        raise GraphError("has a slice that goes backwards")
     ends = [
         begin + (size - 1) * step + 1 for begin, size, step in zip(how.begin, how.size, strides, strict=True)
     ]
@@ -261,7 +261,7 @@ def _gather(e: Export, node: Node) -> None:
     how: Any = node.parameters
     values, indices = _inputs(node)
     if how.batch_dims:
-        raise GraphError(f"layer {node.name!r}: NNEF's gather has no batch dimensions")
+        raise GraphError("NNEF's gather has no batch dimensions")
     rank = len(e.kind(values).shape)
     e.result(node, "gather", e.last(values), e.last(indices), axis=how.axis % rank)
 
@@ -277,13 +277,11 @@ def _resize(e: Export, node: Node) -> None:
     image = _inputs(node)[0]
     old, new = e.kind(image).shape[1:3], how.size
     if how.steps is not None or any(after % before for before, after in zip(old, new, strict=True)):
-        raise GraphError(
-            f"layer {node.name!r}: NNEF resizes by whole factors, not {list(old)} to {list(new)}"
-        )
+        raise GraphError(f"NNEF resizes by whole factors, not {list(old)} to {list(new)}")
     factor = [after // before for before, after in zip(old, new, strict=True)]
     if node.op == "resize_nearest_neighbor":
         if how.align_corners:
-            raise GraphError(f"layer {node.name!r}: NNEF has no aligned corners of nearest pixels")
+            raise GraphError("NNEF has no aligned corners of nearest pixels")
         e.result(node, "nearest_upsample", e.first(image), first=True, factor=factor)
         return
     method = "aligned" if how.align_corners else "symmetric" if how.half_pixel_centers else "asymmetric"

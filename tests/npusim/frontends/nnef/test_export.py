@@ -140,7 +140,7 @@ def test_the_command_writes_an_archive_that_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (graph_of("cumsum", ((3, 4),), False), "layer 'y': NNEF has no operation for cumsum"),
+        (graph_of("cumsum", ((3, 4),), False), 'layer "y": NNEF has no operation for cumsum'),
         (
             graph_of("resize_bilinear", (LAST,), False, size=(7, 8)),
             r"whole factors, not \[6, 8\] to \[7, 8\]",

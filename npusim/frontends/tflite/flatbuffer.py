@@ -1,12 +1,12 @@
 """Turns lists of tensors and operators into the bytes of a TensorFlow Lite file.
 
 The file is a FlatBuffer of the public schema; the table builders are those of the PyPI package `tflite`.
-Nothing here knows an operator: see `npusim.models.writer` for that.
+Nothing here knows an operator: see `npusim.frontends.tflite.export` and `npusim.models.writer` for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,74 +56,67 @@ class FileOperator:
     intermediates: tuple[int, ...] = ()
 
 
-def serialize(
-    name: str,
-    description: str,
-    tensors: Sequence[FileTensor],
-    operators: Sequence[FileOperator],
-    inputs: Sequence[int],
-    outputs: Sequence[int],
-) -> bytes:
-    """The bytes of a one-subgraph model; equal arguments give equal bytes."""
-    return _Serializer(tensors).model(name, description, tensors, operators, inputs, outputs)
+@dataclass(frozen=True, slots=True)
+class FileSubgraph:
+    """A subgraph of the file; operators, inputs and outputs number its tensors."""
+
+    name: str
+    tensors: Sequence[FileTensor]
+    operators: Sequence[FileOperator]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
+def serialize(description: str, subgraphs: Sequence[FileSubgraph]) -> bytes:
+    """The bytes of a model, whose first subgraph is the network; equal arguments give equal bytes."""
+    return _Serializer(subgraphs).model(description)
 
 
 class _Serializer:
     """One FlatBuffer under construction. FlatBuffers grow from the end: children come before parents."""
 
-    def __init__(self, tensors: Sequence[FileTensor]) -> None:
+    def __init__(self, subgraphs: Sequence[FileSubgraph]) -> None:
         # Not at the top of the file: these two take longer to import than a stored model takes to load.
         import flatbuffers
         import tflite
 
         self._schema: Any = tflite
-        payload = sum(tensor.data.nbytes for tensor in tensors if tensor.data is not None)
+        self._subgraphs = subgraphs
+        self._codes = list(
+            dict.fromkeys((each.code, each.version) for subgraph in subgraphs for each in subgraph.operators)
+        )
+        self._constants = [
+            tensor.data for subgraph in subgraphs for tensor in subgraph.tensors if tensor.data is not None
+        ]
+        payload = sum(data.nbytes for data in self._constants)
         # A builder that is too small doubles its buffer by copying it, which is slow for large models.
         self._builder: Any = flatbuffers.Builder(payload + payload // 4 + 65536)
 
-    def model(
-        self,
-        name: str,
-        description: str,
-        tensors: Sequence[FileTensor],
-        operators: Sequence[FileOperator],
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-    ) -> bytes:
-        codes = list(dict.fromkeys((operator.code, operator.version) for operator in operators))
-        constants = [tensor.data for tensor in tensors if tensor.data is not None]
+    def model(self, description: str) -> bytes:
         # Buffer 0 is empty by convention: tensors without data refer to it.
-        buffers = self._tables([self._table("Buffer"), *(self._buffer(data) for data in constants)])
-        subgraph = self._subgraph(name, tensors, operators, codes, inputs, outputs)
+        buffers = self._tables([self._table("Buffer"), *(self._buffer(data) for data in self._constants)])
+        numbers = iter(range(1, len(self._constants) + 1))
+        subgraphs = self._tables([self._subgraph(subgraph, numbers) for subgraph in self._subgraphs])
         model = self._table(
             "Model",
             Version=SCHEMA_VERSION,
             Description=self._builder.CreateString(description),
-            OperatorCodes=self._tables([self._operator_code(code, version) for code, version in codes]),
-            Subgraphs=self._tables([subgraph]),
+            OperatorCodes=self._tables([self._operator_code(code, version) for code, version in self._codes]),
+            Subgraphs=subgraphs,
             Buffers=buffers,
         )
         self._builder.Finish(model, FILE_IDENTIFIER)
         return bytes(memoryview(self._builder.Bytes)[self._builder.Head() :])
 
-    def _subgraph(
-        self,
-        name: str,
-        tensors: Sequence[FileTensor],
-        operators: Sequence[FileOperator],
-        codes: list[tuple[str, int]],
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-    ) -> int:
-        numbers = iter(range(1, len(tensors) + 1))
-        rows = [self._tensor(t, 0 if t.data is None else next(numbers)) for t in tensors]
+    def _subgraph(self, subgraph: FileSubgraph, numbers: Iterator[int]) -> int:
+        rows = [self._tensor(t, 0 if t.data is None else next(numbers)) for t in subgraph.tensors]
         return self._table(
             "SubGraph",
-            Name=self._builder.CreateString(name),
+            Name=self._builder.CreateString(subgraph.name),
             Tensors=self._tables(rows),
-            Inputs=self._vector(inputs, np.int32),
-            Outputs=self._vector(outputs, np.int32),
-            Operators=self._tables([self._operator(operator, codes) for operator in operators]),
+            Inputs=self._vector(subgraph.inputs, np.int32),
+            Outputs=self._vector(subgraph.outputs, np.int32),
+            Operators=self._tables([self._operator(operator) for operator in subgraph.operators]),
         )
 
     def _buffer(self, data: Array) -> int:
@@ -165,9 +158,9 @@ class _Serializer:
             fields["CustomCode"] = self._builder.CreateString(custom)
         return self._table("OperatorCode", **fields)
 
-    def _operator(self, operator: FileOperator, codes: list[tuple[str, int]]) -> int:
+    def _operator(self, operator: FileOperator) -> int:
         fields: dict[str, Any] = {
-            "OpcodeIndex": codes.index((operator.code, operator.version)),
+            "OpcodeIndex": self._codes.index((operator.code, operator.version)),
             "Inputs": self._vector(operator.inputs, np.int32),
             "Outputs": self._vector(operator.outputs, np.int32),
         }

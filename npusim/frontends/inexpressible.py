@@ -1,0 +1,44 @@
+"""What a format cannot express of a graph: all of it in one line, for whoever writes models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from npusim.isa.base.errors import GraphError
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.names import quoted
+
+_MOST_NAMES = 3
+
+
+class Refusals:
+    """The layers that a format cannot express, by the reason; the reason speaks for a layer without naming it."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, list[str]] = {}
+
+    def add(self, name: str, reason: str) -> None:
+        """One more layer."""
+        self._layers.setdefault(reason, []).append(name)
+
+    def check(self) -> None:
+        """Raise GraphError with all reasons, and the layers of each by their names, if there are some."""
+        if self._layers:
+            raise GraphError("; ".join(f"{_layers(names)}: {why}" for why, names in self._layers.items()))
+
+
+def _layers(names: Sequence[str]) -> str:
+    shown = ", ".join(quoted(name) for name in names[:_MOST_NAMES])
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"layer{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+def for_every_node(graph: Graph, convert: Callable[[Node], None]) -> None:
+    """Convert the nodes in order. Raises GraphError that names all nodes for which `convert` raises one, and why."""
+    refusals = Refusals()
+    for node in graph.nodes:
+        try:
+            convert(node)
+        except GraphError as fault:
+            refusals.add(node.name, str(fault))
+    refusals.check()

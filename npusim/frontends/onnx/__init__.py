@@ -1,0 +1,1 @@
+"""The ONNX door: reader, recognition of QDQ groups, operations."""

@@ -1,0 +1,76 @@
+"""An ONNX model as the file gives it, in plain values: nodes, constants, inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.names import quoted
+
+STANDARD = ""
+"""The domain of ONNX's own operations; "ai.onnx" is another name for it."""
+
+MICROSOFT = "com.microsoft"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One operation of a model.
+
+    inputs, outputs: names of values; "" is one that is left out.
+    attributes:      plain values; tensors are arrays, graphs `Network`.
+    """
+
+    operation: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The operation with its domain, where that is not ONNX's own."""
+        return f"{self.domain}.{self.operation}" if self.domain else self.operation
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return f"node {quoted(self.name)} ({self.kind})"
+
+    def fault(self, text: str) -> GraphError:
+        """The error to raise for it."""
+        return GraphError(f"{self.place}: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An input of a model: its element type as npusim calls it, its sizes (None: no rank is said).
+
+    A size is a number, the name of one that the file leaves open, or "" where it has no name.
+    """
+
+    name: str
+    dtype: str
+    sizes: tuple[int | str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A graph of ONNX, the main one or that of a node that decides.
+
+    nodes:     in an order in which they can run.
+    constants: by the names of their values.
+    opsets:    versions of the operations by domain.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    inputs: tuple[Value, ...]
+    outputs: tuple[str, ...]
+    opsets: Mapping[str, int]
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""Operations of ONNX by family, one row each."""

@@ -1,0 +1,360 @@
+"""What `convert` of a row works with: one node of ONNX on its way into a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from npusim.frontends.onnx.groups import Codes
+from npusim.frontends.onnx.network import Node
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.taking import takes
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.table import file_of, operator
+
+_KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min"})
+"""Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
+
+_MOST_FOLDED = 1 << 24
+"""Elements of a constant that is computed here; larger ones are left to the machine."""
+
+
+class Surroundings(Protocol):
+    """Where a conversion finds tensors and says what it makes."""
+
+    @property
+    def builder(self) -> GraphBuilder:
+        """What the nodes go to."""
+
+    @property
+    def opsets(self) -> Mapping[str, int]:
+        """Versions of the operations by domain."""
+
+    def number(self, name: str) -> int:
+        """The tensor of a value, in reals where a DequantizeLinear makes it."""
+
+    def codes(self, name: str) -> int | None:
+        """The tensor of the codes that a DequantizeLinear makes a value of; None where there is none."""
+
+    def dequantized(self, name: str, codes: int) -> None:
+        """Says that a value is what these codes stand for."""
+
+    def result(self, name: str) -> Codes | None:
+        """The codes that a QuantizeLinear makes of a value at once; None where it stays real."""
+
+
+class Conversion:
+    """One node on its way into a graph. What npusim cannot express raises GraphError, with the node's place."""
+
+    def __init__(self, node: Node, inputs: str, around: Surroundings) -> None:
+        """`inputs` as a row has them."""
+        self.onnx = node
+        self._around = around
+        self.builder = around.builder
+        self._names = _dealt(node, inputs)
+
+    # What the node says
+
+    @property
+    def opset(self) -> int:
+        """The version of the node's operation."""
+        return self._around.opsets.get(self.onnx.domain, 1)
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute, or what it is where the node does not say it."""
+        return self.onnx.attributes.get(name, default)
+
+    def require(self, holds: bool, text: str) -> None:
+        """Raises GraphError with a text where something does not hold."""
+        if not holds:
+            raise self.onnx.fault(text)
+
+    def has(self, name: str) -> bool:
+        """Whether an input is there."""
+        return bool(self._names.get(name) and self._names[name][0])
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs, "" for one that is left out."""
+        return self.onnx.outputs
+
+    # Operands
+
+    def tensor(self, name: str) -> int:
+        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals."""
+        return self._tensor(self._name(name))
+
+    def optional(self, name: str) -> int | None:
+        """The tensor of an input, None where it is left out."""
+        return self.tensor(name) if self.has(name) else None
+
+    def tensors(self, name: str) -> list[int]:
+        """The tensors of an input of which there may be several."""
+        return [self._tensor(each) for each in self._names[name]]
+
+    def real(self, name: str) -> int:
+        """The tensor of an input, never as codes."""
+        return self._around.number(self._name(name))
+
+    def _tensor(self, name: str) -> int:
+        if self.makes_codes:
+            codes = self._around.codes(name)
+            if codes is not None:
+                return codes
+        return self._around.number(name)
+
+    def _name(self, name: str) -> str:
+        self.require(self.has(name), f"input {name} is left out, it must be there")
+        return self._names[name][0]
+
+    def known(self, name: str) -> Array | None:
+        """The value of an input that is fixed before anything runs; None for others."""
+        return self.builder.tensors[self.real(name)].array
+
+    def value(self, name: str) -> Array:
+        """The value of an input that decides shapes or parameters. Raises GraphError where only a run gives it."""
+        array = self.known(name)
+        if array is None:
+            raise self.onnx.fault(
+                f"input {name} decides shapes or parameters, so it must be a constant, or follow from constants and "
+                "shapes"
+            )
+        return array
+
+    def wholes(self, name: str) -> list[int]:
+        """Such a value as whole numbers."""
+        return [int(number) for number in self.value(name).reshape(-1)]
+
+    def shape(self, tensor: str | int) -> tuple[int, ...]:
+        """The shape of a tensor, or of an input."""
+        return self.builder.shape(self.tensor(tensor) if isinstance(tensor, str) else tensor)
+
+    def axis(self, axis: int, rank: int, name: str = "axis") -> int:
+        """An axis counted from the front. Raises GraphError for one that is none."""
+        self.require(-rank <= axis < rank, f"{name} is {axis}, must be {-rank}..{rank - 1}")
+        return axis % rank
+
+    # Results
+
+    @property
+    def makes_codes(self) -> bool:
+        """Whether all outputs are quantised at once: the node is a group with what surrounds it."""
+        return all(self._around.result(name) is not None for name in self.onnx.outputs if name)
+
+    def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
+        """The type of an output: its codes, or `dtype`."""
+        codes = self._around.result(self.onnx.outputs[index])
+        return unshaped(dtype) if codes is None else unshaped(codes.dtype, codes.quantization)
+
+    def plain(self, dtype: str) -> TensorType:
+        """A type without codes."""
+        return unshaped(dtype)
+
+    def like(self, tensor: int) -> TensorType:
+        """The type of a tensor, without its shape."""
+        kind = self.builder.type(tensor)
+        return unshaped(kind.dtype, kind.quantization)
+
+    def dequantized(self, codes: int) -> None:
+        """Says that the first output is what these codes stand for."""
+        self._around.dequantized(self.onnx.outputs[0], codes)
+
+    # Nodes
+
+    def constant(self, data: Array, quantization: Quantization | None = None) -> int:
+        """A new constant."""
+        array: Array = np.asarray(data, order="C")
+        return self.builder.constant(f"{self.onnx.name}/constant", array, quantization)
+
+    def coded(self, tensor: int, quantization: Quantization) -> int:
+        """A tensor of whole numbers as codes of this quantization; its bytes stay."""
+        held = self.builder.tensors[tensor]
+        if held.type.quantization == quantization:
+            return tensor
+        if held.array is not None:
+            return self.builder.constant(held.name, held.array, quantization)
+        if held.type.quantization is None and tensor in self.builder.inputs:
+            self.builder.tensors[tensor] = replace(held, type=replace(held.type, quantization=quantization))
+            return tensor
+        raise self.onnx.fault(f"{held.name} has the codes of another scale and zero point than the node says")
+
+    def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
+        """A tensor under another shape; a constant becomes another one."""
+        held = self.builder.tensors[tensor]
+        if tuple(shape) == held.type.shape:
+            return tensor
+        scaling = held.type.quantization
+        if (
+            held.array is not None
+            and held.array.size == prod(shape)
+            and (scaling is None or scaling.axis is None)
+        ):
+            return self.constant(held.array.reshape(shape), scaling)
+        return self.node("reshape", [tensor], self.like(tensor), shape=tuple(shape))
+
+    def transposed(self, tensor: int, perm: Sequence[int]) -> int:
+        """A tensor with its axes in another order; a constant becomes another one."""
+        if list(perm) == sorted(perm):
+            return tensor
+        held, kind = self.builder.tensors[tensor], self.like(tensor)
+        scaling = kind.quantization
+        if scaling is not None and scaling.axis is not None:
+            scaling = replace(scaling, axis=list(perm).index(scaling.axis))
+        if held.array is not None:
+            return self.constant(held.array.transpose(perm), scaling)
+        return self.node("transpose", [tensor], replace(kind, quantization=scaling), perm=tuple(perm))
+
+    def as_real(self, tensor: int) -> int:
+        """A tensor as real numbers, if it has codes."""
+        if self.builder.type(tensor).quantization is None:
+            return tensor
+        return self._nodes("dequantize", [tensor], [unshaped("float32")], {})[0]
+
+    def node(
+        self, op: str, inputs: Sequence[int | None], kind: TensorType | None = None, **parameters: Any
+    ) -> int:
+        """Adds a node with one result and returns it.
+
+        kind: the type of the result; None: the node's codes, or the element type of the first operand.
+        """
+        if kind is None:
+            first = next((number for number in inputs if number is not None), None)
+            dtype = "float32"
+            if first is not None and self.builder.type(first).quantization is None:
+                dtype = self.builder.type(first).dtype
+            kind = self.kind(0, dtype)
+        return self.nodes(op, inputs, [kind], **parameters)[0]
+
+    def nodes(
+        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType], **parameters: Any
+    ) -> tuple[int, ...]:
+        """Adds a node and returns its results.
+
+        On codes it computes as ONNX writes it (`rescale="float32"`), unless they only move. Where the operator does
+        not take them, its operands become real numbers and its results codes again.
+        """
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        scalings = [kind.quantization for kind in (*kinds, *results) if kind is not None]
+        if not any(scalings) or "rescale" in parameters:
+            return self._nodes(op, inputs, results, parameters)
+        data = [kind.quantization for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
+        keeps = op in _KEEP_CODES or file_of(op).startswith("movement.")
+        if not (keeps and len({*data, *(kind.quantization for kind in results)}) == 1):
+            parameters = {**parameters, "rescale": "float32"}
+        if takes(op, kinds, results, parameters):
+            return self._nodes(op, inputs, results, parameters)
+        reals = [None if number is None else self.as_real(number) for number in inputs]
+        wide = [unshaped("float32") if kind.quantization else kind for kind in results]
+        made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
+        return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def in_codes(self, tensor: int, kind: TensorType) -> int:
+        """Reals in the codes of a type; other types stay."""
+        if kind.quantization is None:
+            return tensor
+        return self._nodes("quantize", [tensor], [kind], {"rescale": "float32"})[0]
+
+    def _nodes(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        folded = self._folded(op, inputs, results, parameters)
+        if folded is not None:
+            return folded
+        builder = self.builder
+        outputs = tuple([builder.tensor(self.onnx.name, kind) for kind in results])
+        try:
+            node = builder.add(
+                op, inputs, outputs, operator(op).parameters(**parameters), name=self.onnx.name
+            )
+            call = call_of(builder, node)
+            if all(kind is None or min(kind.shape, default=0) >= 0 for kind in call.inputs):
+                broken = operator(node.op).broken_rule(call)
+                self.require(broken is None, f"{node.op}: {broken}")
+        except GraphError as fault:
+            raise self._located(fault) from None
+        return outputs
+
+    def _folded(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...] | None:
+        """The results of a node on constants, which are constants."""
+        tensors = [None if number is None else self.builder.tensors[number] for number in inputs]
+        values = [None if tensor is None else tensor.array for tensor in tensors]
+        if any(tensor is not None and tensor.array is None for tensor in tensors):
+            return None
+        entry = operator(op)
+        kinds = tuple([None if tensor is None else tensor.type for tensor in tensors])
+        constants = {place: value for place, value in enumerate(values) if value is not None}
+        try:
+            call = Call(entry.parameters(**parameters), kinds, tuple(results), constants)
+            shapes = entry.infer(call)
+            if sum(map(prod, shapes)) > _MOST_FOLDED:
+                return None
+            shaped = tuple([replace(kind, shape=shape) for kind, shape in zip(results, shapes, strict=True)])
+            call = replace(call, outputs=shaped)
+            broken = entry.broken_rule(call)
+            self.require(broken is None, f"{op}: {broken}")
+            with np.errstate(all="ignore"):
+                made = entry.compute(call, values)
+        except GraphError as fault:
+            raise self._located(fault) from None
+        except (LookupError, TypeError, ValueError, ArithmeticError):
+            raise self.onnx.fault(f"{op} does not take operands of shapes {_shapes(kinds)}") from None
+        return tuple(
+            [
+                self.builder.constant(
+                    self.onnx.name, np.ascontiguousarray(data).reshape(kind.shape), kind.quantization
+                )
+                for data, kind in zip(made, shaped, strict=True)
+            ]
+        )
+
+    def _located(self, fault: GraphError) -> GraphError:
+        text = str(fault)
+        return fault if text.startswith(self.onnx.place) else self.onnx.fault(text)
+
+
+_FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})
+"""Operators whose other operands are no data."""
+
+
+def _shapes(kinds: Sequence[TensorType | None]) -> str:
+    return ", ".join("-" if kind is None else str(list(kind.shape)) for kind in kinds)
+
+
+def _dealt(node: Node, inputs: str) -> dict[str, tuple[str, ...]]:
+    """The values of a node by the names of its row. Raises GraphError where they are too many or too few."""
+    names = inputs.split()
+    least = sum(not name.endswith(("?", "*")) for name in names)
+    several = bool(names) and names[-1].endswith("*")
+    count = len(node.inputs)
+    if count < least or (count > len(names) and not several):
+        may = (
+            f"{least} or more"
+            if several
+            else f"{least} to {len(names)}"
+            if least < len(names)
+            else str(least)
+        )
+        raise node.fault(f"has {count} inputs, must have {may}: {' '.join(names)}")
+    dealt = {}
+    for place, name in enumerate(names):
+        dealt[name.rstrip("?*")] = (
+            node.inputs[place:] if name.endswith("*") else node.inputs[place : place + 1]
+        )
+    return dealt

@@ -1,0 +1,52 @@
+"""The shape of a row of the operation table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from npusim.frontends.onnx.network import STANDARD
+from npusim.frontends.onnx.operations.conversion import Conversion
+
+Convert = Callable[[Conversion], Sequence[int | None]]
+"""Adds the nodes of an operation to a graph and returns the tensors of its outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operation of ONNX.
+
+    name:      as models have it.
+    inputs:    the names of its inputs; "?" behind one says that it may be left out, "*" that there may be several.
+    convert:   how it becomes nodes.
+    operators: the operators that these nodes may have, the main one first.
+    domain:    its domain, where that is not ONNX's own.
+    groups:    whether it may compute on codes, between DequantizeLinear and QuantizeLinear.
+    """
+
+    name: str
+    inputs: str
+    convert: Convert
+    operators: tuple[str, ...]
+    domain: str = STANDARD
+    groups: bool = True
+
+    @property
+    def kind(self) -> str:
+        """The operation with its domain, where that is not ONNX's own."""
+        return f"{self.domain}.{self.name}" if self.domain else self.name
+
+
+def unary(name: str, op: str = "") -> Row:
+    """A function of the elements of one tensor."""
+    op = op or name.lower()
+    return Row(name, "X", lambda c: [c.node(op, [c.tensor("X")])], (op,))
+
+
+def binary(name: str, op: str, dtype: str | None = None) -> Row:
+    """A function of two tensors that broadcast; dtype: the element type of the result, if it is not theirs."""
+
+    def convert(c: Conversion) -> Sequence[int]:
+        return [c.node(op, [c.tensor("A"), c.tensor("B")], None if dtype is None else c.plain(dtype))]
+
+    return Row(name, "A B", convert, (op,))

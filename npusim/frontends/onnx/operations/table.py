@@ -1,0 +1,21 @@
+"""Every operation of ONNX that npusim has, one row each."""
+
+from __future__ import annotations
+
+from npusim.frontends.onnx.operations import convolutions, elementwise, movement, quantization
+from npusim.frontends.onnx.operations.row import Row
+
+ROWS: tuple[Row, ...] = tuple(
+    sorted(
+        (*convolutions.ROWS, *elementwise.ROWS, *movement.ROWS, *quantization.ROWS),
+        key=lambda row: (row.domain, row.name),
+    )
+)
+"""By domain and name."""
+
+_BY_NAME = {(row.domain, row.name): row for row in ROWS}
+
+
+def row(domain: str, name: str) -> Row | None:
+    """The row of an operation; None where there is none."""
+    return _BY_NAME.get((domain, name))

@@ -1,0 +1,71 @@
+"""What models are written as: one row per format, from which the command, its help and its refusals derive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npusim.isa.base.errors import NpusimError
+
+if TYPE_CHECKING:  # the command's help needs the table, and no numpy
+    from npusim.kernels.graph.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A format: its name on the command line, what it is called, its suffixes, and the module that writes it, imported
+    when it does.
+
+    The module's functions are `written(graph) -> bytes`, or for a suffix the one that `by_suffix` names; GraphError
+    names the layers that the format cannot express. `caveat` names the module's function graph -> what to know of the
+    file, "" for nothing. `extra` is the extra with the packages that it takes.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    module: str
+    by_suffix: Mapping[str, str] = field(default_factory=dict)
+    caveat: str = ""
+    extra: str = ""
+
+    def written(self, graph: Graph, name: str) -> bytes:
+        """The file of a graph, which is to have this name. Raises GraphError for what the format cannot express."""
+        names = (word for suffix, word in self.by_suffix.items() if name.lower().endswith(suffix))
+        content: bytes = getattr(import_module(self.module), next(names, "written"))(graph)
+        return content
+
+    def caveats(self, graph: Graph) -> str:
+        """What to know of the file of a graph; "" for nothing."""
+        return str(getattr(import_module(self.module), self.caveat)(graph)) if self.caveat else ""
+
+
+TARGETS: tuple[Target, ...] = (
+    Target(
+        *("nnef", "NNEF", (".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.export"),
+        by_suffix={".tar": "unpacked"},
+    ),
+    Target("tflite", "TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.export"),
+)
+
+
+def target_of(name: str, path: Path) -> Target:
+    """The format of a name; with none that of the file's suffix, and NNEF where it has none of them.
+
+    Raises NpusimError for a name that no format has.
+    """
+    if name:
+        for target in TARGETS:
+            if target.name == name:
+                return target
+        raise NpusimError(f"--to {name}: may be {', '.join(target.name for target in TARGETS)}")
+    by_suffix = (target for target in TARGETS if path.name.lower().endswith(target.suffixes))
+    return next(by_suffix, TARGETS[0])
+
+
+def summary() -> str:
+    """All formats for a line of help."""
+    return "; ".join(f"{target.name}: {target.title} ({target.suffixes[0]})" for target in TARGETS)

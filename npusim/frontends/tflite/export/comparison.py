@@ -1,0 +1,78 @@
+"""Whether a file says what its graph says: the graph that comes back, held against the one that was written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.inexpressible import Refusals
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.graph import Graph, Node
+
+_SHOWN = 4
+
+
+def check_same(wanted: Graph, read: Graph) -> None:
+    """Raise GraphError that names the layers which a reader sees otherwise, and what of them."""
+    refusals = Refusals()
+    _compare(wanted, read, refusals)
+    refusals.check()
+
+
+def _compare(wanted: Graph, read: Graph, refusals: Refusals) -> None:
+    for ours, theirs in zip_longest(wanted.nodes, read.nodes):
+        if ours is None or theirs is None or ours.op != theirs.op:
+            node = ours or theirs
+            refusals.add(node.name, f"TFLite reads {getattr(theirs, 'op', 'nothing')} in its place")
+            return
+        if wrong := _difference(wanted, ours, read, theirs):
+            refusals.add(ours.name, wrong)
+        for body, twin in zip(ours.bodies, theirs.bodies, strict=False):
+            _compare(body, twin, refusals)
+
+
+def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node) -> str | None:
+    """What of a node TFLite does not say; None where it says all."""
+    here, there = vars(ours.parameters), vars(theirs.parameters)
+    names = [name for name in here if _stored(here[name]) != _stored(there.get(name))]
+    if names:
+        found = ", ".join(f"{name} = {_value(here[name])}" for name in names[:_SHOWN])
+        return f"TFLite's {ours.op} has no {found}"
+    pairs = [*zip_longest(ours.inputs, theirs.inputs), *zip_longest(ours.outputs, theirs.outputs)]
+    for position, (mine, other) in enumerate(pairs):
+        here_is, there_is = _type(wanted, mine), _type(read, other)
+        if here_is != there_is:
+            return f"its tensor {position} is {_shown(here_is)}, which TFLite reads as {_shown(there_is)}"
+    return None
+
+
+def _stored(value: Any) -> Any:
+    """A number as the file stores it: reals have 32 bits."""
+    return np.float32(value).item() if isinstance(value, float) else value
+
+
+def _value(value: Any) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+def _type(graph: Graph, number: int | None) -> TensorType | None:
+    """The type of a tensor as the file stores it."""
+    if number is None:
+        return None
+    kind = graph.tensors[number].type
+    scaling = kind.quantization
+    if scaling is None:
+        return kind
+    scales = tuple(map(_stored, scaling.scales))
+    return replace(kind, quantization=replace(scaling, scales=scales))
+
+
+def _shown(kind: TensorType | None) -> str:
+    if kind is None:
+        return "absent"
+    scaling = kind.quantization
+    codes = "" if scaling is None else f" of scale {scaling.scale:.6g} and zero point {scaling.zero_point}"
+    return f"{kind.dtype}{list(kind.shape)}{codes}"

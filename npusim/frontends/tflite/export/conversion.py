@@ -1,0 +1,180 @@
+"""A graph in TFLite's terms as the tables of a file: tensors, operators, and the subgraphs of bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from npusim.frontends.inexpressible import for_every_node
+from npusim.frontends.tflite.control import DECIDING, Deciding
+from npusim.frontends.tflite.export.operations import Said, options_of, said
+from npusim.frontends.tflite.export.types import check_types
+from npusim.frontends.tflite.flatbuffer import FileOperator, FileSubgraph, FileTensor
+from npusim.frontends.tflite.operators import OPERATORS, Translation
+from npusim.frontends.tflite.versions import version
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import Graph, Node, Origin
+from npusim.kernels.graph.names import quoted
+from npusim.kernels.table import operator
+
+_ABSENT = -1
+_CONTROL = {row.op: (code, row) for code, row in DECIDING.items()}
+
+
+def subgraphs_of(graph: Graph) -> list[FileSubgraph]:
+    """The subgraphs of a graph in TFLite's terms, its own first; raises GraphError for what cannot be said."""
+    subgraphs: list[FileSubgraph | None] = []
+    _Subgraph(graph, subgraphs).write()
+    return [subgraph for subgraph in subgraphs if subgraph is not None]
+
+
+def fields_of(options: str) -> tuple[str, ...]:
+    """The fields of an options table of the schema."""
+    import tflite
+
+    start = f"{options}Add"
+    return tuple(name.removeprefix(start) for name in dir(tflite) if name.startswith(start))
+
+
+class _Subgraph:
+    """A graph on its way into a subgraph of the file: `at` is where each of its tensors is there.
+
+    A state is one variable of the file, before and after its update.
+    """
+
+    def __init__(self, graph: Graph, subgraphs: list[FileSubgraph | None]) -> None:
+        self.graph = graph
+        self.subgraphs = subgraphs
+        self.number = len(subgraphs)
+        subgraphs.append(None)
+        self.tensors: list[FileTensor] = []
+        self.operators: list[FileOperator] = []
+        self.at: dict[int, int] = {}
+        self.now = {state.after: state.before for state in graph.states}
+        self.updated: set[int] = set()
+
+    def write(self) -> int:
+        """Fills its place among the subgraphs and gives its number."""
+        graph = self.graph
+        inputs = [self.tensor(number) for number in graph.inputs]
+        for_every_node(graph, self.node)
+        for state in graph.states:
+            if state.before not in self.updated:
+                name = quoted(graph.tensors[state.before].name)
+                raise GraphError(f"state {name}: TFLite has states only within recurrent operators")
+        outputs = [self.tensor(number) for number in graph.outputs]
+        self.subgraphs[self.number] = FileSubgraph(graph.name, self.tensors, self.operators, inputs, outputs)
+        return self.number
+
+    # Tensors
+
+    def tensor(self, number: int) -> int:
+        """The number of a tensor in the file."""
+        if number in self.now:
+            return self.tensor(self.now[number])
+        if number not in self.at:
+            tensor, origin = self.graph.tensors[number], self.graph.origin(number)
+            if origin is Origin.SIZED:
+                raise GraphError(f"constant {quoted(tensor.name)} is known by its size only")
+            self.at[number] = self.add(
+                FileTensor(tensor.name, tensor.type, tensor.array, origin is Origin.STATE)
+            )
+        return self.at[number]
+
+    def add(self, tensor: FileTensor) -> int:
+        """A tensor of the file."""
+        import tflite
+
+        if not hasattr(tflite.TensorType, tensor.type.dtype.upper()):
+            raise GraphError(f"TFLite has no tensors of {tensor.type.dtype}")
+        if tensor.data is not None and not tensor.data.size:
+            # A reader takes an empty buffer for "no data", and what nobody writes for empty.
+            tensor = replace(tensor, data=None)
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+    def operand(self, number: int | None) -> int:
+        """The number of an operand in the file; -1 if it is absent. A state that was updated is no longer there."""
+        if number is None:
+            return _ABSENT
+        if number in self.updated:
+            raise GraphError(f"reads the state {quoted(self.graph.tensors[number].name)} after its update")
+        return self.tensor(number)
+
+    # Operators
+
+    def node(self, node: Node) -> None:
+        """Adds a node."""
+        if node.op in _CONTROL:
+            self.operators.append(self.deciding(node, *_CONTROL[node.op]))
+            return
+        call = call_of(self.graph, node)
+        words = said(node.op, call)
+        check_types(words.code, call)
+        row = OPERATORS[words.code]
+        own, states = self.results(node, row)
+        inputs = self.inputs(node, row, words)
+        fields = dict(words.fields)
+        if row.options is not None:
+            fields |= options_of(node.parameters, fields_of(row.options))
+        intermediates = [self.add(FileTensor(f"{node.name}/scale", kind)) for kind in words.intermediates]
+        self.operators.append(
+            FileOperator(
+                words.code,
+                self.version(words.code, inputs),
+                tuple(inputs),
+                tuple(map(self.tensor, own)),
+                words.options or row.options or "",
+                fields,
+                words.custom_options,
+                tuple(intermediates),
+            )
+        )
+        self.updated.update(states)
+
+    def version(self, code: str, inputs: Iterable[int]) -> int:
+        """The version of an operator with these operands."""
+        kinds = [self.tensors[number].type for number in inputs if number != _ABSENT]
+        return version(code, kinds[0], kinds[1] if len(kinds) > 1 else None)
+
+    def inputs(self, node: Node, row: Translation, words: Said) -> list[int]:
+        """The operands in the file's order: the node's where the reader keeps them, and constants."""
+        keeps = row.keeps if row.keeps is not None else range(len(node.inputs))
+        operands = {
+            position: self.operand(number) for position, number in zip(keeps, node.inputs, strict=False)
+        }
+        for position, data in words.constants.items():
+            codes = self.graph.tensors[node.outputs[0]].type.quantization if position in words.codes else None
+            kind = TensorType(data.dtype.name, data.shape, codes)
+            operands[position] = self.add(FileTensor(f"{node.name}/operand_{position}", kind, data))
+        count = max(operands, default=-1) + 1
+        while count > max(row.required, words.operands) and operands.get(count - 1, _ABSENT) == _ABSENT:
+            count -= 1
+        return [operands.get(position, _ABSENT) for position in range(count)]
+
+    def results(self, node: Node, row: Translation) -> tuple[tuple[int, ...], list[int]]:
+        """The results that the file has, and the states, before their update, that follow them in the graph."""
+        positions = operator(node.op).states
+        states = [node.inputs[position] for position in positions if position < len(node.inputs)]
+        there = [
+            number for number in states if number is not None and self.graph.origin(number) is Origin.STATE
+        ]
+        if not positions:
+            return node.outputs, []
+        own = node.outputs[: len(node.outputs) - len(there)]
+        if row.results is not None and len(own) != row.results:
+            raise GraphError(
+                "TFLite keeps the states of the operator from run to run, the graph has them apart"
+            )
+        if len(there) != len(states) or [self.now.get(n) for n in node.outputs[len(own) :]] != there:
+            raise GraphError("TFLite has states only that the operator itself keeps from run to run")
+        return own, there
+
+    def deciding(self, node: Node, code: str, row: Deciding) -> FileOperator:
+        """A node with bodies, which become subgraphs."""
+        numbers = [_Subgraph(body, self.subgraphs).write() for body in node.bodies]
+        fields = dict(zip(row.bodies, numbers, strict=True))
+        inputs = tuple(map(self.operand, node.inputs))
+        return FileOperator(code, 1, inputs, tuple(map(self.tensor, node.outputs)), row.options, fields)

@@ -1,0 +1,332 @@
+"""Layers that TFLite says with other operators, or with other parameters: the same bytes in its own terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.inexpressible import for_every_node
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.geometry import same_padding
+from npusim.kernels.operator.parameters import NO_BORDERS, NONE, Parameters
+from npusim.kernels.table import known, operator
+
+Rewrite = Callable[["Rewriting", Node], None]
+
+
+class Rewriting(GraphBuilder):
+    """A graph on its way into TFLite's terms: it keeps the numbers of its tensors, and gets more behind them."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph.name)
+        self.tensors += graph.tensors
+        self.inputs += graph.inputs
+        self.states += graph.states
+
+    def made(
+        self, op: str, inputs: Sequence[int | None], result: TensorType, name: str, **values: Any
+    ) -> int:
+        """A new node with one new result."""
+        return self.node(op, inputs, [result], operator(op).parameters(**values), name=name)[0]
+
+    def keep_node(self, node: Node, **changes: Any) -> None:
+        """The node itself, but for some of its fields."""
+        node = replace(node, **changes)
+        self.add(node.op, node.inputs, node.outputs, node.parameters, name=node.name, bodies=node.bodies)
+
+    def image(self, node: Node, position: int = 0) -> TensorType:
+        """The type of an operand."""
+        return self.type(_there(node, position))
+
+
+def expressible(graph: Graph) -> Graph:
+    """The graph in TFLite's terms. Raises GraphError that names the layers for which there are none, and why."""
+    to = Rewriting(graph)
+
+    def rewrite(node: Node) -> None:
+        if node.bodies:
+            to.keep_node(node, bodies=tuple(expressible(body) for body in node.bodies))
+        elif not known(node.op) or type(node.parameters) is not operator(node.op).parameters:
+            raise GraphError(f"npusim does not know the operator {node.op}")
+        else:
+            REWRITES.get(node.op, _resolved)(to, node)
+
+    for_every_node(graph, rewrite)
+    return to.graph(graph.outputs)
+
+
+def _there(node: Node, position: int) -> int:
+    number = node.inputs[position]
+    if number is None:
+        raise GraphError(f"its operand {position} is absent")
+    return number
+
+
+def _changed(how: Parameters, **values: Any) -> Parameters:
+    """Parameters with other values for those that they have."""
+    return how.changed(**{name: value for name, value in values.items() if hasattr(how, name)})
+
+
+def _resolved(to: Rewriting, node: Node) -> None:
+    """Axes counted from the front, all sizes written out: as TFLite's reader gives them."""
+    how: Any = node.parameters
+    rank = len(to.image(node).shape) if node.inputs and node.inputs[0] is not None else 0
+    values: dict[str, Any] = {}
+    if hasattr(how, "axis") and rank:
+        values["axis"] = _axis(how.axis, rank + (node.op == "pack"), node.op)
+    if hasattr(how, "shape"):
+        values["shape"] = to.shape(node.outputs[0])
+    to.keep_node(node, parameters=_changed(how, **values))
+
+
+_LAST_ONLY = ("softmax", "log_softmax", "topk_v2", "l2_normalization", "local_response_normalization")
+"""Operators that TFLite has along the last axis: the reader leaves the parameter at its default."""
+
+
+def _axis(axis: int, rank: int, op: str) -> int:
+    if op in _LAST_ONLY:
+        return -1 if axis % rank == rank - 1 else axis
+    return axis % rank
+
+
+# Windows
+
+
+def _is_tflites(padding: Any, sizes: Sequence[int], kernel: Sequence[int], steps: Any, apart: Any) -> bool:
+    """Whether a padding is none, or TFLite's SAME."""
+    same = tuple(same_padding(*axis) for axis in zip(sizes, kernel, steps, apart, strict=True))
+    return padding in (NO_BORDERS, same)
+
+
+def _padded(to: Rewriting, node: Node, paddings: Any, value: int | float | None = None) -> int:
+    """The image with a border of its own in front of a window."""
+    kind = to.image(node)
+    shape = tuple(size + sum(pair) for size, pair in zip(kind.shape, paddings, strict=True))
+    values = {"paddings": paddings} if value is None else {"paddings": paddings, "pad_value": value}
+    return to.made("pad", [node.inputs[0]], replace(kind, shape=shape), f"{node.name}/padded", **values)
+
+
+def _convolution(to: Rewriting, node: Node) -> None:
+    """A padding that is neither none nor SAME comes first; LiteRT wants a bias."""
+    how: Any = node.parameters
+    kernel = to.image(node, 1).shape[1:3]
+    inputs = list(node.inputs)
+    if not _is_tflites(how.padding, to.image(node).shape[1:3], kernel, how.strides, how.dilations):
+        inputs[0] = _padded(to, node, ((0, 0), *how.padding, (0, 0)))
+        how = how.changed(padding=NO_BORDERS)
+    to.keep_node(node, inputs=_with_bias(to, node, inputs), parameters=how)
+
+
+def _vectors(to: Rewriting, node: Node) -> None:
+    to.keep_node(node, inputs=_with_bias(to, node, node.inputs))
+
+
+def _with_bias(to: Rewriting, node: Node, inputs: Sequence[int | None]) -> tuple[int | None, ...]:
+    """The operands with a bias of zeros where LiteRT insists on one; codes of a bias have the scale of the sums."""
+    if len(inputs) > 2 and inputs[2] is not None:
+        bias = to.tensors[inputs[2]]
+        if bias.type.quantization is not None or bias.array is None or bias.type.real:
+            return tuple(inputs)
+        scales = _sum_scales(to.image(node), to.image(node, 1))
+        return (*inputs[:2], to.constant(bias.name, bias.array, scales))
+    if node.op != "conv_2d":
+        return tuple(inputs)
+    channels = to.type(node.outputs[0]).shape[-1]
+    ifm, weights = to.image(node), to.image(node, 1)
+    if ifm.real:
+        data: Array = np.zeros(channels, ifm.dtype)
+        return (*inputs[:2], to.constant(f"{node.name}/bias", data))
+    data = np.zeros(channels, np.int64 if ifm.element.bits == 16 else np.int32)
+    return (*inputs[:2], to.constant(f"{node.name}/bias", data, _sum_scales(ifm, weights)))
+
+
+def _sum_scales(ifm: TensorType, weights: TensorType) -> Quantization | None:
+    if ifm.quantization is None or weights.quantization is None:
+        return None
+    scales = np.float32(ifm.quantization.scale) * np.array(weights.quantization.scales, np.float32)
+    several = None if weights.quantization.axis is None else 0
+    return Quantization(tuple(scales.tolist()), (0,) * len(scales), several)
+
+
+def _transposed(to: Rewriting, node: Node) -> None:
+    """TFLite's paddings are none and SAME; with another one the whole result is cut."""
+    how: Any = node.parameters
+    kernel, result = to.image(node, 1).shape[1:3], to.type(node.outputs[0])
+    size = result.shape[1:3]
+    if _is_tflites(how.padding, size, kernel, how.strides, (1, 1)):
+        to.keep_node(node, parameters=how.changed(size=size))
+        return
+    (top, _), (left, _) = how.padding
+    whole = (result.shape[0], size[0] + top, size[1] + left, result.shape[3])
+    wide = how.changed(padding=NO_BORDERS, size=whole[1:3])
+    [image] = to.node(node.op, node.inputs, [replace(result, shape=whole)], wide, name=f"{node.name}/whole")
+    cut = operator("slice").parameters(begin=(0, top, left, 0), size=result.shape)
+    to.add("slice", [image], node.outputs, cut, name=node.name)
+
+
+def _pool(to: Rewriting, node: Node) -> None:
+    how: Any = node.parameters
+    ones = (1, 1)
+    counted = getattr(how, "counted", NO_BORDERS)
+    fits = _is_tflites(how.padding, to.image(node).shape[1:3], how.filter, how.strides, ones)
+    if fits and counted == NO_BORDERS:
+        to.keep_node(node)
+        return
+    borders = ((0, 0), *how.padding, (0, 0))
+    if node.op == "max_pool_2d":
+        wide, plain = _padded(to, node, borders, _least(to.image(node))), how.changed(padding=NO_BORDERS)
+    elif node.op == "average_pool_2d" and counted == how.padding:
+        wide, plain = _padded(to, node, borders), how.changed(padding=NO_BORDERS, counted=NO_BORDERS)
+    else:
+        raise GraphError(f"TFLite's windows have SAME padding or none, not {list(map(list, how.padding))}")
+    to.keep_node(node, inputs=(wide,), parameters=plain)
+
+
+def _least(kind: TensorType) -> int | float:
+    """The smallest value of a type."""
+    return float(np.finfo(kind.numpy_dtype).min) if kind.real else kind.element.limits[0]  # type: ignore[type-var]
+
+
+# Moves
+
+
+def _shuffled(to: Rewriting, node: Node) -> None:
+    """Groups of channels in turn: a transposition of the channels as a matrix."""
+    how: Any = node.parameters
+    kind = to.image(node)
+    axis = how.axis % len(kind.shape)
+    before, size, after = kind.shape[:axis], kind.shape[axis], kind.shape[axis + 1 :]
+    apart = (prod(before), how.groups, size // how.groups, prod(after))
+    groups = to.made("reshape", node.inputs, replace(kind, shape=apart), f"{node.name}/groups", shape=apart)
+    turned = replace(kind, shape=(apart[0], apart[2], apart[1], apart[3]))
+    flat = to.made("transpose", [groups], turned, f"{node.name}/turned", perm=(0, 2, 1, 3))
+    back = operator("reshape").parameters(shape=kind.shape)
+    to.add("reshape", [flat], node.outputs, back, name=node.name)
+
+
+def _filled(to: Rewriting, node: Node) -> None:
+    """The value has no axes in TFLite."""
+    kind = to.image(node)
+    inputs = node.inputs
+    if kind.shape:
+        inputs = (to.made("reshape", inputs, replace(kind, shape=()), f"{node.name}/value", shape=()),)
+    to.keep_node(node, inputs=inputs, parameters=_changed(node.parameters, shape=to.shape(node.outputs[0])))
+
+
+def _slice(to: Rewriting, node: Node) -> None:
+    """A slice with steps is a STRIDED_SLICE."""
+    how: Any = node.parameters
+    if any(step != 1 for step in how.strides):
+        strided = operator("strided_slice").parameters(
+            begin=how.begin, size=how.size, strides=how.strides, shape=to.shape(node.outputs[0])
+        )
+        to.keep_node(node, op="strided_slice", parameters=strided)
+    else:
+        to.keep_node(node, parameters=how.changed(strides=()))
+
+
+def _strided_slice(to: Rewriting, node: Node) -> None:
+    """One entry per axis; where the result has other axes than the slice without some of one, a reshape follows."""
+    how: Any = node.parameters
+    result = to.type(node.outputs[0])
+    steps = how.strides or (1,) * len(how.begin)
+    gone = dropped_axes(how.size, result.shape)
+    if gone is not None:
+        steps = tuple(1 if axis in gone else step for axis, step in enumerate(steps))
+        to.keep_node(node, parameters=how.changed(strides=steps, shape=result.shape))
+        return
+    part = replace(result, shape=how.size)
+    [cut] = to.node(
+        node.op, node.inputs, [part], how.changed(strides=steps, shape=how.size), name=f"{node.name}/part"
+    )
+    shape = operator("reshape").parameters(shape=result.shape)
+    to.add("reshape", [cut], node.outputs, shape, name=node.name)
+
+
+def dropped_axes(sizes: Sequence[int], shape: Sequence[int]) -> set[int] | None:
+    """The axes of one element without which sizes are a shape; None where they are not."""
+    gone, position = set(), 0
+    for axis, size in enumerate(sizes):
+        if position < len(shape) and shape[position] == size:
+            position += 1
+        elif size == 1:
+            gone.add(axis)
+        else:
+            return None
+    return gone if position == len(shape) else None
+
+
+def _squeeze(to: Rewriting, node: Node) -> None:
+    shape = to.image(node).shape
+    how: Any = node.parameters
+    gone = sorted({axis % len(shape) for axis in how.axes}) if shape else []
+    to.keep_node(node, parameters=how.changed(axes=tuple(gone)))
+
+
+def _reduced(to: Rewriting, node: Node) -> None:
+    how: Any = node.parameters
+    rank = len(to.image(node).shape)
+    axes = sorted({axis % rank for axis in how.axes}) if rank else []
+    to.keep_node(node, parameters=how.changed(axes=tuple(axes)))
+
+
+# Elements
+
+
+def _clip(to: Rewriting, node: Node) -> None:
+    """Limits that TFLite has as operators; others of reals one after the other."""
+    how: Any = node.parameters
+    kind = to.image(node)
+    op = _LIMITS.get((how.least, how.most))
+    if op is not None:
+        to.keep_node(node, op=op, parameters=NONE)
+        return
+    limits = [
+        (name, value) for name, value in (("maximum", how.least), ("minimum", how.most)) if value is not None
+    ]
+    if not kind.real or not limits:
+        raise GraphError(f"TFLite has no limits {how.least} and {how.most} of {kind.dtype}")
+    image = _there(node, 0)
+    for name, value in limits[:-1]:
+        limit = to.constant(f"{node.name}/limit", np.array(value, kind.numpy_dtype))
+        image = to.made(name, [image, limit], kind, f"{node.name}/{name}")
+    name, value = limits[-1]
+    limit = to.constant(f"{node.name}/limit", np.array(value, kind.numpy_dtype))
+    to.keep_node(node, op=name, inputs=(image, limit), parameters=operator(name).parameters())
+
+
+_LIMITS = {(0.0, 6.0): "relu6", (0.0, None): "relu", (-1.0, 1.0): "relu_n1_to_1", (0.0, 1.0): "relu_0_to_1"}
+
+
+def _exclusive_or(to: Rewriting, node: Node) -> None:
+    to.keep_node(node, op="not_equal", parameters=operator("not_equal").parameters())
+
+
+REWRITES: dict[str, Rewrite] = {
+    "average_pool_2d": _pool,
+    "channel_shuffle": _shuffled,
+    "clip": _clip,
+    "conv_2d": _convolution,
+    "depthwise_conv_2d": _convolution,
+    "fill": _filled,
+    "fully_connected": _vectors,
+    "l2_pool_2d": _pool,
+    "logical_xor": _exclusive_or,
+    "max_pool_2d": _pool,
+    "slice": _slice,
+    "squeeze": _squeeze,
+    "strided_slice": _strided_slice,
+    "transpose_conv": _transposed,
+    **dict.fromkeys(
+        ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any", "reverse_v2"),
+        _reduced,
+    ),
+}
+"""By the operator; the others say as they are, with axes from the front."""

@@ -1,0 +1,93 @@
+"""Which element types LiteRT's reference kernels take: fewer than the operators here, which have other doors, too."""
+
+from __future__ import annotations
+
+from npusim.isa.base.errors import GraphError
+from npusim.kernels.operator.operator import Call
+
+_EIGHT_BITS = ("int8", "uint8")
+_COMPUTED = (*_EIGHT_BITS, "float32")
+_WORDS = (*_COMPUTED, "int16")
+_COUNTED = (*_WORDS, "int32", "int64")
+_MOVED = (*_COUNTED, "bool")
+_DEEP = (*_COMPUTED, "int32", "int64")
+_MAIN = {"SELECT": 1, "SELECT_V2": 1, "EMBEDDING_LOOKUP": 1, "HASHTABLE_LOOKUP": 2}
+"""The operand that says the type of the operator, where it is not the first."""
+
+
+def _of(types: tuple[str, ...], *codes: str) -> dict[str, tuple[str, ...]]:
+    return dict.fromkeys(codes, types)
+
+
+TYPES: dict[str, tuple[str, ...]] = {
+    **_of(
+        _MOVED,
+        "BATCH_TO_SPACE_ND",
+        "BROADCAST_TO",
+        "CONCATENATION",
+        "EMBEDDING_LOOKUP",
+        "EQUAL",
+        "EXPAND_DIMS",
+    ),
+    **_of(
+        _MOVED, "FILL", "GATHER", "GATHER_ND", "HASHTABLE_LOOKUP", "MIRROR_PAD", "NOT_EQUAL", "PAD", "PADV2"
+    ),
+    **_of(
+        _MOVED, "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "REVERSE_V2", "SELECT", "SELECT_V2", "SLICE", "SQUEEZE"
+    ),
+    **_of(_MOVED, "SPACE_TO_BATCH_ND", "STRIDED_SLICE", "TILE", "TRANSPOSE"),
+    **_of((*_MOVED, "float16"), "CAST"),
+    **_of(
+        _COUNTED, "ADD", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "MAXIMUM", "MINIMUM", "MUL", "PACK"
+    ),
+    **_of(_COUNTED, "SPLIT", "SPLIT_V", "SUB", "TOPK_V2"),
+    **_of(
+        _WORDS, "AVERAGE_POOL_2D", "LEAKY_RELU", "MAX_POOL_2D", "QUANTIZE", "RELU", "RELU6", "RESIZE_BILINEAR"
+    ),
+    **_of(
+        _COMPUTED, "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "GELU", "HARD_SWISH", "L2_NORMALIZATION"
+    ),
+    **_of(
+        _COMPUTED,
+        "LOGISTIC",
+        "LOG_SOFTMAX",
+        "PRELU",
+        "RELU_0_TO_1",
+        "RELU_N1_TO_1",
+        "RESIZE_NEAREST_NEIGHBOR",
+    ),
+    **_of(_COMPUTED, "SOFTMAX", "TANH", "TRANSPOSE_CONV"),
+    **_of(_DEEP, "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "MEAN"),
+    **_of((*_COMPUTED, "int32"), "DIV"),
+    **_of((*_COMPUTED, "int32", "bool"), "ARG_MAX", "ARG_MIN"),
+    **_of((*_WORDS, "int32", "bool"), "UNPACK"),
+    **_of(("uint8", "float32", "int32", "int64"), "SUM"),
+    **_of(("int8", "float32"), "BATCH_MATMUL", "ELU", "EXP", "LOG", "RSQRT", "SQRT", "SVDF"),
+    **_of(("int8", "float32"), "UNIDIRECTIONAL_SEQUENCE_LSTM"),
+    **_of(("int8", "float32", "int16", "int32"), "ABS", "FLOOR_DIV"),
+    **_of(("int8", "float32", "int16", "int32", "int64"), "FLOOR_MOD", "NEG"),
+    **_of(("int8", "float32", "int32"), "SQUARED_DIFFERENCE"),
+    **_of(("int8", "float32", "int32", "int64"), "REDUCE_PROD"),
+    **_of(("int8", "uint8", "int16", "float16"), "DEQUANTIZE"),
+    **_of(("float32", "uint8"), "CUSTOM TFLite_Detection_PostProcess"),
+    **_of(("float32", "int32"), "ADD_N", "POW", "SIGN"),
+    **_of(("float32", "int32", "int64"), "CUMSUM"),
+    **_of(("float32",), "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "CEIL", "COS", "FLOOR"),
+    **_of(
+        ("float32",), "L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "LSTM", "RNN", "ROUND", "SIN", "SQUARE"
+    ),
+    **_of(("float32",), "UNIDIRECTIONAL_SEQUENCE_RNN"),
+    **_of(("bool",), "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "REDUCE_ALL", "REDUCE_ANY"),
+}
+"""By the operator's code: the types of its main operand with which it runs live beside npusim in
+`tests/litert/rows.py`."""
+
+
+def check_types(code: str, call: Call) -> None:
+    """Raise GraphError for an element type that LiteRT's kernel does not take."""
+    main = call.inputs[_MAIN.get(code, 0)]
+    if main is not None and main.dtype not in TYPES[code]:
+        raise GraphError(f"LiteRT's {code} takes {', '.join(TYPES[code])}, not {main.dtype}")
+    result = call.outputs[0].dtype
+    if code == "DEQUANTIZE" and result != "float32":
+        raise GraphError(f"LiteRT's {code} gives float32, not {result}")
