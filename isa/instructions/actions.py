@@ -42,6 +42,12 @@ ACTIONS: tuple[Action, ...] = (
         "bias, fixed-point rescale, zero point and clamp of one element",
     ),
     Action(
+        "requantise_float32",
+        "output_stage",
+        "element",
+        "bias, float32 product, whole number, zero point and clamp of one element",
+    ),
+    Action(
         "vector_add_q8",
         "vector",
         "element",

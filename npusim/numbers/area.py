@@ -70,6 +70,8 @@ def _logic_um2(hardware: Hardware) -> dict[str, float]:
     bits += structure["shadow_register_bits"] * (circuits.weight_registers - 1)
     multiplier = um2["multiplier_9x9"] + um2["adder_32"] + bits * um2["register_bit"]
     requantise = um2["multiplier_32x32"] + um2["shifter_32"] + 2 * um2["adder_32"] + um2["logic_32"]
+    if hardware.float32_rescale:
+        requantise += _float32_rescale_um2(um2)
     operands = structure["lane_register_bits"] * um2["register_bit"]
     return {
         "mac_array": circuits.multipliers * multiplier + _real_columns_um2(hardware),
@@ -127,6 +129,14 @@ def _multiply_add_um2(significand_bits: int, stored_bits: int, um2: Mapping[str,
     product = um2["multiplier_32x32"] * (significand_bits / 32) ** 2
     width = 3 * significand_bits / 32
     return product + width * (2 * um2["shifter_32"] + um2["adder_32"]) + 3 * stored_bits * um2["register_bit"]
+
+
+def _float32_rescale_um2(um2: Mapping[str, float]) -> float:
+    """What a lane of the output stage takes to rescale in float32 too: the multiplier that is there takes significands
+    of 24 bits, and the shifter behind it makes a whole number of their product. Before it come the search for the
+    leading one and a shifter; adders are for the exponents and two roundings.
+    """
+    return um2["shifter_32"] + 3 * um2["adder_32"] + 2 * um2["logic_32"]
 
 
 def _crossbar_bytes(hardware: Hardware) -> int:

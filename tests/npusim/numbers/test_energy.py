@@ -35,6 +35,7 @@ AT_45_NM = {
     "pe_register": 40 * 0.009 * (45 / 40) ** 0.59,
     "pe_idle": 0.02,
     "requantise": 3.1 + 0.6,
+    "requantise_float32": 3.7 + 0.6 + 0.417 * (45 / 40) ** 0.59 + 0.1,
     "vector_add_q8": 11 + REGISTERS,
     "vector_mul_q8": 0.2 + 3.7 + REGISTERS,
     "vector_max": 0.032 + REGISTERS,
