@@ -83,6 +83,9 @@ class _Reading:
     def dequantized(self, name: str, codes: int) -> None:
         self._codes[name] = codes
 
+    def bits(self, name: str) -> int:
+        return self._network.narrow.get(name, 0)
+
     def result(self, name: str) -> Codes | None:
         found = self._plan.results.get(name)
         return None if found is None else found[1]
@@ -97,10 +100,8 @@ class _Reading:
         if value.sizes is None:
             raise GraphError(f"input {quoted(value.name)} says no shape; write one into the model")
         shape = tuple(size if isinstance(size, int) else UNKNOWN for size in value.sizes)
-        names = tuple(size for size in value.sizes if isinstance(size, str))
-        number = self.builder.tensor(value.name, TensorType(value.dtype, shape))
-        self.builder.tensors[number] = replace(self.builder.tensors[number], size_names=names)
-        return self.builder.as_input(number)
+        names = tuple(size or "" for size in value.sizes if not isinstance(size, int))
+        return self.builder.input(value.name, TensorType(value.dtype, shape), names)
 
     def _node(self, node: Node) -> None:
         entry = _row_of(node)

@@ -100,9 +100,9 @@ def _cast_like(c: Conversion) -> Sequence[int]:
 
 
 def _element(c: Conversion, code: int) -> str:
-    from npusim.frontends.onnx.file import dtype_of
+    from npusim.frontends.onnx.elements import held_type
 
-    dtype = dtype_of(code)
+    dtype = held_type(code)[0]
     c.require(is_element(dtype), f"casts to {dtype or code}, which npusim lacks")
     return dtype
 

@@ -64,9 +64,9 @@ def _eye(c: Conversion) -> Sequence[int]:
     c.require(len(shape) == 2, f"the input has shape {list(shape)}, is no matrix")
     dtype = c.builder.type(x).dtype
     if c.attribute("dtype") is not None:
-        from npusim.frontends.onnx.file import dtype_of
+        from npusim.frontends.onnx.elements import held_type
 
-        dtype = dtype_of(int(c.attribute("dtype")))
+        dtype = held_type(int(c.attribute("dtype")))[0]
         c.require(is_element(dtype), f"dtype {dtype} is one that npusim lacks")
     c.small(shape)
     return [c.constant(np.eye(*shape, k=_diagonal(int(c.attribute("k", 0)), shape), dtype=dtype))]
