@@ -18,7 +18,7 @@ from npusim.kernels.operators.movement.indices import checked, known_indices
 
 
 class Parameters(parameters.Parameters):
-    """reduction: what becomes of an update and what is there: the update alone (of several the last), or both combined."""
+    """reduction: how an update and what is there combine; "none": the update takes its place, of several the last."""
 
     reduction: Literal["none", "add", "mul", "max", "min"] = "none"
 

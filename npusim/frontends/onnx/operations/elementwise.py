@@ -125,7 +125,9 @@ def _clip(c: Conversion) -> Sequence[int]:
     x = c.tensor("input")
     kind = c.builder.type(x)
     known = [None if not c.has(name) else c.known(name) for name in ("min", "max")]
-    fixed = all(array is not None or not c.has(name) for name, array in zip(("min", "max"), known, strict=True))
+    fixed = all(
+        array is not None or not c.has(name) for name, array in zip(("min", "max"), known, strict=True)
+    )
     if fixed and (kind.real or kind.quantization is not None):
         least, most = (
             default if array is None else float(array.reshape(-1)[0])
@@ -142,7 +144,12 @@ def _clip(c: Conversion) -> Sequence[int]:
 
 def limited(c: Conversion, x: int, least: float, most: float) -> int:
     """Elements between limits, which may be infinite."""
-    named = {(0.0, np.inf): "relu", (0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_to_1", (0.0, 1.0): "relu_0_to_1"}
+    named = {
+        (0.0, np.inf): "relu",
+        (0.0, 6.0): "relu6",
+        (-1.0, 1.0): "relu_n1_to_1",
+        (0.0, 1.0): "relu_0_to_1",
+    }
     op = named.get((least, most))
     if op is not None:
         return c.node(op, [x])
@@ -160,7 +167,9 @@ def _is_nan(c: Conversion) -> Sequence[int]:
 def _is_infinite(c: Conversion) -> Sequence[int]:
     x = c.real("X")
     sides = [
-        sign * np.inf for name, sign in (("detect_negative", -1), ("detect_positive", 1)) if c.attribute(name, 1)
+        sign * np.inf
+        for name, sign in (("detect_negative", -1), ("detect_positive", 1))
+        if c.attribute(name, 1)
     ]
     if not sides:
         return [c.step("not_equal", [c.cast(x, "bool"), c.cast(x, "bool")], "bool")]

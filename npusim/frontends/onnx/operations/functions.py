@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
@@ -18,7 +19,9 @@ def _with(name: str, op: str, domain: str = "", **attributes: float) -> Row:
     """A function with parameters that are attributes of the same names, and their defaults."""
 
     def convert(c: Conversion) -> Sequence[int]:
-        values = {key: float(c.attribute(key, default)) for key, default in attributes.items()}
+        values: dict[str, Any] = {
+            key: float(c.attribute(key, default)) for key, default in attributes.items()
+        }
         return [c.node(op, [c.tensor("X")], **values)]
 
     return Row(name, "X", convert, (op,), domain=domain)
@@ -89,7 +92,10 @@ def _celu(c: Conversion) -> Sequence[int]:
 
 def _selu(c: Conversion) -> Sequence[int]:
     x = c.real("X")
-    alpha, gamma = float(c.attribute("alpha", 1.67326319217681884765625)), c.attribute("gamma", 1.05070102214813232421875)
+    alpha, gamma = (
+        float(c.attribute("alpha", 1.67326319217681884765625)),
+        c.attribute("gamma", 1.05070102214813232421875),
+    )
     return [c.node("mul", [c.step("elu", [x], alpha=alpha), c.scalar(float(gamma), x)])]
 
 
@@ -101,7 +107,8 @@ def _mish(c: Conversion) -> Sequence[int]:
 def _dropped(c: Conversion) -> Sequence[int | None]:
     """In inference the data as they are; the mask is all true."""
     c.require(
-        not c.has("training_mode") or not c.value("training_mode").any(), "npusim infers; training_mode must be false"
+        not c.has("training_mode") or not c.value("training_mode").any(),
+        "npusim infers; training_mode must be false",
     )
     x = c.tensor("data")
     made = [c.node("reshape", [x], shape=c.shape(x))]

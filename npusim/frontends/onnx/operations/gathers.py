@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
-from npusim.isa.base.tensor import Array
 
 
 def from_front(c: Conversion, indices: int, extents: Sequence[int]) -> int:
@@ -19,11 +19,12 @@ def from_front(c: Conversion, indices: int, extents: Sequence[int]) -> int:
     """
     held = c.builder.tensors[indices]
     c.require(held.type.dtype in ("int32", "int64"), f"indices are {held.type.dtype}, must be int32 or int64")
-    ends = np.array(extents if len(extents) > 1 else extents[0], held.type.numpy_dtype)
-    if held.array is not None:
-        wrong = (held.array < -ends) | (held.array >= ends)
+    ends: Any = np.array(extents if len(extents) > 1 else extents[0], held.type.numpy_dtype)
+    known: Any = held.array
+    if known is not None:
+        wrong = (known < -ends) | (known >= ends)
         c.require(not wrong.any(), f"indices are not within {list(extents)}")
-        return c.constant(np.where(held.array < 0, held.array + ends, held.array))
+        return c.constant(np.where(known < 0, known + ends, known))
     below = c.step("less", [indices, c.scalar(0, indices)], "bool")
     moved = c.step("add", [indices, c.constant(ends)])
     return c.nodes("select_v2", [below, moved, indices], [c.like(indices)])[0]
@@ -47,7 +48,7 @@ def _gather_nd(c: Conversion) -> Sequence[int]:
     c.require(1 <= count <= len(shape) - batches, f"indices have {count} entries for {list(shape)}")
     indices = from_front(c, indices, shape[batches : batches + count])
     if batches:
-        grid = np.stack(np.indices(sizes[:-1])[:batches], axis=-1)
+        grid = np.moveaxis(np.indices(sizes[:-1])[:batches], 0, -1)
         places = c.constant(grid.astype(c.builder.type(indices).numpy_dtype))
         indices = c.step("concatenation", [places, indices], axis=len(sizes) - 1)
     return [c.node("gather_nd", [data, indices])]
@@ -58,14 +59,16 @@ def _linear(c: Conversion, shape: Sequence[int], indices: int, axis: int) -> int
     sizes = c.shape(indices)
     c.require(
         len(sizes) == len(shape)
-        and all(size <= extent for at, (size, extent) in enumerate(zip(sizes, shape, strict=True)) if at != axis),
+        and all(
+            size <= extent for at, (size, extent) in enumerate(zip(sizes, shape, strict=True)) if at != axis
+        ),
         f"indices {list(sizes)} do not fit {list(shape)} along axis {axis}",
     )
     indices = from_front(c, indices, [shape[axis]])
     dtype = c.builder.type(indices).numpy_dtype
     steps = [prod(shape[at + 1 :]) for at in range(len(shape))]
     c.small(sizes)
-    begin: Array = np.zeros(sizes, np.int64)
+    begin: Any = np.zeros(sizes, np.int64)
     for at, step in enumerate(steps):
         if at != axis:
             own = [1] * len(sizes)
@@ -92,7 +95,9 @@ def _scatter_nd(c: Conversion) -> Sequence[int]:
     data, indices, updates = c.real("data"), c.real("indices"), c.real("updates")
     shape, sizes = c.shape(data), c.shape(indices)
     c.require(
-        bool(sizes) and 1 <= sizes[-1] <= len(shape) and c.shape(updates) == (*sizes[:-1], *shape[sizes[-1] :]),
+        bool(sizes)
+        and 1 <= sizes[-1] <= len(shape)
+        and c.shape(updates) == (*sizes[:-1], *shape[sizes[-1] :]),
         f"data {list(shape)}, indices {list(sizes)} and updates {list(c.shape(updates))} do not fit",
     )
     indices = from_front(c, indices, shape[: sizes[-1]])
@@ -116,6 +121,12 @@ ROWS: tuple[Row, ...] = (
     Row("GatherND", "data indices", _gather_nd, ("gather_nd", "concatenation", *_WRAPPED)),
     Row("GatherElements", "data indices", _gather_elements, ("gather", "mul", "reshape", *_WRAPPED)),
     Row("ScatterND", "data indices updates", _scatter_nd, ("scatter_nd", *_WRAPPED), groups=False),
-    Row("ScatterElements", "data indices updates", _scatter_elements, ("scatter_nd", "mul", *_WRAPPED), groups=False),
+    Row(
+        "ScatterElements",
+        "data indices updates",
+        _scatter_elements,
+        ("scatter_nd", "mul", *_WRAPPED),
+        groups=False,
+    ),
     Row("Scatter", "data indices updates", _scatter_elements, ("scatter_nd", "mul", *_WRAPPED), groups=False),
 )

@@ -20,9 +20,11 @@ def product(c: Conversion, a: int, b: int, *, final: bool = True) -> int:
     shapes = c.shape(a), c.shape(b)
     c.require(bool(shapes[0]) and bool(shapes[1]), "multiplies matrices or vectors, not scalars")
     inner = shapes[0][-1], shapes[1][-2] if len(shapes[1]) > 1 else shapes[1][0]
-    c.require(inner[0] == inner[1], f"{list(shapes[0])} and {list(shapes[1])} do not fit: {inner[0]} by {inner[1]}")
+    c.require(
+        inner[0] == inner[1], f"{list(shapes[0])} and {list(shapes[1])} do not fit: {inner[0]} by {inner[1]}"
+    )
     add = c.node if final else c.step
-    if c.builder.tensors[b].constant and len(shapes[1]) == 2 and prod(shapes[0]) and min(shapes[1]) > 0:
+    if c.builder.tensors[b].constant and len(shapes[1]) == 2 and 0 not in shapes[0] and min(shapes[1]) > 0:
         kind = c.builder.type(a)
         if kind.real or kind.quantization is not None:
             return add("fully_connected", [a, c.transposed(b, (1, 0)), None], keep_num_dims=True)
@@ -106,8 +108,10 @@ def _added(
     c: Conversion, made: int, third: int | None, rows: int, columns: int, alpha: float, beta: float
 ) -> int:
     if alpha != 1:
-        made = c.step("mul", [made, c.scalar(alpha, made)]) if third is not None else c.node(
-            "mul", [made, c.scalar(alpha, made)]
+        made = (
+            c.step("mul", [made, c.scalar(alpha, made)])
+            if third is not None
+            else c.node("mul", [made, c.scalar(alpha, made)])
         )
     if third is None:
         return made if alpha != 1 else c.node("reshape", [made], shape=(rows, columns))
@@ -140,5 +144,7 @@ _PRODUCTS = ("fully_connected", "batch_matmul")
 ROWS: tuple[Row, ...] = (
     Row("MatMul", "A B", _matmul, (*_PRODUCTS, "reshape", "cast")),
     Row("Gemm", "A B C?", _gemm, (*_PRODUCTS, "mul", "add", "transpose", "cast")),
-    Row("FusedMatMul", "A B", _fused_matmul, (*_PRODUCTS, "mul", "transpose"), domain=MICROSOFT, groups=False),
+    Row(
+        "FusedMatMul", "A B", _fused_matmul, (*_PRODUCTS, "mul", "transpose"), domain=MICROSOFT, groups=False
+    ),
 )

@@ -122,8 +122,10 @@ def _slice(c: Conversion) -> Sequence[int]:
     c.require(0 not in steps, "a step is 0")
     chosen = [range(extent) for extent in shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        chosen[axis] = range(*slice(start, end, step).indices(shape[axis])) if end > -(2**62) or step > 0 else range(
-            *slice(start, None, step).indices(shape[axis])
+        chosen[axis] = (
+            range(*slice(start, end, step).indices(shape[axis]))
+            if end > -(2**62) or step > 0
+            else range(*slice(start, None, step).indices(shape[axis]))
         )
     return [c.node("strided_slice", [data], **_box(chosen))]
 
@@ -156,7 +158,11 @@ def _expand(c: Conversion) -> Sequence[int]:
 def _pad(c: Conversion) -> Sequence[int]:
     """Pads below 0 take away."""
     x, shape, pads = c.tensor("data"), c.shape("data"), c.wholes("pads")
-    axes = [c.axis(axis, len(shape), "axes") for axis in c.wholes("axes")] if c.has("axes") else range(len(shape))
+    axes = (
+        [c.axis(axis, len(shape), "axes") for axis in c.wholes("axes")]
+        if c.has("axes")
+        else range(len(shape))
+    )
     c.require(len(pads) == 2 * len(axes), f"pads {pads} are not two numbers for each of {len(axes)} axes")
     pairs = [(0, 0)] * len(shape)
     for place, axis in enumerate(axes):
@@ -240,9 +246,7 @@ def _blocks(op: str):  # type: ignore[no-untyped-def]
         c.require(len(shape) == 4 and 0 < block <= MOST, f"input {list(shape)} or blocksize {block} is none")
         if op == "depth_to_space":
             return [_apart(c, x, shape, block)]
-        c.require(
-            shape[2] % block == shape[3] % block == 0, f"blocks of {block} do not divide {list(shape)}"
-        )
+        c.require(shape[2] % block == shape[3] % block == 0, f"blocks of {block} do not divide {list(shape)}")
         return [c.node(op, [x], block_size=block)]
 
     return convert

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-
-import numpy as np
+from typing import Any
 
 from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
@@ -95,7 +94,10 @@ def _instance(c: Conversion) -> Sequence[int]:
 def _group(c: Conversion) -> Sequence[int]:
     """Before version 21 one scale for each group."""
     x, shape, groups = c.tensor("X"), c.shape("X"), int(c.attribute("num_groups", 1))
-    c.require(len(shape) > 1 and groups > 0 and shape[1] % groups == 0, f"num_groups {groups} do not fit {list(shape)}")
+    c.require(
+        len(shape) > 1 and groups > 0 and shape[1] % groups == 0,
+        f"num_groups {groups} do not fit {list(shape)}",
+    )
     vectors = []
     for name in ("scale", "bias"):
         vector = c.real(name)
@@ -118,15 +120,13 @@ def _response(c: Conversion) -> Sequence[int]:
     """A window of `size` channels, the middle one rounded down."""
     x, size = c.real("X"), int(c.attribute("size", 1))
     c.require(size > 0, f"size is {size}, must be 1 or more")
-    how = {
+    how: dict[str, Any] = {
         "alpha": float(c.attribute("alpha", 0.0001)) / size,
         "beta": float(c.attribute("beta", 0.75)),
         "bias": float(c.attribute("bias", 1.0)),
     }
     radius = (size - 1) // 2
-    return [
-        c.node("local_response_normalization", [x], axis=1, radius=radius, one_more=size % 2 == 0, **how)
-    ]
+    return [c.node("local_response_normalization", [x], axis=1, radius=radius, one_more=size % 2 == 0, **how)]
 
 
 def _mean_variance(c: Conversion) -> Sequence[int]:
@@ -134,10 +134,10 @@ def _mean_variance(c: Conversion) -> Sequence[int]:
     x = c.real("X")
     rank = len(c.shape(x))
     axes = tuple(sorted(c.axis(int(axis), rank) for axis in c.attribute("axes", (0, 2, 3))))
-    how = {"axes": axes, "keep_dims": True}
+    how: dict[str, Any] = {"axes": axes, "keep_dims": True}
     centred = c.step("sub", [x, c.step("mean", [x], **how)])
     deviation = c.step("sqrt", [c.step("mean", [c.step("square", [centred])], **how)])
-    return [c.node("div", [centred, c.step("add", [deviation, c.scalar(np.float32(1e-9), deviation)])])]
+    return [c.node("div", [centred, c.step("add", [deviation, c.scalar(1e-9, deviation)])])]
 
 
 _ROOT = ("square", "mean", "sqrt", "div", "mul", "add")

@@ -24,7 +24,8 @@ def _window(c: Conversion) -> Window:
     shape, size = c.shape("X"), [int(number) for number in c.attribute("kernel_shape", ())]
     c.require(3 <= len(shape) <= 5, f"the input has shape {list(shape)}; npusim has pools along 1 to 3 axes")
     c.require(
-        len(size) == len(shape) - 2, f"kernel_shape {size} is not one number for each of {len(shape) - 2} axes"
+        len(size) == len(shape) - 2,
+        f"kernel_shape {size} is not one number for each of {len(shape) - 2} axes",
     )
     return window_of(c, shape[2:], size, ceil=bool(c.attribute("ceil_mode", 0)))
 
@@ -132,9 +133,7 @@ def _norm(c: Conversion) -> Sequence[int]:
     around = (NO_BORDER, NO_BORDER, *window.padding)
     if any(border != NO_BORDER for border in around):
         x = c.step("pad", [x], paddings=around)
-    window = window._replace(
-        padding=(NO_BORDER,) * len(window.size), said=(NO_BORDER,) * len(window.size)
-    )
+    window = window._replace(padding=(NO_BORDER,) * len(window.size), said=(NO_BORDER,) * len(window.size))
     powers = _power(c, x, p)
     means = _pooled(c, "average_pool_2d", powers, window)
     return [_root(c, c.step("mul", [means, c.scalar(prod(window.size), means)]), p)]

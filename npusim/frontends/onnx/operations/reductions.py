@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,6 @@ def _reduction(name: str, op: str) -> Row:
     return Row(name, "data axes?", convert, (op, "cast", "reshape"))
 
 
-
 def _composed(name: str, before: str, after: str) -> Row:
     """Sums of a function, then a function of the sums."""
 
@@ -62,7 +62,7 @@ def _log_sum_exp(c: Conversion) -> Sequence[int]:
     axes = _combined(c, len(c.shape(x)))
     if axes is None or not c.shape(x):
         return [c.node("reshape", [x], shape=c.shape(x))]
-    how = {"axes": tuple(axes), "keep_dims": True}
+    how: dict[str, Any] = {"axes": tuple(axes), "keep_dims": True}
     most = c.step("reduce_max", [x], **how)
     sums = c.step("sum", [c.step("exp", [c.step("sub", [x, most])])], **how)
     made = c.step("add", [c.step("log", [sums]), most])
@@ -95,14 +95,17 @@ def _top(c: Conversion) -> Sequence[int]:
     x = c.real("X")
     axis, [k] = c.axis(int(c.attribute("axis", -1)), len(c.shape(x))), c.wholes("K")
     c.require(0 <= k <= c.shape(x)[axis], f"K is {k}, axis {axis} has {c.shape(x)[axis]} elements")
-    how = {"k": k, "axis": axis, "smallest": not c.attribute("largest", 1)}
+    how: dict[str, Any] = {"k": k, "axis": axis, "smallest": not c.attribute("largest", 1)}
     return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **how)
 
 
 def _running(c: Conversion) -> Sequence[int]:
     x = c.real("x")
     [axis] = c.wholes("axis")
-    how = {"exclusive": bool(c.attribute("exclusive", 0)), "reverse": bool(c.attribute("reverse", 0))}
+    how: dict[str, Any] = {
+        "exclusive": bool(c.attribute("exclusive", 0)),
+        "reverse": bool(c.attribute("reverse", 0)),
+    }
     return [c.node("cumsum", [x], axis=c.axis(axis, len(c.shape(x))), **how)]
 
 

@@ -41,4 +41,3 @@ def unary(name: str, op: str = "") -> Row:
     """A function of the elements of one tensor."""
     op = op or name.lower()
     return Row(name, "X", lambda c: [c.node(op, [c.tensor("X")])], (op,))
-

@@ -69,7 +69,11 @@ def _eye(c: Conversion) -> Sequence[int]:
         dtype = held_type(int(c.attribute("dtype")))[0]
         c.require(is_element(dtype), f"dtype {dtype} is one that npusim lacks")
     c.small(shape)
-    return [c.constant(np.eye(*shape, k=_diagonal(int(c.attribute("k", 0)), shape), dtype=dtype))]
+    return [
+        c.constant(
+            np.eye(shape[0], shape[1], _diagonal(int(c.attribute("k", 0)), shape), dtype=np.dtype(dtype))
+        )
+    ]
 
 
 def _diagonal(k: int, shape: Sequence[int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import unshaped
@@ -28,7 +29,14 @@ _AS_THEY_ARE = frozenset(
 )
 """Operators that take whole numbers of 8 and 16 bits, which need not be codes; so do all that move."""
 
+BYTES = ("int8", "uint8")
+
 _NARROW = ("int8", "uint8", "int16", "uint16")
+
+
+def chooses(op: str) -> bool:
+    """Whether the results of an operator are elements of its operands, so that it need not know what they stand for."""
+    return op in _AS_THEY_ARE or file_of(op).startswith("movement.")
 
 
 def wider(op: str, inputs: Sequence[TensorType | None], results: Sequence[TensorType]) -> str | None:
@@ -52,10 +60,6 @@ def wider(op: str, inputs: Sequence[TensorType | None], results: Sequence[Tensor
     return None
 
 
-def in_type(
-    kinds: Sequence[TensorType | None], before: str, after: str
-) -> list[TensorType | None]:
+def in_type(kinds: Sequence[TensorType | None], before: str, after: str) -> list[Any]:
     """Types without their shapes, one element type in the place of another."""
-    return [
-        unshaped(after) if kind is not None and kind.dtype == before else kind for kind in kinds
-    ]
+    return [unshaped(after) if kind is not None and kind.dtype == before else kind for kind in kinds]
