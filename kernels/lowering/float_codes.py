@@ -18,7 +18,7 @@ from npusim.kernels.lowering.vector import lower_table, signed
 from npusim.kernels.lowering.work import Parts, Tile, TileAddresses
 from npusim.kernels.operator.fused import bounds, one_scale, product_factor, sum_factors
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Reference, Rule, compute_in_reals
+from npusim.kernels.operator.operator import Call, Lowering, Reference, compute_in_reals
 
 
 def float32_rescale(call: Call, hardware: Hardware) -> bool:
@@ -127,7 +127,11 @@ def _bytes(call: Call) -> bool:
     return all(one_scale(kind) for kind in operands)
 
 
-def table_of(compute: Callable[[Call, list[Array | None]], list[Array]], call: Call) -> Array:
+Compute = Callable[[Call, list[Array | None]], list[Array]]
+"""What a call gives for values."""
+
+
+def table_of(compute: Compute, call: Call) -> Array:
     """What a call gives for each of the 256 codes of its varying operand, in the order of their bytes."""
     place = varying(call)
     assert place is not None
@@ -147,13 +151,17 @@ def table_of(compute: Callable[[Call, list[Array | None]], list[Array]], call: C
     return compute(small, values)[0]
 
 
-def literal_table_lowering(reference: Reference, *more: Rule) -> Lowering:
+def literal_table_lowering(reference: Reference) -> Lowering:
     """A function of one operand, or of one and numbers: a look-up in the table that `reference`, on reals, gives."""
+    return table_lowering(lambda call, values: compute_in_reals(reference, call, values))
+
+
+def table_lowering(compute: Compute) -> Lowering:
+    """The same by what gives codes for codes."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
-        table = table_of(lambda small, values: compute_in_reals(reference, small, values), call)
         place = varying(call)
         assert place is not None
-        return lower_table(call, table, place)
+        return lower_table(call, table_of(compute, call), place)
 
-    return Lowering("vector", (by_one_number, _bytes, *more), lower, (), ("float32",))
+    return Lowering("vector", (by_one_number, _bytes), lower, (), ("float32",))

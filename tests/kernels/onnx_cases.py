@@ -84,19 +84,21 @@ def _case(name: str, model: Any, values: dict[str, Any], expected: Array) -> Cas
         return Case(name, node.op_type, attributes, operands, result, opset)
     reals: dict[str, Codes | None] = {}
     middle = [node for node in nodes if node.op_type not in ("DequantizeLinear", "QuantizeLinear")]
-    if len(middle) != 1 or nodes[-1].op_type != "QuantizeLinear":
+    if len(middle) > 1 or nodes[-1].op_type != "QuantizeLinear":
         return None
     for node in nodes:
         if node.op_type == "DequantizeLinear":
             if node.input[0] not in values:
                 return None
             reals[node.output[0]] = codes(*node.input)
-    attributes = {each.name: helper.get_attribute_value(each) for each in middle[0].attribute}
+    node = middle[0] if middle else nodes[-1]
+    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     operands: list[Any] = [
-        reals[each] if each in reals else values.get(each) if each else None for each in middle[0].input
+        reals[each] if each in reals else values.get(each) if each else None
+        for each in (node.input if middle else node.input[:1])
     ]
     values["result"] = expected
     result = codes("result", *nodes[-1].input[1:])
     if result is None or any(each is None for each in operands[:1]):
         return None
-    return Case(name, middle[0].op_type, attributes, operands, result, opset)
+    return Case(name, node.op_type, attributes, operands, result, opset)

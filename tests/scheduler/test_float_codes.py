@@ -11,6 +11,7 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.table import FILES
 from npusim.scheduler import compile_graph
 
 from ..examples import examples
@@ -60,6 +61,38 @@ def random_pairs(pick: Pick) -> Graph:
     more = {} if name in ("maximum", "minimum", "prelu") else {"activation": ACTIVATIONS[pick(0, 3)]}
     last = sketch.node(name, operands, output, rescale="fused" if fused else "float32", **more)
     return sketch.graph([last])
+
+
+TABLES: dict[str, dict[str, object]] = {
+    **{file.removeprefix("tables."): {} for file in FILES if file.startswith("tables.")},
+    "leaky_relu": {"alpha": 0.1},
+    "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
+    "clip": {"least": -0.7, "most": 1.3},
+    "gelu": {"approximate": True},
+    "swish": {"beta": 1.7},
+    "quantize": {},
+}
+del TABLES["logical_not"]
+
+
+def random_functions(pick: Pick) -> Graph:
+    """Functions of one operand one after the other, from any type to any type."""
+    sketch = Sketch("random", seed=pick(0, 1 << 20))
+    shape = tuple(pick(1, 30) for _ in range(pick(1, 3)))
+    last = operand(pick, sketch, shape, ("int8", "uint8")[pick(0, 1)], False)
+    for _ in range(pick(1, 4)):
+        name = list(TABLES)[pick(0, len(TABLES) - 1)]
+        dtype = ("int8", "uint8")[pick(0, 1)]
+        output = unshaped(dtype, quantization(pick, dtype))
+        last = sketch.node(name, [last], output, rescale="float32", **TABLES[name])
+    return sketch.graph([last])
+
+
+@given(graphs(random_functions), st.sampled_from([EDGE, SMALL]))
+@examples(80)
+def test_functions_of_one_operand(graph: Graph, chosen: object) -> None:
+    on_npu(graph)
+    check(graph, chosen)  # type: ignore[arg-type]
 
 
 def on_npu(graph: Graph) -> None:
