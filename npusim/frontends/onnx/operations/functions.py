@@ -11,6 +11,7 @@ from npusim.frontends.onnx.operations.row import Row, unary
 
 _SAME_NAMES = (
     *("Abs", "Neg", "Sign", "Floor", "Ceil", "Sqrt", "Exp", "Log", "Relu", "Tanh", "Softplus"),
+    *("Erf", "Mish", "Reciprocal", "Round"),
     *("Sin", "Cos", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh"),
 )
 
@@ -25,11 +26,6 @@ def _with(name: str, op: str, domain: str = "", **attributes: float) -> Row:
         return [c.node(op, [c.tensor("X")], **values)]
 
     return Row(name, "X", convert, (op,), domain=domain)
-
-
-def _reciprocal(c: Conversion) -> Sequence[int]:
-    x = c.real("X")
-    return [c.node("div", [c.scalar(1, x), x])]
 
 
 def _gelu(c: Conversion) -> Sequence[int]:
@@ -54,12 +50,6 @@ def _softsign(c: Conversion) -> Sequence[int]:
     return [c.node("div", [x, c.step("add", [c.step("abs", [x]), c.scalar(1, x)])])]
 
 
-def _thresholded(c: Conversion) -> Sequence[int]:
-    x = c.real("X")
-    above = c.step("greater", [x, c.scalar(float(c.attribute("alpha", 1.0)), x)], "bool")
-    return [c.node("mul", [x, c.cast(above, c.builder.type(x).dtype)])]
-
-
 def _shrunk(c: Conversion) -> Sequence[int]:
     """Less a bias beyond a limit on either side, 0 between."""
     x = c.real("input")
@@ -72,36 +62,11 @@ def _shrunk(c: Conversion) -> Sequence[int]:
 
 
 def _swish(c: Conversion) -> Sequence[int]:
-    alpha = float(c.attribute("alpha", 1.0))
-    if alpha == 1:
-        return [c.node("swish", [c.tensor("X")])]
-    x = c.real("X")
-    gate = c.step("logistic", [c.step("mul", [x, c.scalar(alpha, x)])])
-    return [c.node("mul", [x, gate])]
+    return [c.node("swish", [c.tensor("X")], beta=float(c.attribute("alpha", 1.0)))]
 
 
-def _celu(c: Conversion) -> Sequence[int]:
-    """alpha * elu(x / alpha)."""
-    x, alpha = c.real("X"), float(c.attribute("alpha", 1.0))
-    c.require(alpha != 0, "alpha is 0")
-    if alpha == 1:
-        return [c.node("elu", [c.tensor("X")])]
-    bent = c.step("elu", [c.step("div", [x, c.scalar(alpha, x)])])
-    return [c.node("mul", [bent, c.scalar(alpha, x)])]
-
-
-def _selu(c: Conversion) -> Sequence[int]:
-    x = c.real("X")
-    alpha, gamma = (
-        float(c.attribute("alpha", 1.67326319217681884765625)),
-        c.attribute("gamma", 1.05070102214813232421875),
-    )
-    return [c.node("mul", [c.step("elu", [x], alpha=alpha), c.scalar(float(gamma), x)])]
-
-
-def _mish(c: Conversion) -> Sequence[int]:
-    x = c.real("X")
-    return [c.node("mul", [x, c.step("tanh", [c.step("softplus", [x])])])]
+def _quick_gelu(c: Conversion) -> Sequence[int]:
+    return [c.node("swish", [c.tensor("X")], beta=float(c.attribute("alpha", 1.702)))]
 
 
 def _dropped(c: Conversion) -> Sequence[int | None]:
@@ -120,22 +85,20 @@ def _dropped(c: Conversion) -> Sequence[int | None]:
 ROWS: tuple[Row, ...] = (
     *(unary(name) for name in _SAME_NAMES),
     unary("Sigmoid", "logistic"),
-    unary("Round"),
     _with("LeakyRelu", "leaky_relu", alpha=0.01),
     _with("Elu", "elu", alpha=1.0),
     _with("HardSigmoid", "hard_sigmoid", alpha=0.2, beta=0.5),
     unary("HardSwish", "hard_swish"),
-    Row("Reciprocal", "X", _reciprocal, ("div",)),
+    _with("Celu", "celu", alpha=1.0),
+    _with("Selu", "selu", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
+    _with("ThresholdedRelu", "thresholded_relu", alpha=1.0),
+    Row("Swish", "X", _swish, ("swish",)),
+    Row("QuickGelu", "X", _quick_gelu, ("swish",), domain=MICROSOFT),
     Row("Gelu", "X", _gelu, ("gelu",)),
     Row("Gelu", "X", _gelu, ("gelu",), domain=MICROSOFT),
     Row("FastGelu", "X bias?", _fast_gelu, ("gelu", "add"), domain=MICROSOFT),
     Row("BiasGelu", "A B", _bias_gelu, ("gelu", "add"), domain=MICROSOFT),
     Row("Softsign", "X", _softsign, ("abs", "add", "div")),
-    Row("ThresholdedRelu", "X", _thresholded, ("greater", "cast", "mul")),
     Row("Shrink", "input", _shrunk, ("greater", "less", "cast", "add", "mul")),
-    Row("Swish", "X", _swish, ("swish", "logistic", "mul")),
-    Row("Celu", "X", _celu, ("elu", "div", "mul")),
-    Row("Selu", "X", _selu, ("elu", "mul")),
-    Row("Mish", "X", _mish, ("softplus", "tanh", "mul")),
     Row("Dropout", "data ratio? training_mode?", _dropped, ("reshape",)),
 )
