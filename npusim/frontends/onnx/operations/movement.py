@@ -45,8 +45,7 @@ def _transpose(c: Conversion) -> Sequence[int]:
 
 
 def _identity(c: Conversion) -> Sequence[int]:
-    data = c.tensor("input")
-    return [c.node("reshape", [data], c.kind(0, c.like(data).dtype), shape=c.shape(data))]
+    return [c.tensor("input")]
 
 
 def _constant(c: Conversion) -> Sequence[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npusim.frontends.onnx.groups import codes_of
+from npusim.frontends.onnx.codes import codes_of
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.isa.base.tensor import Quantization
@@ -26,21 +26,24 @@ def _at_axis(c: Conversion, scaling: Quantization, rank: int) -> Quantization:
 
 
 def _quantize(c: Conversion) -> Sequence[int]:
+    """Reals to codes, or codes to other codes; those that are the same already stay."""
     codes = codes_of(c.onnx, _arrays(c))  # type: ignore[arg-type]
     if codes is None:
         raise c.onnx.fault("scale and zero point must be constants, without blocks")
-    x = c.real("x")
-    scaling = _at_axis(c, codes.quantization, len(c.shape(x)))
-    return [c.node("quantize", [x], unshaped(codes.dtype, scaling), rescale="float32")]
+    x = c.codes("x")
+    x = c.real("x") if x is None else x
+    target = unshaped(codes.dtype, _at_axis(c, codes.quantization, len(c.shape(x))))
+    if c.like(x) == target and not codes.bits:
+        return [x]
+    return [c.node("quantize", [x], target, rescale="float32", bits=codes.bits)]
 
 
 def _dequantize(c: Conversion) -> Sequence[int | None]:
-    codes = codes_of(c.onnx, _arrays(c))  # type: ignore[arg-type]
+    x = c.real("x")
+    codes = codes_of(c.onnx, _arrays(c), c.like(x).dtype)  # type: ignore[arg-type]
     if codes is None:
         raise c.onnx.fault("scale and zero point must be constants, without blocks")
-    x = c.real("x")
-    scaling = _at_axis(c, codes.quantization, len(c.shape(x)))
-    c.dequantized(c.coded(x, scaling))
+    c.dequantized(c.coded(x, _at_axis(c, codes.quantization, len(c.shape(x)))))
     return [None]
 
 
