@@ -111,6 +111,12 @@ FILES: tuple[str, ...] = (
     "tables.swish",
     "tables.softplus",
     "tables.hard_sigmoid",
+    "tables.erf",
+    "tables.mish",
+    "tables.selu",
+    "tables.celu",
+    "tables.thresholded_relu",
+    "tables.reciprocal",
     "tables.clip",
     "tables.logical_not",
     # moves and type conversions

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from npusim.frontends.onnx.elements import held_type
 from npusim.frontends.onnx.network import Node
 from npusim.isa.base.tensor import Array, Quantization
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
-
-_OUTPUT_TYPES = {
-    2: ("uint8", 0),
-    3: ("int8", 0),
-    4: ("uint16", 0),
-    5: ("int16", 0),
-    21: ("uint8", 4),
-    22: ("int8", 4),
-}
-"""`output_dtype` of QuantizeLinear, a number of TensorProto.DataType: what holds the codes, and their bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +30,16 @@ class Codes:
     bits: int = 0
 
 
-def codes_of(node: Node, constants: Mapping[str, Array], dtype: str = "") -> Codes | None:
+def codes_of(
+    node: Node,
+    constants: Mapping[str, Array],
+    narrow: Mapping[str, int] = MappingProxyType({}),
+    dtype: str = "",
+) -> Codes | None:
     """The codes of a QuantizeLinear or DequantizeLinear; None where they follow from data or lie in blocks.
 
-    dtype: the element type of what a DequantizeLinear reads.
+    narrow: how many bits the constants have that are held one a byte.
+    dtype:  the element type of what a DequantizeLinear reads.
     """
     scale: Any = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
     if scale is None or node.attributes.get("block_size", 0):
@@ -56,11 +54,11 @@ def codes_of(node: Node, constants: Mapping[str, Array], dtype: str = "") -> Cod
     zeros = np.zeros(scale.size, np.int64) if zero is None else zero.reshape(-1)
     if zeros.size != scale.size:
         return None
-    bits = 0
-    if node.operation == QUANTIZE:
-        dtype, bits = _OUTPUT_TYPES.get(int(node.attributes.get("output_dtype", 0)), ("uint8", 0))
+    bits, said = 0, int(node.attributes.get("output_dtype", 0))
     if zero is not None:
-        dtype = zero.dtype.name
+        dtype, bits = zero.dtype.name, narrow.get(node.inputs[2], 0)
+    elif node.operation == QUANTIZE:
+        dtype, bits = held_type(said) if said else ("uint8", 0)
     axis = int(node.attributes.get("axis", 1)) if scale.ndim == 1 and scale.size > 1 else None
     scaling = Quantization(tuple(map(float, scale.reshape(-1))), tuple(map(int, zeros)), axis)
     return Codes(dtype, scaling, bits)

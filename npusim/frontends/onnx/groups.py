@@ -138,7 +138,7 @@ class _Planning:
     def _asked_by(self, reader: Node, name: str) -> Codes | str:
         """The codes in which a reader takes a value."""
         if reader.operation == QUANTIZE and reader.inputs[0] == name:
-            codes = codes_of(reader, self._constants, self._dtypes.get(name, ""))
+            codes = codes_of(reader, self._constants, self._network.narrow, self._dtypes.get(name, ""))
             if codes is None or codes.quantization.axis is not None or codes.bits:
                 return "the result is quantised by other than one constant scale to 8 or 16 bits"
             return codes
@@ -191,7 +191,7 @@ class _Planning:
     def _code(self, node: Node) -> None:
         """What QuantizeLinear and DequantizeLinear say of their results."""
         source, target = node.inputs[0], node.outputs[0]
-        codes = codes_of(node, self._constants, self._dtypes.get(source, ""))
+        codes = codes_of(node, self._constants, self._network.narrow, self._dtypes.get(source, ""))
         if source in self._fixed:
             self._fixed[target] = self._fixed[source]
         if codes is not None and node.operation == DEQUANTIZE:

@@ -87,6 +87,9 @@ class _Reading:
     def dequantized(self, name: str, codes: int) -> None:
         self._codes[name] = codes
 
+    def bits(self, name: str) -> int:
+        return self._network.narrow.get(name, 0)
+
     def result(self, name: str) -> Codes | None:
         return self._plan.results.get(name)
 
@@ -103,10 +106,8 @@ class _Reading:
         if value.sizes is None:
             raise GraphError(f"input {quoted(value.name)} says no shape; write one into the model")
         shape = tuple(size if isinstance(size, int) else UNKNOWN for size in value.sizes)
-        names = tuple(size for size in value.sizes if isinstance(size, str))
-        number = self.builder.tensor(value.name, TensorType(value.dtype, shape))
-        self.builder.tensors[number] = replace(self.builder.tensors[number], size_names=names)
-        return self.builder.as_input(number)
+        names = tuple(size or "" for size in value.sizes if not isinstance(size, int))
+        return self.builder.input(value.name, TensorType(value.dtype, shape), names)
 
     def add(self, node: Node) -> None:
         """Adds what a node becomes. Raises GraphError for one that npusim does not have."""

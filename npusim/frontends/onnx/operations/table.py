@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from npusim.frontends.onnx.operations import convolutions, elementwise, movement, quantization
+from npusim.frontends.onnx.operations import (
+    convolutions,
+    elementwise,
+    movement,
+    products,
+    qoperators,
+    quantization,
+)
 from npusim.frontends.onnx.operations.row import Row
 
 ROWS: tuple[Row, ...] = tuple(
     sorted(
-        (*convolutions.ROWS, *elementwise.ROWS, *movement.ROWS, *quantization.ROWS),
+        (
+            *convolutions.ROWS,
+            *elementwise.ROWS,
+            *movement.ROWS,
+            *products.ROWS,
+            *qoperators.ROWS,
+            *quantization.ROWS,
+        ),
         key=lambda row: (row.domain, row.name),
     )
 )

@@ -11,7 +11,7 @@ import pytest
 import npusim
 from npusim.frontends import frontend
 from npusim.kernels.graph.graph import Graph
-from tests.npusim.frontends.onnx.graphs import beside, model, saved
+from tests.npusim.frontends.onnx.small_models import beside, model, saved
 
 RANDOM = np.random.default_rng(12)
 S1, S3, SW = np.float32(0.02137), np.float32(0.05339), np.float32(0.01193)
@@ -57,9 +57,7 @@ CASES = {
     "Relu between, where no code is below": Case(
         f"{CONV}r = Relu(c)\ny = QuantizeLinear(r, s3, zu)", "conv_2d"
     ),
-    "Clip between, as an activation": Case(f"{CONV}r = Clip(c, nought, six)\n{Y.format('r')}", "conv_2d"),
     "attributes of Clip": Case(f"{CONV}r = Relu(c)\n{Y.format('r')}", "conv_2d", opset=13),
-    "two bounds": Case(f"{CONV}r = Relu(c)\nq = Clip(r, nought, six)\n{Y.format('q')}", "conv_2d relu6"),
     "several QuantizeLinear": Case(
         f"{CONV}{Y.format('c')}\ny2 = QuantizeLinear(c, s3, z)", "conv_2d reshape", outputs=("y", "y2")
     ),
