@@ -146,6 +146,7 @@ FILES: tuple[str, ...] = (
     "movement.channel_shuffle",
     "movement.gather",
     "movement.gather_nd",
+    "movement.scatter_nd",
     "movement.embedding_lookup",
     "movement.hashtable_lookup",
     # images of other sizes

@@ -346,6 +346,7 @@ ROWS: dict[str, Row] = {
     "channel_shuffle": one_operand(groups=4, axis=1),
     "gather": lambda m, n: m.node([m.x(30, 64), m.c(n, of="int32", below=30)]),
     "gather_nd": lambda m, n: m.node([m.x(30, 64), m.c(n, 1, of="int32", below=30)]),
+    "scatter_nd": lambda m, n: m.node([m.x(8 * n, 64), m.c(n, 1, of="int32", below=8), m.x(n, 64)]),
     "embedding_lookup": lambda m, n: m.node([m.x(n, of="int32"), m.x(30, 64)]),
     "hashtable_lookup": lambda m, n: m.node(
         [m.x(n, of="int32"), m.x(30, of="int32"), m.x(30, 64)], m.result(), unshaped("uint8")

@@ -11,10 +11,12 @@ import numpy as np
 
 from npusim.frontends.onnx.groups import Codes
 from npusim.frontends.onnx.network import Node
+from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import file_of, operator
@@ -24,6 +26,13 @@ _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min"})
 
 _MOST_FOLDED = 1 << 24
 """Elements of a constant that is computed here; larger ones are left to the machine."""
+
+
+ITSELF = Quantization((1.0,), (0,))
+"""Of codes that stand for the numbers that they are."""
+
+MOST_MADE = 1 << 26
+"""Elements of a tensor that a few bytes of a file can ask for."""
 
 
 class Surroundings(Protocol):
@@ -197,13 +206,13 @@ class Conversion:
         held = self.builder.tensors[tensor]
         if held.type.quantization is None:
             return tensor
-        if held.array is not None:
-            return self.builder.constant(held.name, held.array)
         return self._renamed(tensor, None)
 
     def _renamed(self, tensor: int, quantization: Quantization | None) -> int:
-        kind = self.builder.type(tensor)
-        return self._nodes("reshape", [tensor], [unshaped(kind.dtype, quantization)], {"shape": kind.shape})[
+        held, shape = self.builder.tensors[tensor], self.builder.shape(tensor)
+        if held.array is not None:
+            return self.builder.constant(held.name, held.array, quantization)
+        return self._nodes("reshape", [tensor], [unshaped(held.type.dtype, quantization)], {"shape": shape})[
             0
         ]
 
@@ -264,7 +273,9 @@ class Conversion:
         """
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         scalings = [kind.quantization for kind in (*kinds, *results) if kind is not None]
-        if not any(scalings) or "rescale" in parameters:
+        if not any(scalings):
+            return self._plain(op, inputs, results, parameters)
+        if "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
         if not self.makes_codes and not any(kind.quantization for kind in results):
             return self._on_bytes(op, inputs, results, parameters)
@@ -277,6 +288,86 @@ class Conversion:
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _plain(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node on plain numbers; whole ones of a type that the operator does not have go by way of a wider one."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        if chooses(op) and any(kind is not None and kind.dtype in BYTES for kind in kinds):
+            return self._of_bytes(op, inputs, results, parameters)
+        wide = wider(op, kinds, results)
+        if wide is None:
+            return self._nodes(op, inputs, results, parameters)
+        narrow = next(kind.dtype for kind in kinds if kind is not None)
+        operands = [
+            self.cast(number, wide)
+            if number is not None and kind is not None and kind.dtype == narrow
+            else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [unshaped(wide) if kind.dtype == narrow else kind for kind in results]
+        made = self._nodes(op, operands, types, parameters)
+        return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, results, strict=True)])
+
+    def _of_bytes(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node that chooses among numbers of a byte: where it wants codes, they are those of themselves."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        if op not in SPATIAL and takes(op, kinds, results, parameters):
+            return self._nodes(op, inputs, results, parameters)
+        coded = [
+            number
+            if number is None or kind is None
+            else self._renamed(number, ITSELF)
+            if kind.dtype in BYTES
+            else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [replace(kind, quantization=ITSELF) if kind.dtype in BYTES else kind for kind in results]
+        made = self._nodes(op, coded, types, parameters)
+        return tuple([self.plainly(number) for number in made])
+
+    def cast(self, tensor: int, dtype: str) -> int:
+        """The same numbers in another element type."""
+        if self.builder.type(tensor).dtype == dtype:
+            return tensor
+        return self._nodes("cast", [tensor], [unshaped(dtype)], {})[0]
+
+    def step(self, op: str, inputs: Sequence[int | None], dtype: str | None = None, **parameters: Any) -> int:
+        """Adds a node on the way to a result: on plain numbers, whatever codes the node makes.
+
+        dtype: the element type of its result, where that is not the first operand's.
+        """
+        if dtype is None:
+            dtype = next(self.builder.type(number).dtype for number in inputs if number is not None)
+        return self.nodes(op, inputs, [unshaped(dtype)], **parameters)[0]
+
+    def scalar(self, value: float, like: int) -> int:
+        """A constant number of the element type of a tensor."""
+        return self.constant(np.array(value, self.builder.type(like).numpy_dtype))
+
+    def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
+        """A constant of one value."""
+        return self.constant(np.full(self.small(shape), value, np.dtype(dtype)))
+
+    def small(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
+        count = prod(shape)
+        self.require(
+            min(shape, default=0) >= 0 and count <= MOST_MADE,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {MOST_MADE:,} elements at most",
+        )
+        return tuple(shape)
 
     def _on_bytes(
         self,
@@ -295,7 +386,7 @@ class Conversion:
         if moves and takes(op, kinds, coded, parameters):
             return self._nodes(op, inputs, coded, parameters)
         bytes_ = [None if number is None else self.plainly(number) for number in inputs]
-        return self._nodes(op, bytes_, results, parameters)
+        return self._plain(op, bytes_, results, parameters)
 
     def in_codes(self, tensor: int, kind: TensorType) -> int:
         """Reals in the codes of a type; other types stay."""

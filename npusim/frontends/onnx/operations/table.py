@@ -5,10 +5,17 @@ from __future__ import annotations
 from npusim.frontends.onnx.operations import (
     convolutions,
     elementwise,
+    functions,
+    gathers,
+    matrices,
     movement,
+    normalizations,
+    pools,
     products,
     qoperators,
     quantization,
+    reductions,
+    shapes,
 )
 from npusim.frontends.onnx.operations.row import Row
 
@@ -17,10 +24,17 @@ ROWS: tuple[Row, ...] = tuple(
         (
             *convolutions.ROWS,
             *elementwise.ROWS,
+            *functions.ROWS,
+            *gathers.ROWS,
+            *matrices.ROWS,
             *movement.ROWS,
+            *normalizations.ROWS,
+            *pools.ROWS,
             *products.ROWS,
             *qoperators.ROWS,
             *quantization.ROWS,
+            *reductions.ROWS,
+            *shapes.ROWS,
         ),
         key=lambda row: (row.domain, row.name),
     )
