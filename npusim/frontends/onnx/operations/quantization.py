@@ -47,12 +47,14 @@ def _quantize(c: Conversion) -> Sequence[int]:
     x, codes = as_floats(c, c.real("x")), _codes(c)
     if codes is None or c.builder.type(x).dtype != "float32":
         return [_quantized_by_steps(c, x)]
+    _require_codes(c, codes.dtype)
     scaling = _at_axis(c, codes.quantization, c.shape(x))
     return [c.node("quantize", [x], unshaped(codes.dtype, scaling), rescale="float32", bits=codes.bits)]
 
 
 def _dequantize(c: Conversion) -> Sequence[int | None]:
     x, codes = c.real("x"), _codes(c)
+    _require_codes(c, c.builder.type(x).dtype)
     if codes is None:
         return [_dequantized_by_steps(c, x)]
     c.dequantized(c.coded(x, _at_axis(c, codes.quantization, c.shape(x))))
@@ -99,11 +101,16 @@ def _dequantized_by_steps(c: Conversion, x: int) -> int:
 
 def _asked_type(c: Conversion) -> tuple[str, int]:
     if c.has("zero_point"):
-        return c.builder.type(c.real("zero_point")).dtype, c.bits("zero_point")
+        _require_codes(c, dtype := c.builder.type(c.real("zero_point")).dtype)
+        return dtype, c.bits("zero_point")
     said = int(c.attribute("output_dtype", 0))
     dtype, bits = held_type(said) if said else ("uint8", 0)
-    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
+    _require_codes(c, dtype)
     return dtype, bits
+
+
+def _require_codes(c: Conversion, dtype: str) -> None:
+    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
 
 
 def _spread(c: Conversion, name: str, x: int) -> int | None:
