@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npusim.frontends.onnx.groups import Codes
+from npusim.frontends.onnx.codes import Codes
 from npusim.frontends.onnx.network import Node
 from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
 from npusim.isa.base.errors import GraphError
@@ -59,7 +59,14 @@ class Surroundings(Protocol):
         """How many bits the elements of a value have, where that is not all of their type; otherwise 0."""
 
     def result(self, name: str) -> Codes | None:
-        """The codes that a QuantizeLinear makes of a value at once; None where it stays real."""
+        """The codes in which a value is held; None where it stays real."""
+
+    def in_reals(self, node: Node, reason: str) -> None:
+        """Says why a node computes in reals that could compute on codes."""
+
+    @property
+    def makers(self) -> dict[int, int]:
+        """The places of nodes in the graph by the tensors that they make."""
 
 
 class Conversion:
@@ -115,6 +122,10 @@ class Conversion:
         """The tensor of an input, never as codes."""
         return self._around.number(self._name(name))
 
+    def codes(self, name: str) -> int | None:
+        """The tensor of an input's codes, whatever the node makes; None where it has none."""
+        return self._around.codes(self._name(name))
+
     def _tensor(self, name: str) -> int:
         if self.makes_codes:
             codes = self._around.codes(name)
@@ -161,8 +172,8 @@ class Conversion:
 
     @property
     def makes_codes(self) -> bool:
-        """Whether all outputs are quantised at once: the node is a group with what surrounds it."""
-        return all(self._around.result(name) is not None for name in self.onnx.outputs if name)
+        """Whether the results are held as codes: the node is a group with what surrounds it, or moves codes."""
+        return any(self._around.result(name) is not None for name in self.onnx.outputs if name)
 
     def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
         """The type of an output: its codes, or `dtype`."""
@@ -279,15 +290,32 @@ class Conversion:
             return self._nodes(op, inputs, results, parameters)
         if not self.makes_codes and not any(kind.quantization for kind in results):
             return self._on_bytes(op, inputs, results, parameters)
-        data = [kind.quantization for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
-        if not (_keeps_codes(op) and len({*data, *(kind.quantization for kind in results)}) == 1):
+        if _keeps_codes(op):
+            inputs = self._alike(op, inputs, results)
+            kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        else:
             parameters = {**parameters, "rescale": "float32"}
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
+        self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
         reals = [None if number is None else self.as_real(number) for number in inputs]
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _alike(
+        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType]
+    ) -> list[int | None]:
+        """The operands of a move in the codes of its results, where these are the same of all."""
+        target = results[0]
+        data = slice(0, 1) if op in _FIRST_ONLY else slice(0, None)
+        if target.quantization is None or any(kind != target for kind in results):
+            return list(inputs)
+        places = range(*data.indices(len(inputs)))
+        return [
+            self.in_codes(number, target) if place in places and number is not None else number
+            for place, number in enumerate(inputs)
+        ]
 
     def _plain(
         self,
@@ -389,8 +417,8 @@ class Conversion:
         return self._plain(op, bytes_, results, parameters)
 
     def in_codes(self, tensor: int, kind: TensorType) -> int:
-        """Reals in the codes of a type; other types stay."""
-        if kind.quantization is None:
+        """Reals, or other codes, in the codes of a type; other types stay."""
+        if kind.quantization is None or self.like(tensor) == unshaped(kind.dtype, kind.quantization):
             return tensor
         return self._nodes("quantize", [tensor], [kind], {"rescale": "float32"})[0]
 
@@ -410,6 +438,8 @@ class Conversion:
             node = builder.add(
                 op, inputs, outputs, operator(op).parameters(**parameters), name=self.onnx.name
             )
+            if builder.nodes and builder.nodes[-1] is node:
+                self._around.makers.update(dict.fromkeys(outputs, len(builder.nodes) - 1))
             call = call_of(builder, node)
             if all(kind is None or min(kind.shape, default=0) >= 0 for kind in call.inputs):
                 broken = operator(node.op).broken_rule(call)
@@ -468,6 +498,10 @@ def _keeps_codes(op: str) -> bool:
 
 _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})
 """Operators whose other operands are no data."""
+
+
+def _kinds(kinds: Sequence[TensorType | None]) -> str:
+    return ", ".join("-" if kind is None else kind.dtype for kind in kinds)
 
 
 def _shapes(kinds: Sequence[TensorType | None]) -> str:

@@ -49,8 +49,7 @@ def _transpose(c: Conversion) -> Sequence[int]:
 
 
 def _identity(c: Conversion) -> Sequence[int]:
-    data = c.tensor("input")
-    return [c.node("reshape", [data], shape=c.shape(data))]
+    return [c.tensor("input")]
 
 
 def _squeeze(c: Conversion) -> Sequence[int]:
