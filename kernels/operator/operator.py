@@ -122,6 +122,18 @@ class Lowering(NamedTuple):
         return next((text(need) for need in self.needs if not need(call, hardware)), None)
 
 
+class Own(NamedTuple):
+    """What an operator does of its own with codes whose rescale is "float32", where that is not what it gives on the
+    reals that they stand for.
+
+    types, rules, reference: as those of the operator, in their place. Calls of other types compute on reals.
+    """
+
+    types: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    reference: Reference
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """All that npusim knows of one operator.
@@ -143,6 +155,7 @@ class Operator:
     defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
     rescales:  the ways to make codes of results that rules and reference know. Of "float32" an operator need not know:
                it then computes on the reals that codes stand for.
+    own:       what it does with codes whose rescale is "float32", where that is something else.
     """
 
     name: str
@@ -161,9 +174,18 @@ class Operator:
     window: Callable[[Call], SlidingWindow] | None = None
     defined: Callable[[Sequence[Array]], list[Array]] | None = None
     rescales: tuple[Rescale, ...] = FIXED_POINT
+    own: Own | None = None
+
+    def owned(self, call: Call) -> Own | None:
+        """What the operator does of its own with a call; None where it is like others."""
+        if self.own is None or call.parameters.rescale != "float32":
+            return None
+        return self.own if fits(self.own.types, call.inputs, call.outputs) else None
 
     def compute(self, call: Call, values: Values) -> list[Array]:
         """What a call that keeps the rules gives, in numpy."""
+        if (own := self.owned(call)) is not None:
+            return own.reference(call, values)
         if call.parameters.rescale in self.rescales:
             return self.reference(call, values)
         return _compute_in_reals(self.reference, call, values)
@@ -173,6 +195,8 @@ class Operator:
 
         The element types of operands that the rules would miss do not count: those rules say it better.
         """
+        if (own := self.owned(call)) is not None:
+            return next((text(rule) for rule in own.rules if not rule(call)), None)
         if (rescale := call.parameters.rescale) not in self.rescales:
             if rescale != "float32":
                 return f"codes are rescaled in {' or '.join((*self.rescales, 'float32'))}, not {rescale}"
@@ -195,8 +219,9 @@ class Operator:
         """
         if self.name in hardware.lacks_operators:
             return LACKS.format(hardware.name)
-        apt = [row for row in self.lowerings if row.rules and row.rules[0](call)]
-        reasons = [reason for row in apt or self.lowerings if (reason := row.refusal(call, hardware))]
+        ways = [row for row in self.lowerings if call.parameters.rescale in row.rescales] or self.lowerings
+        apt = [row for row in ways if row.rules and row.rules[0](call)]
+        reasons = [reason for row in apt or ways if (reason := row.refusal(call, hardware))]
         return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"
 
 
