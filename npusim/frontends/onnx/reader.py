@@ -138,7 +138,7 @@ class _Reading:
         """A result under its own name, if it is nothing else already; a name that is not final may give way."""
         held = self.builder.tensors[number]
         if not held.constant and number not in self._named_already and number not in self.builder.inputs:
-            self.builder.tensors[number] = replace(held, name=name)
+            self.builder.rename(number, name)
             if final:
                 self._named_already.add(number)
         return number
@@ -151,7 +151,7 @@ class _Reading:
         if taken:
             how = Conversion(Node("Identity", "", name, (), (name,), {}), "", self)
             number = how.node("reshape", [number], how.like(number), shape=held.type.shape)
-            self.builder.tensors[number] = replace(self.builder.tensors[number], name=name)
+            self.builder.rename(number, name)
         return number
 
 
