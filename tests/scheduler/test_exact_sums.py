@@ -53,8 +53,8 @@ def convolution(rescale: str) -> Graph:
 
 
 def test_takes_the_cycles_of_fixed_point_but_for_what_it_does_not_load() -> None:
-    """A scale by channel is 4 bytes, not 5: 32 bytes less to load from a DRAM that gives one in a cycle. The array and its
-    output stage take the same.
+    """A scale by channel is 4 bytes, not 5: 32 bytes less to load from a DRAM that gives one a cycle. Array and output
+    stage take the same.
     """
     fixed, in_float = (compile_graph(convolution(rescale), EDGE) for rescale in ("fixed_point", "float32"))
     convolutions = [
