@@ -92,7 +92,7 @@ def _of_the_standard(model: Any, known: Callable[[str, str], bool]) -> set[Key]:
     found = set()
     for domain, name in asked:
         try:
-            schema = defs.get_schema(name, versions.get(domain, 1), domain)
+            schema: Any = defs.get_schema(name, versions.get(domain, 1), domain)
         except defs.SchemaError:
             continue
         if schema.has_function or schema.has_context_dependent_function:

@@ -86,9 +86,7 @@ def _with_bytes(tensor: Any, folder: Path, where: str) -> Any:
     try:
         offset, length = int(said.get("offset") or 0), int(said.get("length") or -1)
     except ValueError:
-        raise FormatError(
-            f"{where}: offset {said.get('offset')!r} or length {said.get('length')!r} is no number"
-        ) from None
+        raise FormatError(f"{where}: offset or length of its bytes is no number") from None
     name = type_name(tensor.data_type)
     bits = NARROW[name][1] if name in NARROW else 8 * np.dtype(name).itemsize
     needed = -(-prod(tensor.dims) * bits // 8)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import npusim
+from npusim.frontends.onnx.elements import NARROW
 from npusim.isa.base.tensor import Array
 
 
@@ -62,7 +63,10 @@ def _array(value: Any) -> Array | None:
 
     if isinstance(value, onnx.TensorProto):
         value = onnx.numpy_helper.to_array(value)
-    return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
+    if not isinstance(value, np.ndarray | np.generic):
+        return None
+    held = NARROW.get(value.dtype.name)
+    return np.asarray(value.astype(held[0]) if held else value)
 
 
 DECIDING = {
@@ -127,7 +131,7 @@ def _compared(found: Sequence[Array], wanted: Sequence[Array | None], node: Node
         return f"{len(found)} outputs, expected {len(wanted)}"
     for own, other in zip(found, wanted, strict=True):
         if other is None or own.shape != other.shape or own.dtype != other.dtype:
-            return f"{own.dtype}{list(own.shape)}, expected {getattr(other, 'dtype', None)}{getattr(other, 'shape', None)}"
+            return f"{own.dtype}{list(own.shape)}, expected another type or shape"
         if other.dtype.kind == "f":
             same = np.isclose(
                 own, other, rtol=max(node.rtol, 1e-5), atol=max(node.atol, 1e-6), equal_nan=True
