@@ -108,7 +108,9 @@ class Lowering(NamedTuple):
     @property
     def conditions(self) -> list[str]:
         """Its rules and needs in words."""
-        how = [] if "fixed_point" in self.rescales else [f"codes are rescaled in {' or '.join(self.rescales)}"]
+        how = (
+            [] if "fixed_point" in self.rescales else [f"codes are rescaled in {' or '.join(self.rescales)}"]
+        )
         rules = [text(rule).removeprefix("on the NPU ") for rule in self.rules]
         return how + rules + [text(need) for need in self.needs]
 
