@@ -74,7 +74,7 @@ def _axes(c: Conversion, how: str) -> dict[int, Axis]:
         c.require(count > 0, f"axis {axis} would have {count} elements")
         if count != shape[axis] or scale != 1 or (how == "tf_crop_and_resize" and extent != (0, 1)):
             sides[axis] = Axis(shape[axis], count, scale, extent)
-    c.small([sides[axis].count if axis in sides else size for axis, size in enumerate(shape)])
+    c.small([sides[axis].length if axis in sides else size for axis, size in enumerate(shape)])
     return dict(sorted(sides.items()))
 
 
@@ -124,8 +124,8 @@ def _by_weights(c: Conversion, x: int, sides: Mapping[int, Axis], how: str, mode
     for side in sides.values():
         if c.attribute("antialias", 0):
             c.require(
-                4 * side.size <= _MOST_TAPS * side.count,
-                f"{side.size} elements to {side.count} take too many taps",
+                4 * side.size <= _MOST_TAPS * side.length,
+                f"{side.size} elements to {side.length} take too many taps",
             )
             taps = sampling.smoothed(side, how, None if mode == "linear" else a, exclude)
         elif mode == "linear":
