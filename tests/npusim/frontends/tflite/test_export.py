@@ -127,9 +127,13 @@ def test_every_operator_is_written_or_refused_with_its_layer(op: str) -> None:
     ],
 )
 def test_other_words_give_the_same_bytes(graph: Graph) -> None:
+    """Codes have the same bytes; sums of reals along another axis of memory differ in their last bit."""
     again = reader.parse(written(graph), "net")
     for ours, theirs in zip(outputs(graph), outputs(again), strict=True):
-        np.testing.assert_array_equal(ours, theirs, strict=True)
+        if ours.dtype == np.float32:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=0, strict=True)
+        else:
+            np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
 @pytest.mark.parametrize("name", ["digits_cnn", "ds_cnn"])
