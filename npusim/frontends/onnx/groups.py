@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from npusim.frontends.onnx.elements import held_type
 from npusim.frontends.onnx.network import Network, Node
 from npusim.isa.base.tensor import Array, Quantization
 
@@ -16,10 +18,14 @@ QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """What a QuantizeLinear or DequantizeLinear says of codes, where it is constant."""
+    """What a QuantizeLinear or DequantizeLinear says of codes, where it is constant.
+
+    bits: how many bits they have, where that is not all of their type; otherwise 0.
+    """
 
     dtype: str
     quantization: Quantization
+    bits: int = 0
 
 
 @dataclass(slots=True)
@@ -35,8 +41,13 @@ class Plan:
     notes: list[str] = field(default_factory=list)
 
 
-def codes_of(node: Node, constants: Mapping[str, Array]) -> Codes | None:
-    """The codes of a QuantizeLinear or DequantizeLinear; None where they follow from data or lie in blocks."""
+def codes_of(
+    node: Node, constants: Mapping[str, Array], narrow: Mapping[str, int] = MappingProxyType({})
+) -> Codes | None:
+    """The codes of a QuantizeLinear or DequantizeLinear; None where they follow from data or lie in blocks.
+
+    narrow: how many bits the constants have that are held one a byte.
+    """
     scale: Any = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
     if scale is None or node.attributes.get("block_size", 0):
         return None
@@ -48,6 +59,10 @@ def codes_of(node: Node, constants: Mapping[str, Array]) -> Codes | None:
     if scale.dtype != np.float32 or scale.ndim > 1:
         return None
     dtype = "uint8" if zero is None else zero.dtype.name
+    bits = narrow.get(node.inputs[2], 0) if zero is not None else 0
+    said = int(node.attributes.get("output_dtype", 0))
+    if node.operation == QUANTIZE and zero is None and said:
+        dtype, bits = held_type(said)
     if node.operation == DEQUANTIZE and zero is None:
         source = constants.get(node.inputs[0])
         dtype = "" if source is None else source.dtype.name
@@ -59,6 +74,7 @@ def codes_of(node: Node, constants: Mapping[str, Array]) -> Codes | None:
     return Codes(
         dtype,
         Quantization(tuple(map(float, scale.reshape(-1))), tuple(map(int, zeros)), axis),
+        bits,
     )
 
 
@@ -93,8 +109,13 @@ def _codes_behind(
         return None
     if any(reader.operation != QUANTIZE or reader.inputs[0] != name for reader in readers):
         return None
-    codes = [codes_of(reader, constants) for reader in readers]
+    codes = [codes_of(reader, constants, network.narrow) for reader in readers]
     first = codes[0]
-    if first is None or first.quantization.axis is not None or any(other != first for other in codes):
+    if (
+        first is None
+        or first.bits
+        or first.quantization.axis is not None
+        or any(other != first for other in codes)
+    ):
         return None
     return tuple(reader.outputs[0] for reader in readers), first

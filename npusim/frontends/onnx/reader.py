@@ -83,6 +83,9 @@ class _Reading:
     def dequantized(self, name: str, codes: int) -> None:
         self._codes[name] = codes
 
+    def bits(self, name: str) -> int:
+        return self._network.narrow.get(name, 0)
+
     def result(self, name: str) -> Codes | None:
         found = self._plan.results.get(name)
         return None if found is None else found[1]

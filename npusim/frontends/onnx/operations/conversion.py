@@ -46,6 +46,9 @@ class Surroundings(Protocol):
     def dequantized(self, name: str, codes: int) -> None:
         """Says that a value is what these codes stand for."""
 
+    def bits(self, name: str) -> int:
+        """How many bits the elements of a value have, where that is not all of their type; otherwise 0."""
+
     def result(self, name: str) -> Codes | None:
         """The codes that a QuantizeLinear makes of a value at once; None where it stays real."""
 
@@ -128,6 +131,10 @@ class Conversion:
             )
         return array
 
+    def bits(self, name: str) -> int:
+        """How many bits the elements of an input have, where that is not all of their type; otherwise 0."""
+        return self._around.bits(self._name(name)) if self.has(name) else 0
+
     def wholes(self, name: str) -> list[int]:
         """Such a value as whole numbers."""
         return [int(number) for number in self.value(name).reshape(-1)]
@@ -183,7 +190,22 @@ class Conversion:
         if held.type.quantization is None and tensor in self.builder.inputs:
             self.builder.tensors[tensor] = replace(held, type=replace(held.type, quantization=quantization))
             return tensor
-        raise self.onnx.fault(f"{held.name} has the codes of another scale and zero point than the node says")
+        return self._renamed(tensor, quantization)
+
+    def plainly(self, tensor: int) -> int:
+        """A tensor of codes as the whole numbers that they are; its bytes stay."""
+        held = self.builder.tensors[tensor]
+        if held.type.quantization is None:
+            return tensor
+        if held.array is not None:
+            return self.builder.constant(held.name, held.array)
+        return self._renamed(tensor, None)
+
+    def _renamed(self, tensor: int, quantization: Quantization | None) -> int:
+        kind = self.builder.type(tensor)
+        return self._nodes("reshape", [tensor], [unshaped(kind.dtype, quantization)], {"shape": kind.shape})[
+            0
+        ]
 
     def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
         """A tensor under another shape; a constant becomes another one."""
@@ -227,7 +249,7 @@ class Conversion:
         if kind is None:
             first = next((number for number in inputs if number is not None), None)
             dtype = "float32"
-            if first is not None and self.builder.type(first).quantization is None:
+            if first is not None and not (self.builder.type(first).quantization and self.makes_codes):
                 dtype = self.builder.type(first).dtype
             kind = self.kind(0, dtype)
         return self.nodes(op, inputs, [kind], **parameters)[0]
@@ -244,9 +266,10 @@ class Conversion:
         scalings = [kind.quantization for kind in (*kinds, *results) if kind is not None]
         if not any(scalings) or "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
+        if not self.makes_codes and not any(kind.quantization for kind in results):
+            return self._on_bytes(op, inputs, results, parameters)
         data = [kind.quantization for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
-        keeps = op in _KEEP_CODES or file_of(op).startswith("movement.")
-        if not (keeps and len({*data, *(kind.quantization for kind in results)}) == 1):
+        if not (_keeps_codes(op) and len({*data, *(kind.quantization for kind in results)}) == 1):
             parameters = {**parameters, "rescale": "float32"}
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
@@ -254,6 +277,25 @@ class Conversion:
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _on_bytes(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node on whole numbers, some of which are codes of something: where they only move they stay so."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        data = [kind for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
+        scaling = data[0].quantization
+        coded = [replace(kind, quantization=scaling) for kind in results]
+        alike = len({(kind.dtype, kind.quantization) for kind in (*data, *coded)}) == 1
+        moves = alike and scaling is not None and scaling.axis is None and _keeps_codes(op)
+        if moves and takes(op, kinds, coded, parameters):
+            return self._nodes(op, inputs, coded, parameters)
+        bytes_ = [None if number is None else self.plainly(number) for number in inputs]
+        return self._nodes(op, bytes_, results, parameters)
 
     def in_codes(self, tensor: int, kind: TensorType) -> int:
         """Reals in the codes of a type; other types stay."""
@@ -327,6 +369,10 @@ class Conversion:
     def _located(self, fault: GraphError) -> GraphError:
         text = str(fault)
         return fault if text.startswith(self.onnx.place) else self.onnx.fault(text)
+
+
+def _keeps_codes(op: str) -> bool:
+    return op in _KEEP_CODES or file_of(op).startswith("movement.")
 
 
 _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})

@@ -280,10 +280,11 @@ def test_a_structure_without_weights_is_timed_and_not_run(tmp_path: Path) -> Non
     path = tmp_path / "net.nnef"
     path.write_text(
         "version 1.0;\ngraph net(x) -> (y)\n{ x = external(shape = [1,4,8,8]);"
-        " w = variable(shape = [4,4,3,3], label = 'a/w'); y = conv(x, w); }\n"
+        " w = variable(shape = [4,4,3,3], label = 'a/w'); v = variable(shape = [4,4,1,1], label = 'a/v');"
+        " z = conv(x, w); y = conv(z, v); }\n"
     )
     assert npusim.run(path, timing_only=True).cycles > 0
-    with pytest.raises(NpusimError, match='"w" is known by its size only'):
+    with pytest.raises(NpusimError, match=r'constant "w", as 1 more \("v"\), is known by its size only'):
         npusim.run(path)
 
 
