@@ -10,11 +10,17 @@ from __future__ import annotations
 from npusim.frontends.tflite import reader
 from npusim.frontends.tflite.export.comparison import check_same
 from npusim.frontends.tflite.export.conversion import subgraphs_of
-from npusim.frontends.tflite.export.rewrites import expressible
+from npusim.frontends.tflite.export.rewrites import REWRITES, expressible
 from npusim.frontends.tflite.flatbuffer import serialize
+from npusim.frontends.tflite.operators import OPERATORS
 from npusim.kernels.graph.graph import Graph
 
 _DESCRIPTION = "Written by npusim."
+
+
+def operators() -> frozenset[str]:
+    """The operators that become operators of TFLite, where their parameters and types allow it."""
+    return frozenset({row.op for row in OPERATORS.values()} | REWRITES.keys())
 
 
 def written(graph: Graph) -> bytes:
