@@ -19,7 +19,7 @@ class Target:
     """A format: its name on the command line, what it is called, its suffixes, and the module that writes it, imported
     when it does.
 
-    The module's functions are `written(graph) -> bytes`, or for a suffix the one that `by_suffix` names, whose GraphError
+    The module's functions: `written(graph) -> bytes`, or for a suffix the one that `by_suffix` names, whose GraphError
     names the layers that the format cannot express, and `operators() -> frozenset[str]`. `caveat` names the function
     graph -> what to know of its file, "" for nothing. `extra` is the extra with the packages that it takes.
     """
