@@ -7,28 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 
+from npusim.frontends.onnx.codes import Codes, codes_of
 from npusim.frontends.onnx.elements import held_type
-from npusim.frontends.onnx.groups import Codes, codes_of
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.isa.base.elements import element, is_element
-from npusim.isa.base.tensor import Array, Quantization
+from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
 
 _STEPS = 255
 """Of DynamicQuantizeLinear, whose codes are uint8."""
 
 
-def _codes(c: Conversion) -> Codes | None:
-    """What a node says of codes, if it is constant and not in blocks."""
-    names = dict(zip(("x", "scale", "zero_point"), c.onnx.inputs, strict=False))
-    known: dict[str, Array] = {}
-    for name, value in names.items():
-        array = c.known(name) if value else None
-        if array is not None:
-            known[value] = array
-    bits = {value: c.bits(name) for name, value in names.items() if value}
-    codes = codes_of(c.onnx, known, bits)
+def _codes(c: Conversion, dtype: str = "") -> Codes | None:
+    """What a node says of codes, if it is constant and not in blocks; dtype: that of what it dequantises."""
+    values = dict(zip(("x", "scale", "zero_point"), c.onnx.inputs, strict=False))
+    names = {name: value for name, value in values.items() if value and name != "x"}
+    known = {value: array for name, value in names.items() if (array := c.known(name)) is not None}
+    bits = {value: c.bits(name) for name, value in names.items()}
+    codes = codes_of(c.onnx, known, bits, dtype)
     return None if codes is None or c.builder.type(c.real("scale")).dtype != "float32" else codes
 
 
@@ -44,15 +41,20 @@ def _at_axis(c: Conversion, scaling: Quantization, shape: Sequence[int]) -> Quan
 
 
 def _quantize(c: Conversion) -> Sequence[int]:
-    x, codes = as_floats(c, c.real("x")), _codes(c)
-    if codes is None or c.builder.type(x).dtype != "float32":
+    """Reals to codes, or codes to other codes; those that are the same already stay."""
+    held, codes = c.codes("x"), _codes(c)
+    x = as_floats(c, c.real("x")) if held is None or codes is None else held
+    if codes is None or (held is None and c.builder.type(x).dtype != "float32"):
         return [_quantized_by_steps(c, x)]
-    scaling = _at_axis(c, codes.quantization, c.shape(x))
-    return [c.node("quantize", [x], unshaped(codes.dtype, scaling), rescale="float32", bits=codes.bits)]
+    target = unshaped(codes.dtype, _at_axis(c, codes.quantization, c.shape(x)))
+    if c.like(x) == target and not codes.bits:
+        return [x]
+    return [c.node("quantize", [x], target, rescale="float32", bits=codes.bits)]
 
 
 def _dequantize(c: Conversion) -> Sequence[int | None]:
-    x, codes = c.real("x"), _codes(c)
+    x = c.real("x")
+    codes = _codes(c, c.builder.type(x).dtype)
     if codes is None:
         return [_dequantized_by_steps(c, x)]
     c.dequantized(c.coded(x, _at_axis(c, codes.quantization, c.shape(x))))
