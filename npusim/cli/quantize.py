@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import isinf
 from pathlib import Path
@@ -88,7 +88,7 @@ def quantize(
             progress=progress,
         )
     try:
-        for line in lines(found, output):
+        for line in lines(found, output, shape or () if found.graph is None else ()):
             say(line)
     finally:
         if json:
@@ -97,8 +97,8 @@ def quantize(
             files.write(json, files.text(to_json(found.to_dict()) + "\n"))
 
 
-def lines(found: Quantized, output: Path) -> Iterator[str]:
-    """What came of a network, for people."""
+def lines(found: Quantized, output: Path, shapes: Sequence[str]) -> Iterator[str]:
+    """What came of a network, for people. shapes: what the file that was written leaves open, and was given."""
     from shlex import quote
 
     from npusim.reports.words import quantities as show
@@ -116,7 +116,8 @@ def lines(found: Quantized, output: Path) -> Iterator[str]:
         yield f"  in floats  {op} {', '.join(names[:MOST_LAYERS])}{more}: {show.printable(reason)}"
     for loss in found.losses:
         yield f'  output     "{show.printable(loss.output)}": {_loss(loss, found.samples)}'
-    yield f"next: npusim run {quote(file)}"
+    options = "".join(f" --shape {quote(show.printable(shape))}" for shape in shapes)
+    yield f"next: npusim run {quote(file)}{options}"
 
 
 def _loss(loss: Loss, samples: int) -> str:

@@ -13,6 +13,7 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import known, operator
 from npusim.quantization.groups import real_results, reals_of, schemes
 from npusim.quantization.ranges import Range
@@ -187,7 +188,7 @@ class _Conversion:
         self._builder.add(node.op, operands, results, node.parameters, name=node.name)
 
     def _node_in_codes(self, node: Node) -> None:
-        alike = RULES[node.op].way is Way.ALIKE
+        rule = RULES[node.op]
         results = []
         for number in node.outputs:
             tensor, scheme = self._graph.tensors[number], self._schemes.get(number)
@@ -197,12 +198,15 @@ class _Conversion:
             made = self._builder.tensor(tensor.name, _coded(tensor.type, scheme))
             self._codes[number, scheme] = made
             results.append(made)
-        if RULES[node.op].way is Way.WEIGHTED:
+        parameters = node.parameters
+        if rule.way is Way.WEIGHTED:
             operands = self._weighted(node)
         else:
             shared = next((self._schemes[number] for number in real_results(self._graph, node)), None)
-            operands = [self._operand(number, shared if alike else None) for number in node.inputs]
-        self._made[node.name] = self._builder.add(node.op, operands, results, node.parameters, name=node.name)
+            alike = shared if rule.way is Way.ALIKE else None
+            operands = [self._operand(number, alike) for number in node.inputs]
+            parameters = _in_codes(parameters, alike)
+        self._made[node.name] = self._builder.add(node.op, operands, results, parameters, name=node.name)
 
     def _operand(self, number: int | None, shared: Quantization | None) -> int | None:
         """An operand in its own codes, or in those that all operands share."""
@@ -225,7 +229,10 @@ class _Conversion:
         by_channel = node.op not in _BY_TENSOR or self._options.every_channel
         axis = RULES[node.op].axis if by_channel else None
         scales = wide_enough(symmetric(tensor.array, axis), scheme.scale, held)
-        of_weights = Quantization(tuple(scales.tolist()), (0,) * len(scales), axis)
+        # One scale is one of the whole tensor, also where there is one channel.
+        of_weights = Quantization(
+            tuple(scales.tolist()), (0,) * len(scales), axis if len(scales) > 1 else None
+        )
         data = codes(tensor.array, of_weights, "int8")
         operands: list[int | None] = [
             self._code(x, scheme),
@@ -240,6 +247,14 @@ class _Conversion:
         flat: Array = values.reshape(-1)
         scheme = Quantization(scales, (0,) * len(scales), 0 if len(scales) > 1 else None)
         return self._builder.constant(name, codes(flat, scheme, "int32"), scheme)
+
+
+def _in_codes(parameters: Parameters, scheme: Quantization | None) -> Parameters:
+    """Parameters of a node in codes: what borders hold is a real beside reals, and a code beside codes."""
+    value = getattr(parameters, "pad_value", None)
+    if value is None or scheme is None:
+        return parameters
+    return parameters.changed(pad_value=int(codes(np.array(value, np.float64), scheme, "int8")))
 
 
 def _coded(kind: TensorType, scheme: Quantization) -> TensorType:

@@ -12,11 +12,13 @@ import numpy as np
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
+from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.names import quoted
 from npusim.kernels.graph.reference import results
 from npusim.kernels.operator.parameters import Activated
-from npusim.kernels.table import known
+from npusim.kernels.table import known, operator
 from npusim.quantization.rules import RULES, Way
 
 _ACTIVATIONS = ("relu", "relu6", "relu_n1_to_1")
@@ -47,6 +49,9 @@ def _require_floats(graph: Graph) -> None:
     for node in graph.nodes:
         if not known(node.op):
             raise GraphError(f"{graph.name}: layer {quoted(node.name)}: npusim does not have {node.op}")
+        broken = operator(node.op).broken_rule(call_of(graph, node))
+        if broken is not None:
+            raise GraphError(f"{graph.name}: {layer_name(node)}: {broken}")
         if RULES.get(node.op) and any(graph.tensors[number].type.quantized for number in node.outputs):
             raise GraphError(
                 f"{graph.name}: layer {quoted(node.name)} ({node.op}) computes in codes: it is quantized already"

@@ -17,17 +17,12 @@ _LARGEST_BIAS = 2**31 - 1
 
 
 def asymmetric(found: Range) -> Quantization:
-    """int8 codes of a range, widened so that zero is a code.
-
-    The zero point is taken from the end of the range at which it comes out with the smaller error, and rounded.
-    """
+    """int8 codes of a range, widened so that zero is a code: the smallest value is -128."""
     least, most = min(found.least, 0.0), max(found.most, 0.0)
     scale = float(np.float32((most - least) / (MOST - LEAST)))
     if not scale:
         return Quantization((1.0,), (0,))
-    from_least, from_most = LEAST - least / scale, MOST - most / scale
-    least_is_better = abs(LEAST) + abs(least / scale) < abs(MOST) + abs(most / scale)
-    point = min(max(int(_rounded(from_least if least_is_better else from_most)), LEAST), MOST)
+    point = min(max(int(_rounded(LEAST - least / scale)), LEAST), MOST)
     return Quantization((scale,), (point,))
 
 
