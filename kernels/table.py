@@ -153,6 +153,7 @@ FILES: tuple[str, ...] = (
     "resize.resize_bilinear",
     "resize.resize_nearest_neighbor",
     "resize.grid_sample",
+    "resize.interpolate",
     # sequences
     "sequence.lstm",
     "sequence.unidirectional_sequence_lstm",

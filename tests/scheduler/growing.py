@@ -354,6 +354,9 @@ ROWS: dict[str, Row] = {
     "resize_bilinear": lambda m, n: m.node([m.x(1, 2 * n, 8, 8)], size=(3 * n, 12)),
     "resize_nearest_neighbor": lambda m, n: m.node([m.x(1, 2 * n, 8, 8)], size=(3 * n, 12)),
     "grid_sample": lambda m, n: m.node([m.x(1, 8, 8, 8), m.x(1, 3 * n, 12, 2)]),
+    "interpolate": lambda m, n: m.node(
+        [m.x(8, 64), m.c(3 * n, 2, of="int64", below=8), m.c(3 * n, 2, of="float32")], axes=(0,)
+    ),
     "lstm": lstm,
     "quantized_lstm": lstm,
     "unidirectional_sequence_lstm": sequence_lstm,

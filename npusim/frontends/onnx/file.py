@@ -9,6 +9,7 @@ import numpy as np
 
 from npusim.frontends.onnx.elements import NARROW, held_type, type_name
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
+from npusim.frontends.onnx.order import in_order
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array
@@ -60,7 +61,7 @@ def _network(graph: Any, opsets: dict[str, int], folder: Path) -> Network:
     inputs = tuple(_value(each) for each in graph.input if each.name not in constants)
     read = [_node(each, number, opsets, folder) for number, each in enumerate(graph.node)]
     constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
-    nodes = tuple(node for node in read if not _is_constant(node))
+    nodes = in_order([node for node in read if not _is_constant(node)])
     outputs = tuple(each.name for each in graph.output)
     return Network(graph.name, nodes, constants, inputs, outputs, opsets, narrow=_narrow(graph))
 

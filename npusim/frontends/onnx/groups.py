@@ -84,6 +84,9 @@ def plan(
     return _Planning(network, constants, groupable, outer or {}).plan()
 
 
+_SAME_VALUE = frozenset({QUANTIZE, DEQUANTIZE, "Identity", "Dropout", "Relu", "Clip"})
+"""Operations that may give the tensor that they get."""
+
 _UNPAIRED = ""
 """The reason of what is an output: there is no QuantizeLinear for it to be a group with."""
 
@@ -106,6 +109,7 @@ class _Planning:
         self._fixed: dict[str, tuple[int, ...]] = {name: data.shape for name, data in constants.items()}
         self._dtypes = {value.name: value.dtype for value in network.inputs}
         self._dtypes |= {name: data.dtype.name for name, data in constants.items()}
+        self._makers = {name: node for node in network.nodes for name in node.outputs}
         self._plan = Plan()
         for node in network.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -172,12 +176,19 @@ class _Planning:
             self._hold(node, dict(zip(node.outputs, self._codes(node), strict=True)))
             limits = bounds_of(node, self._constants)
             if limits and held[0] == self._held.get(node.outputs[0]) and not any(held[1:]):
-                alone = self._readers[node.inputs[0]] == [node]
-                self._plan.bounds[node] = limits._replace(alone=alone)
+                self._plan.bounds[node] = limits._replace(alone=self._is_alone(node))
         elif missing and any(
             codes and name not in self._fixed for name, codes in zip(node.inputs, held, strict=True)
         ):
             self._plan.reasons.append((missing, node))
+
+    def _is_alone(self, node: Node) -> bool:
+        """Whether nobody else reads what a node reads, be it under another name (QuantizeLinear and back)."""
+        name = node.inputs[0]
+        if name in self._kept or self._readers[name] != [node]:
+            return False
+        maker = self._makers.get(name)
+        return maker is not None and (maker.operation not in _SAME_VALUE or self._is_alone(maker))
 
     def _codes(self, node: Node) -> list[Codes | None]:
         targets = [self._targets[name] for name in node.outputs]

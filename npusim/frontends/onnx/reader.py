@@ -128,17 +128,19 @@ class _Reading:
         codes = None if bounds is None else self._codes.get(node.inputs[0])
         if bounds is None or codes is None:
             return None
+        if limits.lets_all_through(self.builder.type(codes), bounds):
+            return [codes]
         maker = self.makers.get(codes)
-        through = limits.lets_all_through(self.builder.type(codes), bounds)
-        return (
-            [codes] if through or (maker is not None and limits.fused(self.builder, maker, bounds)) else None
-        )
+        if maker is None or not limits.fused(self.builder, maker, bounds):
+            return None
+        self._named_already.discard(codes)  # it is what comes behind the bounds now
+        return [codes]
 
     def _named(self, name: str, number: int, *, final: bool) -> int:
         """A result under its own name, if it is nothing else already; a name that is not final may give way."""
         held = self.builder.tensors[number]
         if not held.constant and number not in self._named_already and number not in self.builder.inputs:
-            self.builder.tensors[number] = replace(held, name=name)
+            self.builder.rename(number, name)
             if final:
                 self._named_already.add(number)
         return number
@@ -151,7 +153,7 @@ class _Reading:
         if taken:
             how = Conversion(Node("Identity", "", name, (), (name,), {}), "", self)
             number = how.node("reshape", [number], how.like(number), shape=held.type.shape)
-            self.builder.tensors[number] = replace(self.builder.tensors[number], name=name)
+            self.builder.rename(number, name)
         return number
 
 

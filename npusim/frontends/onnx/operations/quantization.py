@@ -46,6 +46,7 @@ def _quantize(c: Conversion) -> Sequence[int]:
     x = as_floats(c, c.real("x")) if held is None or codes is None else held
     if codes is None or (held is None and c.builder.type(x).dtype != "float32"):
         return [_quantized_by_steps(c, x)]
+    _require_codes(c, codes.dtype)
     target = unshaped(codes.dtype, _at_axis(c, codes.quantization, c.shape(x)))
     if c.like(x) == target and not codes.bits:
         return [x]
@@ -54,6 +55,7 @@ def _quantize(c: Conversion) -> Sequence[int]:
 
 def _dequantize(c: Conversion) -> Sequence[int | None]:
     x = c.real("x")
+    _require_codes(c, c.builder.type(x).dtype)
     codes = _codes(c, c.builder.type(x).dtype)
     if codes is None:
         return [_dequantized_by_steps(c, x)]
@@ -71,32 +73,20 @@ def as_floats(c: Conversion, tensor: int) -> int:
 
 
 def _quantized_by_steps(c: Conversion, x: int) -> int:
-    dtype, bits = _asked_type(c)
-    low, high = element(dtype).limits
-    if bits:
-        low, high = low >> 8 - bits, high >> 8 - bits
-    return steps_of(c, x, _spread(c, "scale", x), _spread(c, "zero_point", x), dtype, (low, high))
+    scale, zero = _spread(c, "scale", x), _spread(c, "zero_point", x)
+    return steps_of(c, c.node("div", [x, scale], c.plain(c.builder.type(x).dtype)), zero, *_asked_type(c))
 
 
-def steps_of(
-    c: Conversion, x: int, scale: int | None, zero: int | None, dtype: str, bounds: tuple[int, int]
-) -> int:
-    """Whole numbers rint(x / scale) + zero within bounds: QuantizeLinear written out."""
-    kind = c.plain(c.builder.type(x).dtype)
-    ratio = x if scale is None else c.node("div", [x, scale], kind)
-    steps = c.node("round", [as_floats(c, ratio) if kind.dtype == "float32" else _widened(c, ratio)], kind)
+def steps_of(c: Conversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
+    """Whole numbers rint(ratio) + zero within the codes of a type: QuantizeLinear behind its division."""
     wide = c.plain("float32")
-    steps = _widened(c, steps)
-    if zero is not None:
-        steps = c.node("add", [steps, as_floats(c, zero)], wide)
-    low, high = (c.constant(np.array(bound, np.float32)) for bound in bounds)
-    inside = c.node("minimum", [c.node("maximum", [steps, low], wide), high], wide)
-    return c.node("cast", [inside], c.plain(dtype))
-
-
-def _widened(c: Conversion, tensor: int) -> int:
-    same = c.builder.type(tensor).dtype == "float32"
-    return tensor if same else c.node("cast", [tensor], c.plain("float32"))
+    ratio = ratio if c.builder.type(ratio).dtype == "float32" else c.node("cast", [ratio], wide)
+    known = None if zero is None else c.builder.tensors[zero].array
+    first = 0 if known is None or known.size > 1 else int(known.reshape(-1)[0])
+    if zero is not None and (known is None or known.size > 1):
+        ratio = c.node("add", [c.node("round", [ratio], wide), as_floats(c, zero)], wide)
+    counted = unshaped(dtype, Quantization((1.0,), (first,)))
+    return c.plainly(c.node("quantize", [ratio], counted, rescale="float32", bits=bits))
 
 
 def _dequantized_by_steps(c: Conversion, x: int) -> int:
@@ -113,11 +103,16 @@ def _dequantized_by_steps(c: Conversion, x: int) -> int:
 
 def _asked_type(c: Conversion) -> tuple[str, int]:
     if c.has("zero_point"):
-        return c.builder.type(c.real("zero_point")).dtype, c.bits("zero_point")
+        _require_codes(c, dtype := c.builder.type(c.real("zero_point")).dtype)
+        return dtype, c.bits("zero_point")
     said = int(c.attribute("output_dtype", 0))
     dtype, bits = held_type(said) if said else ("uint8", 0)
-    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
+    _require_codes(c, dtype)
     return dtype, bits
+
+
+def _require_codes(c: Conversion, dtype: str) -> None:
+    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
 
 
 def _spread(c: Conversion, name: str, x: int) -> int | None:
@@ -176,7 +171,7 @@ def dynamically(c: Conversion, x: int) -> tuple[int, int, int]:
     scale = c.node("select_v2", [flat, number(1), pair("div", extent, number(_STEPS))], wide)
     zero = c.node("round", [pair("div", pair("sub", nothing, low), scale)], wide)
     zero = pair("minimum", pair("maximum", zero, nothing), number(_STEPS))
-    codes = steps_of(c, x, scale, zero, "uint8", (0, _STEPS))
+    codes = steps_of(c, pair("div", x, scale), zero, "uint8")
     return codes, scale, c.node("cast", [zero], c.plain("uint8"))
 
 
@@ -185,7 +180,7 @@ ROWS: tuple[Row, ...] = (
         "QuantizeLinear",
         "x scale zero_point?",
         _quantize,
-        ("quantize", "div", "round", "add", "maximum", "minimum", "cast"),
+        ("quantize", "div", "round", "add", "cast"),
         groups=False,
     ),
     Row(
@@ -199,7 +194,7 @@ ROWS: tuple[Row, ...] = (
         "DynamicQuantizeLinear",
         "x",
         lambda c: dynamically(c, c.real("x")),
-        ("reduce_min", "reduce_max", "div", "round", "cast"),
+        ("reduce_min", "reduce_max", "div", "round", "add", "quantize"),
         groups=False,
     ),
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from npusim.frontends.onnx.operations import (
+    attention,
     convolutions,
+    einsum,
     elementwise,
     functions,
     gathers,
@@ -15,6 +17,7 @@ from npusim.frontends.onnx.operations import (
     qoperators,
     quantization,
     reductions,
+    resampling,
     shapes,
 )
 from npusim.frontends.onnx.operations.row import Row
@@ -22,7 +25,9 @@ from npusim.frontends.onnx.operations.row import Row
 ROWS: tuple[Row, ...] = tuple(
     sorted(
         (
+            *attention.ROWS,
             *convolutions.ROWS,
+            *einsum.ROWS,
             *elementwise.ROWS,
             *functions.ROWS,
             *gathers.ROWS,
@@ -34,6 +39,7 @@ ROWS: tuple[Row, ...] = tuple(
             *qoperators.ROWS,
             *quantization.ROWS,
             *reductions.ROWS,
+            *resampling.ROWS,
             *shapes.ROWS,
         ),
         key=lambda row: (row.domain, row.name),

@@ -138,6 +138,15 @@ CASES = {
     "codes to other codes": Case(f"{DX}\n{Y.format('dx')}", "quantize"),
     "codes to the same codes": Case(f"{DX}\ny = QuantizeLinear(dx, s1, z)", "reshape"),
     "an identity between": Case(f"{CONV}i = Identity(c)\n{Y.format('i')}", "conv_2d"),
+    "Relu on codes that others read too": Case(
+        f"{CONV}{Y.format('c')}\nd = DequantizeLinear(y, s3, z)\nr = Relu(d)\ny2 = QuantizeLinear(r, s3, z)",
+        "conv_2d relu",
+        outputs=("y", "y2"),
+    ),
+    "Relu on codes that nobody else reads": Case(
+        f"{CONV}q = QuantizeLinear(c, s3, z)\nd = DequantizeLinear(q, s3, z)\nr = Relu(d)\n{Y.format('r')}",
+        "conv_2d",
+    ),
     "Constant nodes": Case(
         "s = Constant() value_float=0.02\nk = Identity(s)\n"
         f"dx = DequantizeLinear(x, k, z)\nr = Sigmoid(dx)\n{Y.format('r')}",
