@@ -455,7 +455,9 @@ class Conversion:
         results: Sequence[TensorType],
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...] | None:
-        """The results of a node on constants, which are constants."""
+        """The results of a node on constants, which are constants; those on images want them in another order."""
+        if op in SPATIAL:
+            return None
         tensors = [None if number is None else self.builder.tensors[number] for number in inputs]
         values = [None if tensor is None else tensor.array for tensor in tensors]
         if any(tensor is not None and tensor.array is None for tensor in tensors):
