@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
     from npusim.kernels.graph.graph import Graph
-    from npusim.quantization.quantization import Quantized, quantize
+    from npusim.quantization.quantization import quantize
+    from npusim.quantization.result import Quantized
     from npusim.session.api import compile, hardware, load, load_program, save_program
     from npusim.session.states import reset_states, states
     from npusim.verification.verification import Verification, verify
@@ -64,7 +65,7 @@ _HOMES = {
     "Hardware": "npusim.isa.hardware.hardware",
     "NpusimError": "npusim.isa.base.errors",
     "Program": "npusim.isa.program.program",
-    "Quantized": "npusim.quantization.quantization",
+    "Quantized": "npusim.quantization.result",
     "RunResult": "npusim.views.run",
     "Verification": "npusim.verification.verification",
     "WhatIf": "npusim.views.what_if",

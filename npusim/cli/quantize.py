@@ -16,7 +16,7 @@ from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
     from npusim.quantization.loss import Loss
-    from npusim.quantization.quantization import Quantized
+    from npusim.quantization.result import Quantized
 
 MOST_LAYERS = 6
 OUTSIDE = {"float": False, "int8": True}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,7 @@ from npusim.kernels.graph.graph import UNKNOWN
 from npusim.quantization import samples as sampling
 from npusim.quantization.conversion import InFloats
 from npusim.quantization.loss import losses
-
-if TYPE_CHECKING:
-    from npusim.quantization.quantization import Progress, Quantized
+from npusim.quantization.result import Progress, Quantized
 
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 _IN_CODES = ("QLinear", "QGemm", "ConvInteger", "MatMulInteger")
@@ -47,8 +45,6 @@ def quantized_file(
 
     form: "qdq", or "qoperator". Raises NpusimError where ONNX Runtime is not installed, or refuses the model.
     """
-    from npusim.quantization.quantization import Quantized
-
     for package in ("onnx", "onnxruntime"):
         if find_spec(package) is None:
             raise extras.missing("quantizing an ONNX file", "onnx")
@@ -69,7 +65,7 @@ def quantized_file(
             if progress is not None:
                 progress(done, len(feeds))
         before, after = _network(path), _network(made)
-        content = made.read_bytes()
+        content = user_file.contents(made, user_file.MODEL, FormatError)
     files.write(target, lambda file: file.write(content))
     nodes = [node for node in after.graph.node if node.op_type not in _QUANTIZING]
     return Quantized(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from npusim.base import files
 from npusim.frontends.targets import target_of
@@ -17,56 +17,19 @@ from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.quantization import samples as sampling
-from npusim.quantization.conversion import InFloats, Options, quantized
-from npusim.quantization.loss import Loss, losses
+from npusim.quantization.conversion import Options, quantized
+from npusim.quantization.loss import losses
 from npusim.quantization.preparation import prepared
 from npusim.quantization.ranges import measured
+from npusim.quantization.result import Progress, Quantized
 from npusim.quantization.scales import codes
 from npusim.session.api import load
 from npusim.session.host import one_blas_thread
 
-Progress = Callable[[int, int], None]
 Form = Literal["qdq", "qoperator"]
 FORMS: tuple[Form, ...] = ("qdq", "qoperator")
 
 ONNX_SUFFIX = ".onnx"
-
-
-@dataclass(frozen=True)
-class Quantized:
-    """What came of a network.
-
-    form:      what the file is written as; empty where none is written.
-    samples:   how many the ranges are from, and the losses.
-    layers:    of the network that is quantized; `in_floats` are those that did not become codes, and why.
-    constant_bytes: weights and other constants before and after.
-    file_bytes: of the file that is written; None without.
-    graph:     of codes; None for ONNX, whose file ONNX Runtime writes.
-    """
-
-    model: str
-    form: str
-    samples: int
-    layers: int
-    in_floats: tuple[InFloats, ...]
-    losses: tuple[Loss, ...]
-    constant_bytes: tuple[int, int]
-    file_bytes: int | None = None
-    graph: Graph | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        before, after = self.constant_bytes
-        return {
-            "model": self.model,
-            "form": self.form,
-            "samples": self.samples,
-            "layers": self.layers,
-            "in_floats": [each._asdict() for each in self.in_floats],
-            "losses": [each.to_dict() for each in self.losses],
-            "constant_bytes": {"before": before, "after": after},
-            "file_bytes": self.file_bytes,
-        }
 
 
 def quantize(

@@ -22,8 +22,9 @@ from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.kernels.table import operator
 from npusim.quantization.loss import losses
-from npusim.quantization.quantization import Quantized, quantize
+from npusim.quantization.quantization import quantize
 from npusim.quantization.ranges import Range
+from npusim.quantization.result import Quantized
 from npusim.quantization.rules import NOT_INT8, RULES, Way
 from npusim.quantization.scales import asymmetric, codes, symmetric
 
