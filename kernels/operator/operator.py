@@ -108,9 +108,11 @@ class Lowering(NamedTuple):
     @property
     def conditions(self) -> list[str]:
         """Its rules and needs in words."""
-        return [text(rule).removeprefix("on the NPU ") for rule in self.rules] + [
-            text(need) for need in self.needs
-        ]
+        how = (
+            [] if "fixed_point" in self.rescales else [f"codes are rescaled in {' or '.join(self.rescales)}"]
+        )
+        rules = [text(rule).removeprefix("on the NPU ") for rule in self.rules]
+        return how + rules + [text(need) for need in self.needs]
 
     def refusal(self, call: Call, hardware: Hardware) -> str | None:
         """The first rule that a call breaks or need that a machine lacks; None where there is none."""

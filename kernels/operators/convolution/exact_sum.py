@@ -157,7 +157,7 @@ def sums_in_32_bits(inner: Callable[[Call], int], axis: int | None) -> Rule:
 
     def rule(call: Call) -> bool:
         """on the NPU no sum of products and bias may leave 32 bits, but where it is the result"""
-        if call.outputs[0].dtype == "int32" or largest_sum(call, inner(call)) < 1 << 31:
+        if largest_sum(call, inner(call)) < 1 << 31 or call.outputs[0].dtype == "int32":
             return True
         weights, bias = call.constants.get(WEIGHTS), _largest_bias(call)
         if bias >= 1 << 31 or weights is None or axis is None:

@@ -19,17 +19,34 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.graph.names import quoted
 
+_VERSION, _NEWEST_VERSION = 0x08, 32
+"""The first byte of a ModelProto, and the most that one may say in the second."""
+_TEXTS = (0x12, 0x1A, 0x22)
+"""Field numbers and types of what may follow: producer, its version, domain,"""
+_PARTS = (0x3A, 0x42)
+"""the graph, the versions of operations."""
+
 _QUANTIZING = (QUANTIZE, DEQUANTIZE)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """No: files of ONNX begin with nothing of their own; the suffix tells."""
-    return False
+    """Whether the file begins as a ModelProto does: a version of its format, then who made it, the graph or opsets."""
+    if len(head) < 4 or head[0] != _VERSION or not 3 <= head[1] <= _NEWEST_VERSION:
+        return False
+    if head[2] in _TEXTS:
+        text = head[4 : 4 + head[3]]
+        return len(head) > 4 and text.isascii() and text.decode().isprintable()
+    return head[2] in _PARTS and head[3] > 0
 
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
     """The graph of a file. Raises FormatError or GraphError."""
-    return graph_of(file.parsed(path), builder)
+    return graph_of(file.parsed(path, has), builder)
+
+
+def has(domain: str, name: str) -> bool:
+    """Whether there is a row for an operation."""
+    return _row_of(Node(name, "" if domain == "ai.onnx" else domain, "", (), (), {})) is not None
 
 
 def graph_of(network: Network, builder: GraphBuilder) -> Graph:

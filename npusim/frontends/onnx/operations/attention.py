@@ -96,7 +96,7 @@ def _shares(c: Conversion, scores: int, bias: int | None) -> int:
     if bias is None:
         return shares
     known = c.builder.tensors[bias].array
-    if known is not None and not np.isneginf(known.max(-1)).any():  # type: ignore[call-overload]
+    if known is not None and not np.isneginf(known.max(-1)).any():
         return shares
     rank = len(c.shape(bias))
     most = c.step("reduce_max", [bias], axes=(rank - 1,), keep_dims=True)

@@ -73,7 +73,7 @@ def _by_taps(c: Conversion, image: int, weights: int, window: Window) -> tuple[i
     if window.padding[0] != NO_BORDER:
         [image] = c.nodes("pad", [image], [kind], paddings=borders)
     count = window.positions(shape[2:])[0]
-    taps = []
+    taps: list[int] = []
     for tap in range(filter_[2]):
         how: dict[str, Any] = {"begin": (0, 0, tap * window.dilation[0], 0, 0)}
         how |= {"size": (*shape[:2], count, *shape[3:]), "strides": (1, 1, window.stride[0], 1, 1)}

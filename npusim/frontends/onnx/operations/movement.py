@@ -243,20 +243,25 @@ def _blocks(op: str):  # type: ignore[no-untyped-def]
         x, shape = c.tensor("input"), c.shape("input")
         block = int(c.attribute("blocksize", 0))
         c.require(len(shape) == 4 and 0 < block <= MOST, f"input {list(shape)} or blocksize {block} is none")
+        mode = c.attribute("mode", "DCR")
+        c.require(mode in ("DCR", "CRD"), f"mode is {mode!r}, must be 'DCR' or 'CRD'")
         if op == "depth_to_space":
             return [_apart(c, x, shape, block)]
         c.require(shape[2] % block == shape[3] % block == 0, f"blocks of {block} do not divide {list(shape)}")
-        return [c.node(op, [x], block_size=block)]
+        if mode == "DCR":
+            return [c.node(op, [x], block_size=block)]
+        [made] = c.nodes(op, [x], [c.like(x)], block_size=block)
+        sizes = c.shape(made)
+        split = c.reshaped(made, (shape[0], block * block, *shape[1:2], *sizes[2:]))
+        return [c.node("reshape", [c.transposed(split, (0, 2, 1, 3, 4))], shape=sizes)]
 
     return convert
 
 
 def _apart(c: Conversion, x: int, shape: Sequence[int], block: int) -> int:
     """Channels of a block are the outer axis (DCR) or the inner one (CRD)."""
-    mode = c.attribute("mode", "DCR")
-    c.require(mode in ("DCR", "CRD"), f"mode is {mode!r}, must be 'DCR' or 'CRD'")
     c.require(shape[1] % block**2 == 0, f"{shape[1]} channels do not fall into blocks of {block} by {block}")
-    if mode == "DCR":
+    if c.attribute("mode", "DCR") == "DCR":
         return c.node("depth_to_space", [x], block_size=block)
     depth = shape[1] // block**2
     split = c.reshaped(x, (shape[0], depth, block * block, *shape[2:]))

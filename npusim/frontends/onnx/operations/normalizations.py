@@ -109,11 +109,15 @@ def _group(c: Conversion) -> Sequence[int]:
     return [c.node("group_normalization", [x, *vectors], axis=1, groups=groups, epsilon=_epsilon(c))]
 
 
+_LEAST = 2.0**-149
+"""Of float32: it changes no norm but 0, beside which everything is 0."""
+
+
 def _length(c: Conversion) -> Sequence[int]:
     x = c.real("input")
     axis, p = c.axis(int(c.attribute("axis", -1)), len(c.shape(x))), int(c.attribute("p", 2))
     c.require(p in (1, 2), f"p is {p}, must be 1 or 2")
-    return [c.node("lp_normalization", [x], axes=(axis,), p=p, epsilon=0.0)]
+    return [c.node("lp_normalization", [x], axes=(axis,), p=p, epsilon=_LEAST)]
 
 
 def _response(c: Conversion) -> Sequence[int]:

@@ -100,10 +100,8 @@ def _by_nearest(c: Conversion, x: int, sides: Mapping[int, Axis], how: str) -> i
     if len(shape) == 4 and set(chosen) <= {2, 3}:
         size = tuple(chosen[axis].size if axis in chosen else shape[axis] for axis in (2, 3))
         for centers in (False, True):
-            if all(
-                np.array_equal(places, _as_operator(shape[axis], len(places), centers))
-                for axis, places in chosen.items()
-            ):
+            operators = [_as_operator(shape[axis], len(places), centers) for axis, places in chosen.items()]
+            if all(map(np.array_equal, operators, chosen.values())):
                 return c.node(_NEAREST, [x], size=size, half_pixel_centers=centers)
     *first, last = chosen.items()
     for axis, places in first:
@@ -115,7 +113,8 @@ def _as_operator(size: int, count: int, centers: bool) -> sampling.Places:
     """The pixels that the operator chooses along an axis."""
     step = np.float32(size) / np.float32(count)
     at = (np.arange(count, dtype=np.float32) + np.float32(0.5 if centers else 0)) * step
-    return np.clip(np.floor(at).astype(np.int64), 0, size - 1)
+    nearest: sampling.Places = np.clip(np.floor(at).astype(np.int64), 0, size - 1)
+    return nearest
 
 
 def _by_weights(c: Conversion, x: int, sides: Mapping[int, Axis], how: str, mode: str) -> int:

@@ -122,7 +122,7 @@ def smoothed(axis: Axis, how: str, a: float | None, exclude_outside: bool) -> Ta
     far: Any = np.abs((places - at[:, None]) * scale)
     weights = np.maximum(1 - far, 0) if a is None else _kernel(far, a)
     outside = (places < 0) | (places >= axis.size)
-    if a is None or exclude_outside:
+    if exclude_outside:
         weights = np.where(outside, 0, weights)
     weights = weights / weights.sum(-1, keepdims=True)
     return Taps(np.clip(places, 0, axis.size - 1), weights.astype(np.float32))
