@@ -127,6 +127,7 @@ FILES: tuple[str, ...] = (
     "movement.concatenation",
     "movement.split",
     "movement.dequantize",
+    "movement.dynamic_quantize",
     "movement.transpose",
     "movement.slice",
     "movement.strided_slice",
