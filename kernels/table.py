@@ -76,6 +76,7 @@ FILES: tuple[str, ...] = (
     "normalization.layer_normalization",
     "normalization.lp_normalization",
     # look-up tables
+    "tables.look_up",
     "tables.logistic",
     "tables.tanh",
     "tables.relu",

@@ -303,6 +303,7 @@ ROWS: dict[str, Row] = {
          "erf", "mish", "selu", "celu", "thresholded_relu", "reciprocal"),
         one_operand(),
     ),
+    "look_up": one_operand(entries=tuple(range(-128, 128))),
     "hard_sigmoid": one_operand(alpha=0.2, beta=0.5),
     "leaky_relu": one_operand(alpha=0.1),
     "logistic": to_scale(1 / 256, -128),
