@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from npusim.frontends.onnx import file, groups, limits
 from npusim.frontends.onnx.codes import DEQUANTIZE, QUANTIZE, Codes
 from npusim.frontends.onnx.network import MICROSOFT, Network, Node, Value
@@ -15,7 +17,7 @@ from npusim.frontends.onnx.operations.table import row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.graph.names import quoted
 
@@ -82,7 +84,8 @@ class _Reading:
         for value in network.inputs:
             self._numbers[value.name] = self._input(value)
         for node in network.nodes:
-            self.add(node)
+            if node not in self._plan.gone:
+                self.add(node)
         for note in groups.summary(self._plan.reasons):
             self.builder.note(note)
         return self.builder.graph([self._output(name) for name in network.outputs])
@@ -147,13 +150,31 @@ class _Reading:
         entry = _row_of(node)
         if entry is None:
             raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
-        numbers: Sequence[int | None] | None = self._limited(node)
+        numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
         if numbers is None:
             numbers = entry.convert(Conversion(node, entry.inputs, self))
         for name, number in zip(node.outputs, numbers, strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None
                 (self._codes if coded else self._numbers)[name] = self._named(name, number, final=not coded)
+
+    def _looked_up(self, node: Node) -> Sequence[int] | None:
+        """The result of what is one function of codes; None for other nodes."""
+        region = self._plan.tables.get(node)
+        if region is None:
+            return None
+        codes, name = self._codes[region.source], node.outputs[0]
+        kind, target = self.builder.type(codes), self._plan.results[name]
+        reading = _Reading(self._network, GraphBuilder(""), groups.Plan({name: target}))
+        every = np.arange(256, dtype=np.uint8).view(kind.numpy_dtype)
+        reading._codes[region.source] = reading.builder.constant("", every, kind.quantization)
+        for each in region.nodes:
+            reading.add(each)
+        entries = reading.builder.tensors[reading._codes[name]].array
+        assert entries is not None
+        how = Conversion(replace(node, inputs=()), "", self)
+        result = unshaped(target.dtype, target.quantization)
+        return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
 
     def _limited(self, node: Node) -> Sequence[int] | None:
         """The result of a Relu or Clip on the codes that it has already; None where it takes a node of its own."""

@@ -21,7 +21,7 @@ from npusim.kernels.graph.taking import takes
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import file_of, operator
 
-_KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min"})
+_KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
 
 _MOST_FOLDED = 1 << 24

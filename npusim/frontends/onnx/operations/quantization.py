@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from npusim.frontends.onnx.codes import Codes, codes_of
 from npusim.frontends.onnx.elements import held_type
 from npusim.frontends.onnx.operations.conversion import Conversion
@@ -14,9 +12,6 @@ from npusim.frontends.onnx.operations.row import Row
 from npusim.isa.base.elements import element, is_element
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
-
-_STEPS = 255
-"""Of DynamicQuantizeLinear, whose codes are uint8."""
 
 
 def _codes(c: Conversion, dtype: str = "") -> Codes | None:
@@ -152,27 +147,10 @@ def _repeated(c: Conversion, name: str, number: int, axis: int, shape: Sequence[
 # Scales that follow from what is quantised
 
 
-def dynamically(c: Conversion, x: int) -> tuple[int, int, int]:
+def dynamically(c: Conversion, x: int) -> tuple[int, ...]:
     """Codes uint8, scale and zero point of DynamicQuantizeLinear."""
-    wide = c.plain("float32")
-    axes = tuple(range(len(c.shape(x))))
-
-    def number(value: float) -> int:
-        return c.constant(np.array(value, np.float32))
-
-    def pair(op: str, a: int, b: int) -> int:
-        return c.node(op, [a, b], wide)
-
-    nothing = number(0)
-    low = pair("minimum", c.node("reduce_min", [x], wide, axes=axes), nothing)
-    high = pair("maximum", c.node("reduce_max", [x], wide, axes=axes), nothing)
-    extent = pair("sub", high, low)
-    flat = c.node("equal", [extent, nothing], c.plain("bool"))
-    scale = c.node("select_v2", [flat, number(1), pair("div", extent, number(_STEPS))], wide)
-    zero = c.node("round", [pair("div", pair("sub", nothing, low), scale)], wide)
-    zero = pair("minimum", pair("maximum", zero, nothing), number(_STEPS))
-    codes = steps_of(c, pair("div", x, scale), zero, "uint8")
-    return codes, scale, c.node("cast", [zero], c.plain("uint8"))
+    kinds = [unshaped("uint8"), unshaped("float32"), unshaped("uint8")]
+    return c.nodes("dynamic_quantize", [x], kinds)
 
 
 ROWS: tuple[Row, ...] = (
@@ -194,7 +172,7 @@ ROWS: tuple[Row, ...] = (
         "DynamicQuantizeLinear",
         "x",
         lambda c: dynamically(c, c.real("x")),
-        ("reduce_min", "reduce_max", "div", "round", "add", "quantize"),
+        ("dynamic_quantize",),
         groups=False,
     ),
 )

@@ -147,6 +147,29 @@ CASES = {
         f"{CONV}q = QuantizeLinear(c, s3, z)\nd = DequantizeLinear(q, s3, z)\nr = Relu(d)\n{Y.format('r')}",
         "conv_2d",
     ),
+    "several operations on one value": Case(
+        f"{DX}\ne = Div(dx, six)\nf = Erf(e)\n{Y.format('f')}", "look_up"
+    ),
+    "a GELU in parts": Case(
+        f"{DX}\ne = Div(dx, six)\nf = Erf(e)\ng = Add(f, six)\nh = Mul(dx, g)\ni = Mul(h, s2)\n{Y.format('i')}",
+        "look_up",
+    ),
+    "parts of a table that others read": Case(
+        f"{DX}\ne = Sigmoid(dx)\nf = Mul(dx, e)\n{Y.format('f')}",
+        "dequantize logistic look_up",
+        outputs=("y", "e"),
+    ),
+    "several operations on two values": Case(
+        f"{DX}\nd2 = DequantizeLinear(x, s2, z)\ne = Sigmoid(dx)\nf = Mul(d2, e)\n{Y.format('f')}",
+        "reshape dequantize logistic mul",
+        'node "e" (Sigmoid): computes in reals, because no QuantizeLinear follows',
+    ),
+    "several operations on 16 bits": Case(
+        f"{DX}\nq = QuantizeLinear(dx, s2, z16)\nd = DequantizeLinear(q, s2, z16)\n"
+        f"e = Sigmoid(d)\nf = Mul(d, e)\n{Y.format('f')}",
+        "quantize dequantize logistic mul",
+        'node "e" (Sigmoid): computes in reals, because no QuantizeLinear follows',
+    ),
     "Constant nodes": Case(
         "s = Constant() value_float=0.02\nk = Identity(s)\n"
         f"dx = DequantizeLinear(x, k, z)\nr = Sigmoid(dx)\n{Y.format('r')}",
