@@ -60,8 +60,12 @@ def graph_of(network: Network, builder: GraphBuilder) -> Graph:
 class _Reading:
     """The reading of a network."""
 
-    def __init__(self, network: Network, builder: GraphBuilder, plan: groups.Plan) -> None:
+    def __init__(
+        self, network: Network, builder: GraphBuilder, plan: groups.Plan, outer: _Reading | None = None
+    ) -> None:
+        """outer: of the network that this one is a part of, whose values it sees."""
         self.builder = builder
+        self._outer = outer
         self.makers: dict[int, int] = {}
         self._network = network
         self._plan = plan
@@ -97,6 +101,8 @@ class _Reading:
         elif name in self._codes:
             node = Node("DequantizeLinear", "", name, (), (name,), {})
             self._numbers[name] = Conversion(node, "", self).as_real(self._codes[name])
+        elif self._outer is not None:
+            return self._outer.number(name)
         else:
             raise GraphError(f"value {quoted(name)} is read, and nothing before writes it")
         return self._numbers[name]
@@ -115,6 +121,16 @@ class _Reading:
 
     def in_reals(self, node: Node, reason: str) -> None:
         self._plan.reasons.append((reason, node))
+
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+        plan = groups.plan(network, network.constants, _groupable)
+        inner = _Reading(network, self.builder, plan, self)
+        inner._numbers.update(zip([value.name for value in network.inputs], operands, strict=True))
+        inner._named_already.update(operands)
+        for node in network.nodes:
+            inner.add(node)
+        return [inner.number(name) for name in network.outputs]
 
     # Parts of the network
 

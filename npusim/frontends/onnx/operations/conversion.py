@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from npusim.frontends.onnx.codes import Codes
-from npusim.frontends.onnx.network import Node
+from npusim.frontends.onnx.network import Network, Node
 from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -61,6 +61,9 @@ class Surroundings(Protocol):
     def result(self, name: str) -> Codes | None:
         """The codes in which a value is held; None where it stays real."""
 
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+
     def in_reals(self, node: Node, reason: str) -> None:
         """Says why a node computes in reals that could compute on codes."""
 
@@ -103,6 +106,17 @@ class Conversion:
     def outputs(self) -> tuple[str, ...]:
         """The names of the outputs, "" for one that is left out."""
         return self.onnx.outputs
+
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a graph within the node for these inputs."""
+        self.require(
+            len(network.inputs) == len(operands),
+            f"its graph has {len(network.inputs)} inputs, gets {len(operands)}",
+        )
+        try:
+            return self._around.body(network, operands)
+        except GraphError as fault:
+            raise self._located(fault) from None
 
     # Operands
 
@@ -333,6 +347,8 @@ class Conversion:
         if wide is None:
             return self._nodes(op, inputs, results, parameters)
         narrow = next(kind.dtype for kind in kinds if kind is not None)
+        if narrow == "float64":
+            self.builder.note("computes in float32 what the model has in float64")
         operands = [
             self.cast(number, wide)
             if number is not None and kind is not None and kind.dtype == narrow
