@@ -323,7 +323,8 @@ class Conversion:
         """The operands of a move in the codes of its results, where these are the same of all."""
         target = results[0]
         data = slice(0, 1) if op in _FIRST_ONLY else slice(0, None)
-        if target.quantization is None or any(kind != target for kind in results):
+        scaling = target.quantization
+        if scaling is None or scaling.axis is not None or any(kind != target for kind in results):
             return list(inputs)
         places = range(*data.indices(len(inputs)))
         return [
