@@ -63,7 +63,9 @@ def x(*shape: int, of: str = "float32", low: float = -3.0, high: float = 3.0) ->
         return chance.integers(0, 2, shape).astype(bool)
     if np.dtype(of).kind in "iu":
         limits = np.iinfo(of)
-        return chance.integers(max(int(low * 9), limits.min), min(int(high * 9), limits.max), shape).astype(of)
+        return chance.integers(max(int(low * 9), limits.min), min(int(high * 9), limits.max), shape).astype(
+            of
+        )
     return chance.uniform(low, high, shape).astype(of)
 
 
@@ -86,7 +88,9 @@ def model_of(case: Single) -> Any:
             inputs.append(helper.make_tensor_value_info(f"in{place}", kind, operand.shape))
     outputs = [f"out{place}" for place in range(case.outputs)]
     node = helper.make_node(name, names, outputs, name="node", domain=domain, **case.attributes)
-    graph = helper.make_graph([node], "one", inputs, [helper.make_empty_tensor_value_info(name) for name in outputs])
+    graph = helper.make_graph(
+        [node], "one", inputs, [helper.make_empty_tensor_value_info(name) for name in outputs]
+    )
     graph.initializer.extend(constants)
     opsets = [helper.make_opsetid("", case.opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)

@@ -24,7 +24,21 @@ from tests.npusim.frontends.onnx.singles import SINGLES
 
 WHOLE = [0, 1, -1, 2, 3, 7, 255, -2, 1000, 2**16, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63)]
 REAL = [0.0, -1.0, 0.5, 1e-30, 1e30, float("inf"), float("-inf"), float("nan")]
-TEXTS = ["", "constant", "SAME_UPPER", "linear", "\0", "é" * 9, "x" * 3000, "ij,jk->ik", "...", "reverse", "add"]
+TEXTS = [
+    "",
+    "constant",
+    "SAME_UPPER",
+    "linear",
+    "\0",
+    "é" * 9,
+    "x" * 3000,
+    "ij,jk->ik",
+    "...",
+    "reverse",
+    "add",
+]
+
+PLACES = ["../x", "/etc/passwd", "weights", "", "a/../../b", "\0"]
 
 MOST_ELEMENTS = 1 << 22
 """Of a tensor of a model that is run, not only read."""
@@ -115,13 +129,21 @@ def _constant(model: Any, chance: random.Random) -> None:
         case 3:
             one.data_location = 1
             entry = one.external_data.add()
-            entry.key, entry.value = "location", chance.choice(["../x", "/etc/passwd", "weights", "", "a/../../b", "\0"])
+            entry.key, entry.value = (
+                "location",
+                chance.choice(PLACES),
+            )
         case _:
-            array = onnx.numpy_helper.to_array(one).copy() if not one.external_data else np.zeros(1)
+            try:
+                array = onnx.numpy_helper.to_array(one).copy()
+            except Exception:  # damaged by the change before
+                return
             choices: Sequence[float] = WHOLE if array.dtype.kind in "iu" else REAL
             if array.size and array.dtype.kind in "iuf":
                 with np.errstate(all="ignore"):
-                    array.reshape(-1)[chance.randrange(array.size)] = np.array(chance.choice(choices)).astype(array.dtype)
+                    array.reshape(-1)[chance.randrange(array.size)] = np.array(chance.choice(choices)).astype(
+                        array.dtype
+                    )
                 one.CopyFrom(onnx.numpy_helper.from_array(array, one.name))
 
 
@@ -157,7 +179,20 @@ def _whole(model: Any, chance: random.Random) -> None:
 
 
 CHANGES: tuple[Callable[[Any, random.Random], None], ...] = (
-    *(_attribute, _attribute, _attribute, _size, _size, _type, _constant, _constant, _constant, _names, _names, _whole),
+    *(
+        _attribute,
+        _attribute,
+        _attribute,
+        _size,
+        _size,
+        _type,
+        _constant,
+        _constant,
+        _constant,
+        _names,
+        _names,
+        _whole,
+    ),
 )
 
 
@@ -194,7 +229,11 @@ def main() -> None:
                 print(f"--- {number}", *traceback.format_exc().splitlines()[-7:], sep="\n", flush=True)
                 Path(f"/tmp/onnx_mutant_{number}.onnx").write_bytes(data)
                 continue
-            counted["runs" if not said else "refused" if len(said.splitlines()) == 1 else "several lines"] += 1
+            if len(said.splitlines()) > 1:
+                print(f"--- {number}: {said!r}", flush=True)
+            counted[
+                "runs" if not said else "refused" if len(said.splitlines()) == 1 else "several lines"
+            ] += 1
             now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
             if now > peak + 100:
                 print(f"--- {number}: peak {now} MiB: {said[:150]}", flush=True)

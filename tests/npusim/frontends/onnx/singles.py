@@ -9,12 +9,46 @@ import numpy as np
 from tests.npusim.frontends.onnx.models import Fixed, Single, fixed, scalar, single, w, x
 
 FUNCTIONS = (
-    *("Abs", "Neg", "Sign", "Floor", "Ceil", "Exp", "Relu", "Tanh", "Softplus", "Round", "Erf", "Mish", "Reciprocal"),
-    *("Sin", "Cos", "Tan", "Sinh", "Cosh", "Atan", "Asinh", "Sigmoid", "HardSwish", "Softsign", "Selu", "Celu"),
+    *(
+        "Abs",
+        "Neg",
+        "Sign",
+        "Floor",
+        "Ceil",
+        "Exp",
+        "Relu",
+        "Tanh",
+        "Softplus",
+        "Round",
+        "Erf",
+        "Mish",
+        "Reciprocal",
+    ),
+    *(
+        "Sin",
+        "Cos",
+        "Tan",
+        "Sinh",
+        "Cosh",
+        "Atan",
+        "Asinh",
+        "Sigmoid",
+        "HardSwish",
+        "Softsign",
+        "Selu",
+        "Celu",
+    ),
     *("Elu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Identity", "IsNaN", "IsInf", "Shrink"),
 )
 
-WITHIN = {"Asin": (-1, 1), "Acos": (-1, 1), "Atanh": (-0.9, 0.9), "Acosh": (1, 5), "Log": (0.1, 5), "Sqrt": (0, 5)}
+WITHIN = {
+    "Asin": (-1, 1),
+    "Acos": (-1, 1),
+    "Atanh": (-0.9, 0.9),
+    "Acosh": (1, 5),
+    "Log": (0.1, 5),
+    "Sqrt": (0, 5),
+}
 
 IMAGE = (1, 3, 7, 9)
 
@@ -79,9 +113,19 @@ def elements() -> Iterator[Single]:
 
 def windows() -> Iterator[Single]:
     for opset, more in ((11, {}), (21, {"count_include_pad": 1}), (21, {"ceil_mode": 1})):
-        yield single("AveragePool", x(*IMAGE), kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1], opset=opset, **more)
+        yield single(
+            "AveragePool",
+            x(*IMAGE),
+            kernel_shape=[3, 2],
+            strides=[2, 2],
+            pads=[1, 0, 1, 1],
+            opset=opset,
+            **more,
+        )
     yield single("AveragePool", x(1, 2, 9), kernel_shape=[3], strides=[2])
-    yield single("AveragePool", x(1, 2, 5, 6, 7), kernel_shape=[2, 3, 2], strides=[2, 1, 2], pads=[0, 1, 0, 1, 1, 0])
+    yield single(
+        "AveragePool", x(1, 2, 5, 6, 7), kernel_shape=[2, 3, 2], strides=[2, 1, 2], pads=[0, 1, 0, 1, 1, 0]
+    )
     yield single("AveragePool", x(*IMAGE), kernel_shape=[2, 2], dilations=[2, 3], pads=[1, 1, 1, 1])
     yield single("AveragePool", x(*IMAGE), kernel_shape=[3, 3], auto_pad="SAME_LOWER", strides=[2, 2])
     yield single("MaxPool", x(*IMAGE), kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1])
@@ -103,7 +147,9 @@ def windows() -> Iterator[Single]:
     yield single("Conv", x(2, 3, 9), w(4, 3, 3), w(4), strides=[2], pads=[1, 1])
     yield single("Conv", x(1, 2, 5, 6, 7), w(3, 2, 2, 3, 2), w(3), strides=[2, 1, 1], pads=[1, 0, 1, 0, 1, 1])
     yield single("ConvTranspose", x(1, 3, 4, 5), w(3, 2, 3, 3), w(2), strides=[2, 2], pads=[1, 1, 0, 1])
-    yield single("ConvTranspose", x(1, 4, 4, 5), w(4, 2, 3, 2), group=2, strides=[2, 1], output_padding=[1, 0])
+    yield single(
+        "ConvTranspose", x(1, 4, 4, 5), w(4, 2, 3, 2), group=2, strides=[2, 1], output_padding=[1, 0]
+    )
     yield single("ConvTranspose", x(1, 3, 4, 5), w(3, 2, 3, 3), strides=[2, 2], output_shape=[9, 10])
     yield single("ConvTranspose", x(1, 3, 5), w(3, 2, 3), strides=[2], auto_pad="SAME_UPPER")
 
@@ -120,7 +166,15 @@ def matrices() -> Iterator[Single]:
     yield single("Gemm", x(3, 4), x(4, 5))
     yield single("Gemm", x(3, 4), w(4, 5), w(3, 1), alpha=1.5)
     yield single("com.microsoft::FusedMatMul", x(2, 4, 3), x(2, 5, 4), transA=1, transB=1, alpha=0.5)
-    for equation in ("bij,bjk->bik", "ij->ji", "ij->i", "ij,j", "bhid,bhjd->bhij", "...ij,...jk->...ik", "ij,kl->ijkl"):
+    for equation in (
+        "bij,bjk->bik",
+        "ij->ji",
+        "ij->i",
+        "ij,j",
+        "bhid,bhjd->bhij",
+        "...ij,...jk->...ik",
+        "ij,kl->ijkl",
+    ):
         left = equation.split("->", maxsplit=1)[0].split(",")
         sizes = {letter: 2 + place for place, letter in enumerate("bhidjkl")}
         shapes = [[sizes[letter] for letter in term.replace("...", "b")] for term in left]
@@ -225,14 +279,18 @@ def resizes() -> Iterator[Single]:
     for how in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"):
         for mode in ("nearest", "linear", "cubic"):
             yield single("Resize", x(*IMAGE), None, scales, mode=mode, coordinate_transformation_mode=how)
-        yield single("Resize", x(*IMAGE), None, None, sizes, mode="linear", coordinate_transformation_mode=how)
+        yield single(
+            "Resize", x(*IMAGE), None, None, sizes, mode="linear", coordinate_transformation_mode=how
+        )
     for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
         yield single("Resize", x(*IMAGE), None, scales, nearest_mode=rounding)
     yield single("Resize", x(*IMAGE), fixed(of="float32"), fixed(1, 1, 2, 2, of="float32"), opset=11)
     yield single("Resize", x(*IMAGE, of="uint8"), None, scales, mode="linear")
     yield single("Resize", x(*IMAGE), None, scales, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1)
     yield single("Resize", x(*IMAGE), None, fixed(1, 1, 0.6, 0.3, of="float32"), mode="linear", antialias=1)
-    yield single("Resize", x(*IMAGE), None, None, fixed(5, 8), axes=[2, 3], keep_aspect_ratio_policy="not_larger")
+    yield single(
+        "Resize", x(*IMAGE), None, None, fixed(5, 8), axes=[2, 3], keep_aspect_ratio_policy="not_larger"
+    )
     region = fixed(0, 0, 0.2, 0.3, 1, 1, 0.9, 1.2, of="float32")
     how = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 5.0}
     yield single("Resize", x(*IMAGE), region, None, sizes, mode="linear", **how)
@@ -246,12 +304,18 @@ def sequences() -> Iterator[Single]:
             yield single(name, x(5, 2, 3), *weights, outputs=more, direction=direction, hidden_size=4)
         lengths, begin = fixed(3, 5, of="int32"), w(1, 2, 4)
         weights = w(1, gates * 4, 3), w(1, gates * 4, 4), w(1, 2 * gates * 4)
-        yield single(name, x(5, 2, 3), *weights, lengths, begin, outputs=more, direction="reverse", hidden_size=4)
-    yield single("GRU", x(5, 2, 3), w(1, 12, 3), w(1, 12, 4), w(1, 24), outputs=2, linear_before_reset=1, hidden_size=4)
+        yield single(
+            name, x(5, 2, 3), *weights, lengths, begin, outputs=more, direction="reverse", hidden_size=4
+        )
+    yield single(
+        "GRU", x(5, 2, 3), w(1, 12, 3), w(1, 12, 4), w(1, 24), outputs=2, linear_before_reset=1, hidden_size=4
+    )
     heads = [x(2, 4, 5, 8), x(2, 2, 6, 8), x(2, 2, 6, 8, low=-2)]
     yield single("Attention", *heads, opset=23)
     yield single("Attention", *heads, x(5, 6), opset=23, softcap=2.0)
-    yield single("Attention", x(2, 5, 8), x(2, 6, 4), x(2, 6, 4), opset=23, q_num_heads=4, kv_num_heads=2, is_causal=1)
+    yield single(
+        "Attention", x(2, 5, 8), x(2, 6, 4), x(2, 6, 4), opset=23, q_num_heads=4, kv_num_heads=2, is_causal=1
+    )
     caches = w(9, 4), w(9, 4), np.array([[0, 3, 4, 1, 2]])
     yield single("RotaryEmbedding", x(1, 2, 5, 8), *caches, opset=23)
     yield single("RotaryEmbedding", x(1, 2, 5, 8), *caches, opset=23, interleaved=1)

@@ -42,5 +42,7 @@ ELSEWHERE = {"Constant", "If", "Loop", "Scan"}
 
 def test_every_plain_operation_is_compared() -> None:
     compared = {case.operation for case in SINGLES}
-    rows = {row.name for row in ROWS if not row.domain and "Linear" not in row.name and "Integer" not in row.name}
+    rows = {
+        row.name for row in ROWS if not row.domain and "Linear" not in row.name and "Integer" not in row.name
+    }
     assert rows - compared - ELSEWHERE - {"Swish", "SimplifiedLayerNormalization", "Scatter"} == set()
