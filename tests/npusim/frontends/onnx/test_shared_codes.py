@@ -15,7 +15,7 @@ FAMILIES = [
     "DequantizeLinear.u16", "DequantizeLinear.u4", "DequantizeLinear.u8", "DynamicQuantizeLinear", "MatMulInteger",
     "QLinearConv", "QLinearMatMul", "QuantizeLinear.s16", "QuantizeLinear.s4", "QuantizeLinear.s8",
     "QuantizeLinear.u16", "QuantizeLinear.u4", "QuantizeLinear.u8", "ms.DynamicQuantizeMatMul",
-    "ms.MatMulIntegerToFloat", "ms.MatMulNBits", "ms.QGemm", "ms.QLinearAdd", 
+    "ms.MatMulIntegerToFloat", "ms.MatMulNBits", "ms.QGemm", "ms.QLinearAdd",
     "ms.QLinearConcat", "ms.QLinearLeakyRelu", "ms.QLinearMul", "ms.QLinearSigmoid",
     "ms.QLinearWhere",
 ]  # fmt: skip
