@@ -168,7 +168,7 @@ class _Reading:
             raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
         numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
         if numbers is None:
-            numbers = entry.convert(Conversion(node, entry.inputs, self))
+            numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
         for name, number in zip(node.outputs, numbers, strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None
