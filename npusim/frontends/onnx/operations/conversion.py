@@ -9,21 +9,30 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npusim.frontends.onnx.groups import Codes
-from npusim.frontends.onnx.network import Node
+from npusim.frontends.onnx.codes import Codes
+from npusim.frontends.onnx.network import Network, Node
+from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import file_of, operator
 
-_KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min"})
+_KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
 
 _MOST_FOLDED = 1 << 24
 """Elements of a constant that is computed here; larger ones are left to the machine."""
+
+
+ITSELF = Quantization((1.0,), (0,))
+"""Of codes that stand for the numbers that they are."""
+
+MOST_MADE = 1 << 26
+"""Elements of a tensor that a few bytes of a file can ask for."""
 
 
 class Surroundings(Protocol):
@@ -50,15 +59,29 @@ class Surroundings(Protocol):
         """How many bits the elements of a value have, where that is not all of their type; otherwise 0."""
 
     def result(self, name: str) -> Codes | None:
-        """The codes that a QuantizeLinear makes of a value at once; None where it stays real."""
+        """The codes in which a value is held; None where it stays real."""
+
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+
+    def in_reals(self, node: Node, reason: str) -> None:
+        """Says why a node computes in reals that could compute on codes."""
+
+    @property
+    def makers(self) -> dict[int, int]:
+        """The places of nodes in the graph by the tensors that they make."""
 
 
 class Conversion:
     """One node on its way into a graph. What npusim cannot express raises GraphError, with the node's place."""
 
-    def __init__(self, node: Node, inputs: str, around: Surroundings) -> None:
-        """`inputs` as a row has them."""
+    def __init__(
+        self, node: Node, inputs: str, around: Surroundings, operators: Sequence[str] = ("reshape",)
+    ) -> None:
+        """`inputs` and `operators` as a row has them."""
         self.onnx = node
+        self._moves = _keeps_codes(operators[0]) if operators else True
+        self._bare: dict[int, int] = {}
         self._around = around
         self.builder = around.builder
         self._names = _dealt(node, inputs)
@@ -88,10 +111,24 @@ class Conversion:
         """The names of the outputs, "" for one that is left out."""
         return self.onnx.outputs
 
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a graph within the node for these inputs."""
+        self.require(
+            len(network.inputs) == len(operands),
+            f"its graph has {len(network.inputs)} inputs, gets {len(operands)}",
+        )
+        try:
+            return self._around.body(network, operands)
+        except GraphError as fault:
+            raise self._located(fault) from None
+
     # Operands
 
     def tensor(self, name: str) -> int:
-        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals."""
+        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals.
+
+        Whole numbers are codes only for what moves them.
+        """
         return self._tensor(self._name(name))
 
     def optional(self, name: str) -> int | None:
@@ -106,12 +143,21 @@ class Conversion:
         """The tensor of an input, never as codes."""
         return self._around.number(self._name(name))
 
+    def codes(self, name: str) -> int | None:
+        """The tensor of an input's codes, whatever the node makes; None where it has none."""
+        return self._around.codes(self._name(name))
+
     def _tensor(self, name: str) -> int:
         if self.makes_codes:
             codes = self._around.codes(name)
             if codes is not None:
                 return codes
-        return self._around.number(name)
+        number = self._around.number(name)
+        if self._moves or self.makes_codes:
+            return number
+        if number not in self._bare:
+            self._bare[number] = self.plainly(number)
+        return self._bare[number]
 
     def _name(self, name: str) -> str:
         self.require(self.has(name), f"input {name} is left out, it must be there")
@@ -152,8 +198,8 @@ class Conversion:
 
     @property
     def makes_codes(self) -> bool:
-        """Whether all outputs are quantised at once: the node is a group with what surrounds it."""
-        return all(self._around.result(name) is not None for name in self.onnx.outputs if name)
+        """Whether the results are held as codes: the node is a group with what surrounds it, or moves codes."""
+        return any(self._around.result(name) is not None for name in self.onnx.outputs if name)
 
     def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
         """The type of an output: its codes, or `dtype`."""
@@ -197,13 +243,13 @@ class Conversion:
         held = self.builder.tensors[tensor]
         if held.type.quantization is None:
             return tensor
-        if held.array is not None:
-            return self.builder.constant(held.name, held.array)
         return self._renamed(tensor, None)
 
     def _renamed(self, tensor: int, quantization: Quantization | None) -> int:
-        kind = self.builder.type(tensor)
-        return self._nodes("reshape", [tensor], [unshaped(kind.dtype, quantization)], {"shape": kind.shape})[
+        held, shape = self.builder.tensors[tensor], self.builder.shape(tensor)
+        if held.array is not None:
+            return self.builder.constant(held.name, held.array, quantization)
+        return self._nodes("reshape", [tensor], [unshaped(held.type.dtype, quantization)], {"shape": shape})[
             0
         ]
 
@@ -264,19 +310,121 @@ class Conversion:
         """
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         scalings = [kind.quantization for kind in (*kinds, *results) if kind is not None]
-        if not any(scalings) or "rescale" in parameters:
+        if not any(scalings):
+            return self._plain(op, inputs, results, parameters)
+        if "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
         if not self.makes_codes and not any(kind.quantization for kind in results):
             return self._on_bytes(op, inputs, results, parameters)
-        data = [kind.quantization for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
-        if not (_keeps_codes(op) and len({*data, *(kind.quantization for kind in results)}) == 1):
+        if _keeps_codes(op):
+            inputs = self._alike(op, inputs, results)
+            kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        else:
             parameters = {**parameters, "rescale": "float32"}
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
+        self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
         reals = [None if number is None else self.as_real(number) for number in inputs]
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _alike(
+        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType]
+    ) -> list[int | None]:
+        """The operands of a move in the codes of its results, where these are the same of all."""
+        target = results[0]
+        data = slice(0, 1) if op in _FIRST_ONLY else slice(0, None)
+        scaling = target.quantization
+        if scaling is None or scaling.axis is not None or any(kind != target for kind in results):
+            return list(inputs)
+        places = range(*data.indices(len(inputs)))
+        return [
+            self.in_codes(number, target) if place in places and number is not None else number
+            for place, number in enumerate(inputs)
+        ]
+
+    def _plain(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node on plain numbers; whole ones of a type that the operator does not have go by way of a wider one."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        if chooses(op) and any(kind is not None and kind.dtype in BYTES for kind in kinds):
+            return self._of_bytes(op, inputs, results, parameters)
+        wide = wider(op, kinds, results)
+        if wide is None:
+            return self._nodes(op, inputs, results, parameters)
+        narrow = next(kind.dtype for kind in kinds if kind is not None)
+        if narrow == "float64":
+            self.builder.note("computes in float32 what the model has in float64")
+        operands = [
+            self.cast(number, wide)
+            if number is not None and kind is not None and kind.dtype == narrow
+            else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [unshaped(wide) if kind.dtype == narrow else kind for kind in results]
+        made = self._nodes(op, operands, types, parameters)
+        return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, results, strict=True)])
+
+    def _of_bytes(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node that chooses among numbers of a byte: where it wants codes, they are those of themselves."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        if op not in SPATIAL and takes(op, kinds, results, parameters):
+            return self._nodes(op, inputs, results, parameters)
+        coded = [
+            number
+            if number is None or kind is None
+            else self._renamed(number, ITSELF)
+            if kind.dtype in BYTES
+            else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [replace(kind, quantization=ITSELF) if kind.dtype in BYTES else kind for kind in results]
+        made = self._nodes(op, coded, types, parameters)
+        return tuple([self.plainly(number) for number in made])
+
+    def cast(self, tensor: int, dtype: str) -> int:
+        """The same numbers in another element type."""
+        if self.builder.type(tensor).dtype == dtype:
+            return tensor
+        return self._nodes("cast", [tensor], [unshaped(dtype)], {})[0]
+
+    def step(self, op: str, inputs: Sequence[int | None], dtype: str | None = None, **parameters: Any) -> int:
+        """Adds a node on the way to a result: on plain numbers, whatever codes the node makes.
+
+        dtype: the element type of its result, where that is not the first operand's.
+        """
+        if dtype is None:
+            dtype = next(self.builder.type(number).dtype for number in inputs if number is not None)
+        return self.nodes(op, inputs, [unshaped(dtype)], **parameters)[0]
+
+    def scalar(self, value: float, like: int) -> int:
+        """A constant number of the element type of a tensor."""
+        return self.constant(np.array(value, self.builder.type(like).numpy_dtype))
+
+    def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
+        """A constant of one value."""
+        return self.constant(np.full(self.small(shape), value, np.dtype(dtype)))
+
+    def small(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
+        count = prod(shape)
+        self.require(
+            min(shape, default=0) >= 0 and count <= MOST_MADE,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {MOST_MADE:,} elements at most",
+        )
+        return tuple(shape)
 
     def _on_bytes(
         self,
@@ -295,11 +443,11 @@ class Conversion:
         if moves and takes(op, kinds, coded, parameters):
             return self._nodes(op, inputs, coded, parameters)
         bytes_ = [None if number is None else self.plainly(number) for number in inputs]
-        return self._nodes(op, bytes_, results, parameters)
+        return self._plain(op, bytes_, results, parameters)
 
     def in_codes(self, tensor: int, kind: TensorType) -> int:
-        """Reals in the codes of a type; other types stay."""
-        if kind.quantization is None:
+        """Reals, or other codes, in the codes of a type; other types stay."""
+        if kind.quantization is None or self.like(tensor) == unshaped(kind.dtype, kind.quantization):
             return tensor
         return self._nodes("quantize", [tensor], [kind], {"rescale": "float32"})[0]
 
@@ -319,6 +467,8 @@ class Conversion:
             node = builder.add(
                 op, inputs, outputs, operator(op).parameters(**parameters), name=self.onnx.name
             )
+            if builder.nodes and builder.nodes[-1] is node:
+                self._around.makers.update(dict.fromkeys(outputs, len(builder.nodes) - 1))
             call = call_of(builder, node)
             if all(kind is None or min(kind.shape, default=0) >= 0 for kind in call.inputs):
                 broken = operator(node.op).broken_rule(call)
@@ -334,7 +484,9 @@ class Conversion:
         results: Sequence[TensorType],
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...] | None:
-        """The results of a node on constants, which are constants."""
+        """The results of a node on constants, which are constants; those on images want them in another order."""
+        if op in SPATIAL:
+            return None
         tensors = [None if number is None else self.builder.tensors[number] for number in inputs]
         values = [None if tensor is None else tensor.array for tensor in tensors]
         if any(tensor is not None and tensor.array is None for tensor in tensors):
@@ -377,6 +529,10 @@ def _keeps_codes(op: str) -> bool:
 
 _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})
 """Operators whose other operands are no data."""
+
+
+def _kinds(kinds: Sequence[TensorType | None]) -> str:
+    return ", ".join("-" if kind is None else kind.dtype for kind in kinds)
 
 
 def _shapes(kinds: Sequence[TensorType | None]) -> str:
