@@ -41,7 +41,9 @@ def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node, format: st
     if names:
         found = ", ".join(f"{name} = {_value(here[name])}" for name in names[:_SHOWN])
         return f"{format}'s {ours.op} has no {found}"
-    pairs = [*zip_longest(ours.inputs, theirs.inputs), *zip_longest(ours.outputs, theirs.outputs)]
+    # Results that the graph does not have are of no concern to it.
+    results = zip_longest(ours.outputs, theirs.outputs[: len(ours.outputs)])
+    pairs = [*zip_longest(ours.inputs, theirs.inputs), *results]
     for position, (mine, other) in enumerate(pairs):
         here_is, there_is = _type(wanted, mine), _type(read, other)
         if here_is != there_is:
