@@ -11,8 +11,9 @@ own quantization says. The activation becomes bounds of the codes.
 
 Where codes are not what is wanted:
 
-* an int32 output without scale is the sum itself (ConvInteger, MatMulInteger): it wraps to 32 bits; the scales of
-  feature map and weights say nothing (1.0 where a model has none), and there is no activation;
+* an int32 output is the sum itself (ConvInteger, MatMulInteger): it wraps to 32 bits; the scales of feature map and
+  weights say nothing (1.0 where a model has none), nor does that of the output, which is for those that read it (a
+  dequantize by f32(x scale * w scale)); there is no activation;
 * a float32 output is f32(f32(sum) * f32(x scale * w scale)), then the activation (QGemm without output scale).
 
 With a real feature map or weights a call computes on the reals that codes stand for, as other operators do.
@@ -74,10 +75,7 @@ def scaled(call: Call, row_axis: int | None, channel_axis: int) -> bool:
     axis of the first operand, or of the second. Axes count from the front or the back.
     """
     x, w, ofm = input_type(call), input_type(call, WEIGHTS), call.outputs[0]
-    if ofm.dtype in ("int32", "float32"):
-        good = ofm.dtype == "float32" or ofm.quantization is None
-    else:
-        good = _scaled_along(ofm, None)
+    good = ofm.dtype in ("int32", "float32") or _scaled_along(ofm, None)
     return good and _scaled_along(x, row_axis) and _scaled_along(w, channel_axis)
 
 

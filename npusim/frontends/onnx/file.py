@@ -82,7 +82,8 @@ class _File:
         if deep > MOST_DEEP:
             raise FormatError(f"has graphs within graphs, more than {MOST_DEEP} deep")
         constants = self._constants(graph)
-        inputs = tuple(_value(value) for value in graph.input if value.name not in constants)
+        typed = _value if not deep else _named
+        inputs = tuple(typed(value) for value in graph.input if value.name not in constants)
         read = [self._node(node, number, deep) for number, node in enumerate(graph.node)]
         _check_names([*constants, *(value.name for value in inputs)], read)
         constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
@@ -165,6 +166,11 @@ def _is_constant(node: Node) -> bool:
         and len(node.outputs) == 1
         and isinstance(node.attributes.get("value"), np.ndarray)
     )
+
+
+def _named(value: Any) -> Value:
+    """An input of a graph within a node: what it is, its operand says."""
+    return Value(value.name, "", None)
 
 
 def _value(value: Any) -> Value:

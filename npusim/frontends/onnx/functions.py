@@ -27,10 +27,26 @@ def written_out(model: Any, known: Callable[[str, str], bool]) -> Any:
         model = _by(inliner.inline_local_functions, model)
     foreign = sorted(_of_the_standard(model, known))
     if foreign:
+        _say_defaults(
+            model.graph, set(foreign), {entry.domain: entry.version for entry in model.opset_import}
+        )
         model = _by(
             lambda typed: inliner.inline_selected_functions(typed, foreign, False, True), _typed(model)
         )
     return model
+
+
+def _say_defaults(graph: Any, foreign: set[Key], versions: dict[str, int]) -> None:
+    """Gives nodes that become functions the attributes that they leave out: functions ask for them by name."""
+    from onnx import defs
+
+    for node in _nodes(graph):
+        if (node.domain, node.op_type) in foreign:
+            said = {attribute.name for attribute in node.attribute}
+            schema = defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+            for name, attribute in schema.attributes.items():
+                if name not in said and attribute.default_value.name:
+                    node.attribute.append(attribute.default_value)
 
 
 def _by(expand: Callable[[Any], Any], model: Any) -> Any:
@@ -42,8 +58,14 @@ def _by(expand: Callable[[Any], Any], model: Any) -> Any:
 
 def _typed(model: Any) -> Any:
     """A model with the types of its values, which some functions ask for."""
-    from onnx import shape_inference
+    from onnx import helper, shape_inference
 
+    said = {value.name for value in (*model.graph.value_info, *model.graph.input)}
+    model.graph.value_info.extend(
+        helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in model.graph.initializer
+        if tensor.name not in said
+    )
     try:
         return shape_inference.infer_shapes(model)
     except Exception:  # without them some functions stay as they are, and the reader says which

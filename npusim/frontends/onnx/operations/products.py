@@ -418,7 +418,7 @@ ROWS: tuple[Row, ...] = (
         "DynamicQuantizeMatMul",
         "A B b_scale b_zero_point? bias?",
         _dynamic_matmul,
-        (*_PRODUCTS, *_CORRECTIONS, "reduce_min", "reduce_max", "div", "round", "add"),
+        (*_PRODUCTS, *_CORRECTIONS, "dynamic_quantize", "add"),
     ),
     _microsoft("MatMulNBits", "A B scales zero_points? g_idx? bias?", _matmul_bits, ("fully_connected",)),
 )

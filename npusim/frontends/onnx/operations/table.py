@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npusim.frontends.onnx.operations import (
     attention,
+    control,
     convolutions,
     einsum,
     elementwise,
@@ -16,6 +17,7 @@ from npusim.frontends.onnx.operations import (
     products,
     qoperators,
     quantization,
+    recurrent,
     reductions,
     resampling,
     shapes,
@@ -26,6 +28,7 @@ ROWS: tuple[Row, ...] = tuple(
     sorted(
         (
             *attention.ROWS,
+            *control.ROWS,
             *convolutions.ROWS,
             *einsum.ROWS,
             *elementwise.ROWS,
@@ -38,6 +41,7 @@ ROWS: tuple[Row, ...] = tuple(
             *products.ROWS,
             *qoperators.ROWS,
             *quantization.ROWS,
+            *recurrent.ROWS,
             *reductions.ROWS,
             *resampling.ROWS,
             *shapes.ROWS,

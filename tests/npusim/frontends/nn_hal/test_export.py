@@ -220,5 +220,5 @@ def test_the_command_writes_a_file_that_is_run(tmp_path: Path) -> None:
     file = tmp_path / "m.hal"
     done = CliRunner().invoke(app, ["convert", "digits_cnn", "-o", str(file)])
     assert done.exit_code == 0, done.output
-    assert "digits_cnn as an Android NN HAL model, " in done.output
+    assert "digits_cnn as NN HAL, " in done.output
     assert npusim.run(file, timing_only=True).cycles == npusim.run("digits_cnn", timing_only=True).cycles
