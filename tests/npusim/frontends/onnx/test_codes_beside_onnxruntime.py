@@ -67,10 +67,11 @@ def compare(
     inputs: Mapping[str, Any],
     outputs: Sequence[str] = ("y",),
     opset: int = 21,
+    four_bits: Sequence[str] = (),
 ) -> None:
     """What the machine gives for a model is what ONNX Runtime does."""
     kinds = {name: (value.dtype.name, value.shape) for name, value in inputs.items()}
-    proto = model(text, constants, kinds, outputs, opset=opset)
+    proto = model(text, constants, kinds, outputs, opset=opset, four_bits=four_bits)
     values = list(inputs.values())
     wanted = beside(proto, values)
     got = npusim.run(saved(proto, tmp_path), inputs=values).outputs
@@ -318,6 +319,38 @@ def test_matmulnbits(tmp_path: Path, seed: int, bits: int, size: int, zeros: boo
     }  # fmt: skip
     text = f"y = ms.MatMulNBits(a, b, s{', z' if zeros else ''}) K={inner} N=6 bits={bits} block_size={size}"
     compare(tmp_path, text, constants, {"a": draw.random.normal(size=(2, inner)).astype(np.float32)})
+
+
+@FEW
+@given(SEEDS, st.sampled_from(["packed", "bytes", "int4"]), st.booleans())
+def test_gatherblockquantized(tmp_path: Path, seed: int, kind: str, zeros: bool) -> None:
+    """Two elements in a byte, one, or int4."""
+    draw = Draw(seed)
+    wide, dtype = (16, "uint8") if kind == "packed" else (32, "uint8" if kind == "bytes" else "int8")
+    data, zero = draw.codes(dtype, 10, wide), draw.codes(dtype, 10, wide // 16)
+    constants = {"d": data >> 4 if kind == "int4" else data, "s": draw.scale(10, 2)}
+    constants |= {"z": zero >> 4 if kind == "int4" else zero} if zeros else {}
+    text = (
+        f"y = ms.GatherBlockQuantized(d, i, s{', z' if zeros else ''}) block_size=16 "
+        f"bits={8 if kind == 'bytes' else 4} gather_axis=0 quantize_axis=1"
+    )
+    narrow = ("d", "z") if kind == "int4" else ()
+    places = draw.random.integers(-10, 10, (2, 3))
+    compare(tmp_path, text, constants, {"i": places}, four_bits=narrow)
+
+
+def test_channels_last(tmp_path: Path) -> None:
+    """Operators of com.microsoft that have them so, and products of 16 bits."""
+    draw = Draw(5)
+    constants = {
+        "s": np.float32(0.05), "z": np.uint8(10), "t": np.float32(2), "w": draw.codes("uint8", 4, 3, 2, 2),
+        "b": draw.codes("int16", 6, 5) >> 2,
+    }  # fmt: skip
+    x = {"x": draw.codes("uint8", 1, 7, 6, 3)}
+    conv = "y = ms.QLinearConv(x, s, z, w, s, z, t, z) channels_last=1 strides=[2,1]"
+    compare(tmp_path, conv, constants, x)
+    compare(tmp_path, "y = ms.NhwcMaxPool(x) kernel_shape=[3,2] strides=[2,2] pads=[1,0,1,1]", {}, x)
+    compare(tmp_path, "y = ms.MatMulInteger16(a, b)", constants, {"a": draw.codes("int16", 4, 6) >> 2})
 
 
 BETWEEN = {
