@@ -187,10 +187,11 @@ class _Reading:
         reading._codes[region.source] = reading.builder.constant("", every, kind.quantization)
         for each in region.nodes:
             reading.add(each)
-        entries = reading.builder.tensors[reading._codes[name]].array
+        result, bare = unshaped(target.dtype, target.quantization), replace(node, inputs=())
+        made = reading._codes[name] if name in reading._codes else reading.number(name)
+        entries = reading.builder.tensors[Conversion(bare, "", reading).in_codes(made, result)].array
         assert entries is not None
-        how = Conversion(replace(node, inputs=()), "", self)
-        result = unshaped(target.dtype, target.quantization)
+        how = Conversion(bare, "", self)
         return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
 
     def _limited(self, node: Node) -> Sequence[int] | None:
