@@ -108,6 +108,8 @@ class _Reading:
         return self._numbers[name]
 
     def codes(self, name: str) -> int | None:
+        if name not in self._codes and name not in self._numbers and self._outer is not None:
+            return self._outer.codes(name)
         return self._codes.get(name)
 
     def dequantized(self, name: str, codes: int) -> None:
@@ -124,13 +126,27 @@ class _Reading:
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
         """The results of a network within a node for these inputs."""
-        plan = groups.plan(network, network.constants, _groupable)
+        network = replace(network, constants={**self._network.constants, **network.constants})
+        plan = groups.plan(network, network.constants, _groupable, self._held())
         inner = _Reading(network, self.builder, plan, self)
+        inner.makers = self.makers
         inner._numbers.update(zip([value.name for value in network.inputs], operands, strict=True))
         inner._named_already.update(operands)
         for node in network.nodes:
-            inner.add(node)
+            if node not in plan.gone:
+                inner.add(node)
+        self._plan.reasons += [reason for reason in plan.reasons if reason not in self._plan.reasons]
         return [inner.number(name) for name in network.outputs]
+
+    def _held(self) -> dict[str, groups.Seen]:
+        """The values in codes, those from outside among them."""
+        held = {} if self._outer is None else self._outer._held()
+        for name, number in self._codes.items():
+            kind, constant = self.builder.type(number), self.builder.tensors[number].constant
+            if kind.quantization is not None:
+                codes = Codes(kind.dtype, kind.quantization)
+                held[name] = groups.Seen(codes, kind.shape if constant else None)
+        return held
 
     # Parts of the network
 
@@ -152,7 +168,7 @@ class _Reading:
             raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
         numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
         if numbers is None:
-            numbers = entry.convert(Conversion(node, entry.inputs, self))
+            numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
         for name, number in zip(node.outputs, numbers, strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None
@@ -163,7 +179,8 @@ class _Reading:
         region = self._plan.tables.get(node)
         if region is None:
             return None
-        codes, name = self._codes[region.source], node.outputs[0]
+        codes, name = self.codes(region.source), node.outputs[0]
+        assert codes is not None
         kind, target = self.builder.type(codes), self._plan.results[name]
         reading = _Reading(self._network, GraphBuilder(""), groups.Plan({name: target}))
         every = np.arange(256, dtype=np.uint8).view(kind.numpy_dtype)
@@ -179,7 +196,7 @@ class _Reading:
     def _limited(self, node: Node) -> Sequence[int] | None:
         """The result of a Relu or Clip on the codes that it has already; None where it takes a node of its own."""
         bounds = self._plan.bounds.get(node)
-        codes = None if bounds is None else self._codes.get(node.inputs[0])
+        codes = None if bounds is None else self.codes(node.inputs[0])
         if bounds is None or codes is None:
             return None
         if limits.lets_all_through(self.builder.type(codes), bounds):

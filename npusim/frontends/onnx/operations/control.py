@@ -33,7 +33,7 @@ def _branch(c: Conversion) -> Sequence[int]:
     both = [c.body(_body(c, name), []) for name in ("then_branch", "else_branch")]
     made: list[int] = []
     for place, (yes, no) in enumerate(zip(*both, strict=False)):
-        yes, no = c.as_real(yes), c.as_real(no)
+        yes, no = c.plainly(yes), c.plainly(no)
         c.require(
             c.shape(yes) == c.shape(no) and c.like(yes) == c.like(no),
             f"output {place} has shape {list(c.shape(yes))} in one branch and {list(c.shape(no))} in the other, while "
@@ -64,7 +64,7 @@ def _loop(c: Conversion) -> Sequence[int]:
     body = _body(c, "body")
     most = int(c.value("M").reshape(-1)[0]) if c.has("M") else None
     going = not c.has("cond") or _truth(c, c.real("cond"), "cond")
-    carried = [c.as_real(tensor) for tensor in c.tensors("v_initial")]
+    carried = [c.plainly(tensor) for tensor in c.tensors("v_initial")]
     c.require(
         len(body.inputs) == 2 + len(carried) and len(body.outputs) >= 1 + len(carried),
         f"body has {len(body.inputs)} inputs and {len(body.outputs)} outputs for {len(carried)} values",
@@ -74,7 +74,7 @@ def _loop(c: Conversion) -> Sequence[int]:
     while going and (most is None or rounds < most):
         _round(c, rounds)
         state = [c.constant(np.array(rounds, np.int64)), c.constant(np.array(True)), *carried]
-        cond, *made = [c.as_real(tensor) for tensor in c.body(body, state)]
+        cond, *made = [c.plainly(tensor) for tensor in c.body(body, state)]
         carried = made[: len(carried)]
         for row, tensor in zip(rows, made[len(carried) :], strict=True):
             row.append(tensor)
@@ -93,7 +93,7 @@ def _stacked(c: Conversion, rows: Sequence[int], axis: int) -> int:
 def _scan(c: Conversion) -> Sequence[int]:
     """States go from round to round, and slices of the scan inputs go in."""
     body, count = _body(c, "body"), int(c.attribute("num_scan_inputs", 0))
-    tensors = [c.as_real(tensor) for tensor in c.tensors("initial_state_and_scan_inputs")]
+    tensors = [c.plainly(tensor) for tensor in c.tensors("initial_state_and_scan_inputs")]
     c.require(
         0 < count <= len(tensors) == len(body.inputs), f"num_scan_inputs is {count}, of {len(tensors)} inputs"
     )
@@ -107,7 +107,7 @@ def _scan(c: Conversion) -> Sequence[int]:
     rows: list[list[int]] = [[] for _ in range(results)]
     for rounds, parts in enumerate(zip(*slices, strict=True)):
         _round(c, rounds)
-        made = [c.as_real(tensor) for tensor in c.body(body, [*carried, *parts])]
+        made = [c.plainly(tensor) for tensor in c.body(body, [*carried, *parts])]
         carried = made[: len(carried)]
         for row, tensor in zip(rows, made[len(carried) :], strict=True):
             row.append(tensor)

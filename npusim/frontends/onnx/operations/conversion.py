@@ -75,9 +75,13 @@ class Surroundings(Protocol):
 class Conversion:
     """One node on its way into a graph. What npusim cannot express raises GraphError, with the node's place."""
 
-    def __init__(self, node: Node, inputs: str, around: Surroundings) -> None:
-        """`inputs` as a row has them."""
+    def __init__(
+        self, node: Node, inputs: str, around: Surroundings, operators: Sequence[str] = ("reshape",)
+    ) -> None:
+        """`inputs` and `operators` as a row has them."""
         self.onnx = node
+        self._moves = _keeps_codes(operators[0]) if operators else True
+        self._bare: dict[int, int] = {}
         self._around = around
         self.builder = around.builder
         self._names = _dealt(node, inputs)
@@ -121,7 +125,10 @@ class Conversion:
     # Operands
 
     def tensor(self, name: str) -> int:
-        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals."""
+        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals.
+
+        Whole numbers are codes only for what moves them.
+        """
         return self._tensor(self._name(name))
 
     def optional(self, name: str) -> int | None:
@@ -145,7 +152,12 @@ class Conversion:
             codes = self._around.codes(name)
             if codes is not None:
                 return codes
-        return self._around.number(name)
+        number = self._around.number(name)
+        if self._moves or self.makes_codes:
+            return number
+        if number not in self._bare:
+            self._bare[number] = self.plainly(number)
+        return self._bare[number]
 
     def _name(self, name: str) -> str:
         self.require(self.has(name), f"input {name} is left out, it must be there")
@@ -323,7 +335,8 @@ class Conversion:
         """The operands of a move in the codes of its results, where these are the same of all."""
         target = results[0]
         data = slice(0, 1) if op in _FIRST_ONLY else slice(0, None)
-        if target.quantization is None or any(kind != target for kind in results):
+        scaling = target.quantization
+        if scaling is None or scaling.axis is not None or any(kind != target for kind in results):
             return list(inputs)
         places = range(*data.indices(len(inputs)))
         return [
