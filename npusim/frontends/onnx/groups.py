@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,6 +63,13 @@ class Plan:
     reasons: list[tuple[str, Node]] = field(default_factory=list)
 
 
+class Seen(NamedTuple):
+    """A value in codes that a body sees; shape: that of a constant."""
+
+    codes: Codes
+    shape: tuple[int, ...] | None
+
+
 def summary(reasons: Sequence[tuple[str, Node]]) -> list[str]:
     """One line for each reason: how many operations it is for, and the first of them."""
     by_reason: dict[str, list[Node]] = {}
@@ -79,12 +86,12 @@ def plan(
     network: Network,
     constants: Mapping[str, Array],
     groupable: Callable[[Node], bool],
-    outer: Mapping[str, Codes] | None = None,
+    outer: Mapping[str, Seen] | None = None,
 ) -> Plan:
     """The plan of a network.
 
     groupable: whether the operation of a node is one that may compute on codes.
-    outer:     the codes of values from outside, for the body of a node that decides.
+    outer:     what is known of values from outside, for the body of a node that decides.
     """
     return _Planning(network, constants, groupable, outer or {}).plan()
 
@@ -102,7 +109,7 @@ class _Planning:
         network: Network,
         constants: Mapping[str, Array],
         groupable: Callable[[Node], bool],
-        outer: Mapping[str, Codes],
+        outer: Mapping[str, Seen],
     ) -> None:
         self._network = network
         self._constants = constants
@@ -110,8 +117,9 @@ class _Planning:
         self._readers: dict[str, list[Node]] = {}
         self._kept = {*network.outputs, *chain.from_iterable(map(captured, network.nodes))}
         self._targets: dict[str, Codes | str] = {}
-        self._held: dict[str, Codes] = dict(outer)
+        self._held: dict[str, Codes] = {name: seen.codes for name, seen in outer.items()}
         self._fixed: dict[str, tuple[int, ...]] = {name: data.shape for name, data in constants.items()}
+        self._fixed |= {name: seen.shape for name, seen in outer.items() if seen.shape is not None}
         self._dtypes = {value.name: value.dtype for value in network.inputs}
         self._dtypes |= {name: data.dtype.name for name, data in constants.items()}
         self._makers = {name: node for node in network.nodes for name in node.outputs}
@@ -156,7 +164,7 @@ class _Planning:
             return codes
         passed = name in reader.inputs[: 1 if bounds_of(reader, self._constants) else 0]
         if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.operation]]):
-            targets = [self._targets[each] for each in reader.outputs if self._is_read(each)]
+            targets = [self._targets.get(each, "") for each in reader.outputs if self._is_read(each)]
             if targets and all(each == targets[0] for each in targets):
                 return targets[0]
         return "no QuantizeLinear follows"

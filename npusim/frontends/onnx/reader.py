@@ -60,8 +60,12 @@ def graph_of(network: Network, builder: GraphBuilder) -> Graph:
 class _Reading:
     """The reading of a network."""
 
-    def __init__(self, network: Network, builder: GraphBuilder, plan: groups.Plan) -> None:
+    def __init__(
+        self, network: Network, builder: GraphBuilder, plan: groups.Plan, outer: _Reading | None = None
+    ) -> None:
+        """outer: of the network that this one is a part of, whose values it sees."""
         self.builder = builder
+        self._outer = outer
         self.makers: dict[int, int] = {}
         self._network = network
         self._plan = plan
@@ -97,11 +101,15 @@ class _Reading:
         elif name in self._codes:
             node = Node("DequantizeLinear", "", name, (), (name,), {})
             self._numbers[name] = Conversion(node, "", self).as_real(self._codes[name])
+        elif self._outer is not None:
+            return self._outer.number(name)
         else:
             raise GraphError(f"value {quoted(name)} is read, and nothing before writes it")
         return self._numbers[name]
 
     def codes(self, name: str) -> int | None:
+        if name not in self._codes and name not in self._numbers and self._outer is not None:
+            return self._outer.codes(name)
         return self._codes.get(name)
 
     def dequantized(self, name: str, codes: int) -> None:
@@ -115,6 +123,30 @@ class _Reading:
 
     def in_reals(self, node: Node, reason: str) -> None:
         self._plan.reasons.append((reason, node))
+
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+        network = replace(network, constants={**self._network.constants, **network.constants})
+        plan = groups.plan(network, network.constants, _groupable, self._held())
+        inner = _Reading(network, self.builder, plan, self)
+        inner.makers = self.makers
+        inner._numbers.update(zip([value.name for value in network.inputs], operands, strict=True))
+        inner._named_already.update(operands)
+        for node in network.nodes:
+            if node not in plan.gone:
+                inner.add(node)
+        self._plan.reasons += [reason for reason in plan.reasons if reason not in self._plan.reasons]
+        return [inner.number(name) for name in network.outputs]
+
+    def _held(self) -> dict[str, groups.Seen]:
+        """The values in codes, those from outside among them."""
+        held = {} if self._outer is None else self._outer._held()
+        for name, number in self._codes.items():
+            kind, constant = self.builder.type(number), self.builder.tensors[number].constant
+            if kind.quantization is not None:
+                codes = Codes(kind.dtype, kind.quantization)
+                held[name] = groups.Seen(codes, kind.shape if constant else None)
+        return held
 
     # Parts of the network
 
@@ -132,11 +164,19 @@ class _Reading:
     def add(self, node: Node) -> None:
         """Adds what a node becomes. Raises GraphError for one that npusim does not have."""
         entry = _row_of(node)
+        if entry is not None and not any(node.outputs):
+            raise node.fault("has no output")
         if entry is None:
             raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
         numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
         if numbers is None:
-            numbers = entry.convert(Conversion(node, entry.inputs, self))
+            try:
+                numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+                said = " ".join(str(fault).split())[:120]
+                raise node.fault(
+                    f"its inputs or attributes are none that the operation takes ({said})"
+                ) from None
         for name, number in zip(node.outputs, numbers, strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None
@@ -147,23 +187,25 @@ class _Reading:
         region = self._plan.tables.get(node)
         if region is None:
             return None
-        codes, name = self._codes[region.source], node.outputs[0]
+        codes, name = self.codes(region.source), node.outputs[0]
+        assert codes is not None
         kind, target = self.builder.type(codes), self._plan.results[name]
         reading = _Reading(self._network, GraphBuilder(""), groups.Plan({name: target}))
         every = np.arange(256, dtype=np.uint8).view(kind.numpy_dtype)
         reading._codes[region.source] = reading.builder.constant("", every, kind.quantization)
         for each in region.nodes:
             reading.add(each)
-        entries = reading.builder.tensors[reading._codes[name]].array
+        result, bare = unshaped(target.dtype, target.quantization), replace(node, inputs=())
+        made = reading._codes[name] if name in reading._codes else reading.number(name)
+        entries = reading.builder.tensors[Conversion(bare, "", reading).in_codes(made, result)].array
         assert entries is not None
-        how = Conversion(replace(node, inputs=()), "", self)
-        result = unshaped(target.dtype, target.quantization)
+        how = Conversion(bare, "", self)
         return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
 
     def _limited(self, node: Node) -> Sequence[int] | None:
         """The result of a Relu or Clip on the codes that it has already; None where it takes a node of its own."""
         bounds = self._plan.bounds.get(node)
-        codes = None if bounds is None else self._codes.get(node.inputs[0])
+        codes = None if bounds is None else self.codes(node.inputs[0])
         if bounds is None or codes is None:
             return None
         if limits.lets_all_through(self.builder.type(codes), bounds):

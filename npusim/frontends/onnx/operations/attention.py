@@ -10,6 +10,7 @@ import numpy as np
 from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.gathers import from_front
+from npusim.frontends.onnx.operations.movement import surrounded_by
 from npusim.frontends.onnx.operations.row import Row
 
 
@@ -74,7 +75,10 @@ def _bias(c: Conversion, rows: int, columns: int, before: int, like: int) -> int
             bias = c.nodes("select_v2", [bias, zero, never], [c.like(zero)])[0]
         if shape[-1] < columns:
             borders = (*((0, 0) for _ in shape[1:]), (0, columns - shape[-1]))
-            bias = c.step("pad", [bias], paddings=borders, pad_value=-np.inf)
+            bias = surrounded_by(c, bias, borders, -np.inf)
+    if c.has("nonpad_kv_seqlen"):
+        unseen = _hidden_behind(c, rows, columns, like)
+        return unseen if bias is None else c.step("add", [bias, unseen])
     left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
     ahead = np.arange(columns) - np.arange(rows)[:, None] - before
     seen = np.ones((rows, columns), bool)
@@ -88,6 +92,25 @@ def _bias(c: Conversion, rows: int, columns: int, before: int, like: int) -> int
         return bias
     hidden = np.where(seen, 0, -np.inf).astype(c.builder.type(like).numpy_dtype)
     return c.constant(hidden) if bias is None else c.step("add", [bias, c.constant(hidden)])
+
+
+def _hidden_behind(c: Conversion, rows: int, columns: int, like: int) -> int:
+    """0 or -inf, [batch, 1, rows, columns], where each batch says how many keys it has, the last rows of which ask."""
+    lengths = c.real("nonpad_kv_seqlen")
+    lengths = c.reshaped(lengths, (c.shape(lengths)[0], 1, 1, 1))
+    along = np.arange(columns, dtype=c.builder.type(lengths).numpy_dtype)
+    seen = c.step("greater", [lengths, c.constant(along[None])], "bool")
+    apart = c.constant(along - np.arange(rows, dtype=along.dtype)[:, None] + along.dtype.type(rows))
+    ahead = c.step("sub", [apart, lengths])
+    left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
+    limits = [("less_equal", 0)] if c.attribute("is_causal", 0) else []
+    limits += [("greater_equal", -left)] if left >= 0 else []
+    limits += [("less_equal", right)] if right >= 0 else []
+    for op, limit in limits:
+        within = c.step(op, [ahead, c.scalar(limit, ahead)], "bool")
+        seen = c.step("logical_and", [seen, within])
+    zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
+    return c.nodes("select_v2", [seen, zero, never], [c.like(zero)])[0]
 
 
 def _shares(c: Conversion, scores: int, bias: int | None) -> int:
@@ -180,9 +203,19 @@ _ROTARY = ("mul", "add", "sub", "gather", "split", "unpack", "pack", "concatenat
 ROWS: tuple[Row, ...] = (
     Row(
         "Attention",
-        "Q K V attn_mask? past_key? past_value?",
+        "Q K V attn_mask? past_key? past_value? nonpad_kv_seqlen?",
         _attention,
-        (*_PARTS, "pad", "reduce_max", "equal"),
+        (
+            *_PARTS,
+            "pad",
+            "reduce_max",
+            "equal",
+            "greater",
+            "sub",
+            "less_equal",
+            "greater_equal",
+            "logical_and",
+        ),
         groups=False,
     ),
     Row("RotaryEmbedding", "X cos_cache sin_cache position_ids?", _rotary, _ROTARY, groups=False),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from npusim.frontends.onnx.codes import Codes
-from npusim.frontends.onnx.network import Node
+from npusim.frontends.onnx.network import Network, Node
 from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -32,7 +32,10 @@ ITSELF = Quantization((1.0,), (0,))
 """Of codes that stand for the numbers that they are."""
 
 MOST_MADE = 1 << 26
-"""Elements of a tensor that a few bytes of a file can ask for."""
+"""Elements of a tensor that a few bytes of a file can ask for, and that a run makes."""
+
+MOST_CONSTANT = 1 << 24
+"""Of one that is made when the file is read."""
 
 
 class Surroundings(Protocol):
@@ -61,6 +64,9 @@ class Surroundings(Protocol):
     def result(self, name: str) -> Codes | None:
         """The codes in which a value is held; None where it stays real."""
 
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+
     def in_reals(self, node: Node, reason: str) -> None:
         """Says why a node computes in reals that could compute on codes."""
 
@@ -72,9 +78,13 @@ class Surroundings(Protocol):
 class Conversion:
     """One node on its way into a graph. What npusim cannot express raises GraphError, with the node's place."""
 
-    def __init__(self, node: Node, inputs: str, around: Surroundings) -> None:
-        """`inputs` as a row has them."""
+    def __init__(
+        self, node: Node, inputs: str, around: Surroundings, operators: Sequence[str] = ("reshape",)
+    ) -> None:
+        """`inputs` and `operators` as a row has them."""
         self.onnx = node
+        self._moves = _keeps_codes(operators[0]) if operators else True
+        self._bare: dict[int, int] = {}
         self._around = around
         self.builder = around.builder
         self._names = _dealt(node, inputs)
@@ -88,7 +98,11 @@ class Conversion:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or what it is where the node does not say it."""
-        return self.onnx.attributes.get(name, default)
+        value = self.onnx.attributes.get(name, default)
+        if default is not None and name in self.onnx.attributes:
+            kind = tuple if isinstance(default, (tuple, list)) else type(default)
+            self.require(_is_kind(value, kind), f"{name} is {_shown(value)}, must be {_KINDS[kind]}")
+        return value
 
     def require(self, holds: bool, text: str) -> None:
         """Raises GraphError with a text where something does not hold."""
@@ -104,10 +118,24 @@ class Conversion:
         """The names of the outputs, "" for one that is left out."""
         return self.onnx.outputs
 
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a graph within the node for these inputs."""
+        self.require(
+            len(network.inputs) == len(operands),
+            f"its graph has {len(network.inputs)} inputs, gets {len(operands)}",
+        )
+        try:
+            return self._around.body(network, operands)
+        except GraphError as fault:
+            raise self._located(fault) from None
+
     # Operands
 
     def tensor(self, name: str) -> int:
-        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals."""
+        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals.
+
+        Whole numbers are codes only for what moves them.
+        """
         return self._tensor(self._name(name))
 
     def optional(self, name: str) -> int | None:
@@ -131,7 +159,12 @@ class Conversion:
             codes = self._around.codes(name)
             if codes is not None:
                 return codes
-        return self._around.number(name)
+        number = self._around.number(name)
+        if self._moves or self.makes_codes:
+            return number
+        if number not in self._bare:
+            self._bare[number] = self.plainly(number)
+        return self._bare[number]
 
     def _name(self, name: str) -> str:
         self.require(self.has(name), f"input {name} is left out, it must be there")
@@ -157,7 +190,9 @@ class Conversion:
 
     def wholes(self, name: str) -> list[int]:
         """Such a value as whole numbers."""
-        return [int(number) for number in self.value(name).reshape(-1)]
+        array = self.value(name).reshape(-1)
+        self.require(array.dtype.kind in "iub", f"input {name} is {array.dtype}, must be whole numbers")
+        return [int(number) for number in array]
 
     def shape(self, tensor: str | int) -> tuple[int, ...]:
         """The shape of a tensor, or of an input."""
@@ -309,7 +344,8 @@ class Conversion:
         """The operands of a move in the codes of its results, where these are the same of all."""
         target = results[0]
         data = slice(0, 1) if op in _FIRST_ONLY else slice(0, None)
-        if target.quantization is None or any(kind != target for kind in results):
+        scaling = target.quantization
+        if scaling is None or scaling.axis is not None or any(kind != target for kind in results):
             return list(inputs)
         places = range(*data.indices(len(inputs)))
         return [
@@ -332,6 +368,8 @@ class Conversion:
         if wide is None:
             return self._nodes(op, inputs, results, parameters)
         narrow = next(kind.dtype for kind in kinds if kind is not None)
+        if narrow == "float64":
+            self.builder.note("computes in float32 what the model has in float64")
         operands = [
             self.cast(number, wide)
             if number is not None and kind is not None and kind.dtype == narrow
@@ -386,14 +424,14 @@ class Conversion:
 
     def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
         """A constant of one value."""
-        return self.constant(np.full(self.small(shape), value, np.dtype(dtype)))
+        return self.constant(np.full(self.small(shape, MOST_CONSTANT), value, np.dtype(dtype)))
 
-    def small(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def small(self, shape: Sequence[int], most: int = MOST_MADE) -> tuple[int, ...]:
         """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
         count = prod(shape)
         self.require(
-            min(shape, default=0) >= 0 and count <= MOST_MADE,
-            f"makes a tensor of shape {list(shape)}, and npusim makes {MOST_MADE:,} elements at most",
+            min(shape, default=0) >= 0 and count <= most,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {most:,} elements at most",
         )
         return tuple(shape)
 
@@ -496,6 +534,25 @@ class Conversion:
 
 def _keeps_codes(op: str) -> bool:
     return op in _KEEP_CODES or file_of(op).startswith("movement.")
+
+
+_KINDS: Mapping[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple: "a list of numbers",
+}
+
+
+def _is_kind(value: Any, kind: type) -> bool:
+    if kind is tuple:
+        return isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
 
 
 _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})

@@ -207,7 +207,20 @@ def _surrounded(c: Conversion, x: int, borders: Any) -> int:
         least, most = result.element.limits
         code = int(np.rint(np.float32(number) / np.float32(scaling.scale))) + scaling.zero_point
         return c.node("pad", [x], paddings=borders, pad_value=min(max(code, least), most))
+    if not np.isfinite(number):
+        return surrounded_by(c, x, borders, number)
     return c.node("pad", [x], paddings=borders, pad_value=number.item())
+
+
+def surrounded_by(c: Conversion, x: int, borders: Any, number: Any) -> int:
+    """A tensor with borders of a number that parameters cannot hold: tensors side by side."""
+    for axis, border in enumerate(borders):
+        sizes = [(*c.shape(x)[:axis], count, *c.shape(x)[axis + 1 :]) for count in border]
+        around = [c.filled(size, number, c.builder.type(x).dtype) if size[axis] else None for size in sizes]
+        parts = [part for part in (around[0], x, around[1]) if part is not None]
+        if len(parts) > 1:
+            x = c.step("concatenation", parts, axis=axis)
+    return x
 
 
 def _reflected(c: Conversion, x: int, borders: Any) -> int:

@@ -41,9 +41,17 @@ def _vector(c: Conversion, name: str, shape: Sequence[int], value: float) -> int
 
 def _layer(c: Conversion) -> Sequence[int | None]:
     x, shape = c.tensor("X"), c.shape("X")
-    c.require(not any(c.outputs[1:]), "npusim has the first output alone, not mean and inverse deviation")
     axis = c.axis(int(c.attribute("axis", -1)), len(shape))
-    return [_normalized(c, x, axis, _epsilon(c), "Scale", "B")]
+    made: list[int | None] = [_normalized(c, x, axis, _epsilon(c), "Scale", "B")]
+    return [*made, *_moments(c, c.as_real(x), axis)] if any(c.outputs[1:]) else made
+
+
+def _moments(c: Conversion, x: int, axis: int) -> tuple[int, int]:
+    """The mean, and 1 / sqrt(variance + epsilon)."""
+    how: dict[str, Any] = {"axes": tuple(range(axis, len(c.shape(x)))), "keep_dims": True}
+    mean = c.step("mean", [x], **how)
+    variance = c.step("mean", [c.step("square", [c.step("sub", [x, mean])])], **how)
+    return mean, c.step("rsqrt", [c.step("add", [variance, c.scalar(_epsilon(c), variance)])])
 
 
 def _normalized(c: Conversion, x: int, axis: int, epsilon: float, scale: str, bias: str) -> int:
@@ -149,7 +157,12 @@ _SKIP = "input skip gamma beta? bias?"
 
 ROWS: tuple[Row, ...] = (
     Row("BatchNormalization", "X scale B input_mean input_var", _batch, ("batch_normalization",)),
-    Row("LayerNormalization", "X Scale B?", _layer, ("layer_normalization", "broadcast_to")),
+    Row(
+        "LayerNormalization",
+        "X Scale B?",
+        _layer,
+        ("layer_normalization", "broadcast_to", "mean", "sub", "square", "rsqrt"),
+    ),
     Row("RMSNormalization", "X scale", _root_mean_square, _ROOT),
     Row("SimplifiedLayerNormalization", "X scale", _root_mean_square, _ROOT),
     Row("SkipLayerNormalization", _SKIP, _skip, ("layer_normalization", "add"), domain=MICROSOFT),

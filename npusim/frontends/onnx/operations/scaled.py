@@ -60,3 +60,19 @@ def requantized(c: Conversion, tensor: int, kind: TensorType) -> int:
     if (own.dtype, own.quantization) == (kind.dtype, kind.quantization):
         return tensor
     return c.node("quantize", [tensor], kind, rescale="float32")
+
+
+def channels_first(c: Conversion, image: int) -> int:
+    """An image in [N, C, ...], which com.microsoft has in another order where `channels_last` is 1."""
+    rank = len(c.shape(image))
+    c.require(rank > 2, f"the input has shape {list(c.shape(image))}, must have 3 axes or more")
+    return c.transposed(image, (0, rank - 1, *range(1, rank - 1))) if _channels_last(c) else image
+
+
+def channels_as_they_were(c: Conversion, image: int) -> int:
+    """A result of such an image in the order of the operand."""
+    return c.transposed(image, (0, *range(2, len(c.shape(image))), 1)) if _channels_last(c) else image
+
+
+def _channels_last(c: Conversion) -> bool:
+    return bool(c.attribute("channels_last", 0))

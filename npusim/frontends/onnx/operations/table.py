@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from npusim.frontends.onnx.operations import (
     attention,
+    blocks,
+    control,
     convolutions,
     einsum,
     elementwise,
@@ -16,6 +18,7 @@ from npusim.frontends.onnx.operations import (
     products,
     qoperators,
     quantization,
+    recurrent,
     reductions,
     resampling,
     shapes,
@@ -26,6 +29,8 @@ ROWS: tuple[Row, ...] = tuple(
     sorted(
         (
             *attention.ROWS,
+            *blocks.ROWS,
+            *control.ROWS,
             *convolutions.ROWS,
             *einsum.ROWS,
             *elementwise.ROWS,
@@ -38,6 +43,7 @@ ROWS: tuple[Row, ...] = tuple(
             *products.ROWS,
             *qoperators.ROWS,
             *quantization.ROWS,
+            *recurrent.ROWS,
             *reductions.ROWS,
             *resampling.ROWS,
             *shapes.ROWS,

@@ -11,7 +11,7 @@ import pytest
 import npusim
 from npusim.frontends import frontend
 from npusim.kernels.graph.graph import Graph
-from tests.npusim.frontends.onnx.small_models import beside, model, saved
+from tests.npusim.frontends.onnx.small_models import beside, model, onnx, saved
 
 RANDOM = np.random.default_rng(12)
 S1, S3, SW = np.float32(0.02137), np.float32(0.05339), np.float32(0.01193)
@@ -216,3 +216,47 @@ def test_groups_give_what_onnx_runtime_gives(case: Case, tmp_path: Path) -> None
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
         else:
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("chosen", [True, False, None])
+def test_groups_in_branches(chosen: bool | None, tmp_path: Path) -> None:
+    """Scales are constants of the graph around them, and what a branch reads was dequantised outside."""
+    helper, kinds = onnx.helper, onnx.TensorProto
+    yes = [
+        helper.make_node("Conv", ["dx", "dw", "db"], ["c"], "c"),
+        helper.make_node("Relu", ["c"], ["r"], "r"),
+        helper.make_node("QuantizeLinear", ["r", "s3", "z"], ["yes"], "yes"),
+    ]
+    no = [
+        helper.make_node("Slice", ["dx", "from", "to"], ["part"], "part"),
+        helper.make_node("Sigmoid", ["part"], ["g"], "g"),
+        helper.make_node("QuantizeLinear", ["g", "s3", "z"], ["no"], "no"),
+    ]
+    results = {name: [helper.make_empty_tensor_value_info(name)] for name in ("yes", "no")}
+    proto = model(
+        f"{DX}\n{DW}\n{DB}",
+        {**SCALES, **CONSTANTS, "from": np.array([0, 0, 1, 1]), "to": np.array([2, 4, 4, 4])},
+        {"x": ("uint8", (2, 4, 5, 5)), "which": ("bool", ())},
+        ["y"],
+    )
+    bodies = {
+        "then_branch": helper.make_graph(yes, "a", [], results["yes"]),
+        "else_branch": helper.make_graph(no, "b", [], results["no"]),
+    }
+    proto.graph.node.append(helper.make_node("If", ["which"], ["y"], "y", **bodies))
+    if chosen is not None:
+        proto.graph.input.pop()
+        proto.graph.initializer.append(helper.make_tensor("which", kinds.BOOL, [], [chosen]))
+    path = saved(proto, tmp_path)
+    operators = [node.op for node in frontend.read(path).nodes if node.op != "transpose"]
+    made = {
+        True: "conv_2d",
+        False: "strided_slice logistic",
+        None: "conv_2d strided_slice logistic select_v2",
+    }
+    assert [op for op in operators if op != "reshape"] == made[chosen].split()
+    x = RANDOM.integers(0, 256, (2, 4, 5, 5)).astype(np.uint8)
+    for which in (True, False) if chosen is None else (chosen,):
+        inputs = [x] if chosen is not None else [x, np.array(which)]
+        (found,) = npusim.run(path, inputs=inputs).outputs or ()
+        np.testing.assert_array_equal(found, beside(proto, inputs)[0])
