@@ -238,7 +238,7 @@ def with_rules_of_nnef(text: str) -> str:
 
 
 def with_formats(text: str) -> str:
-    """A document with the formats of `npusim convert` written anew, and the operators that each has not."""
+    """A document with the formats of `npusim convert` written anew, and the operators that each has."""
     from npusim.frontends.targets import TARGETS
     from npusim.kernels.table import NAMES
 
@@ -247,11 +247,9 @@ def with_formats(text: str) -> str:
         suffixes = ", ".join(f"`{suffix}`" for suffix in row.suffixes)
         takes = f"`npusim[{row.extra}]`" if row.extra else "nothing"
         formats.append((f"`--to {row.name}`", row.title, suffixes, takes))
-    lacks = [
-        (row.title, ", ".join(f"`{name}`" for name in NAMES if name not in row.operators)) for row in TARGETS
-    ]
+    has = [(row.title, ", ".join(f"`{name}`" for name in NAMES if name in row.operators)) for row in TARGETS]
     text = _with_part(text, "formats", _table(("option", "format", "files", "takes"), formats))
-    return _with_part(text, "operators", _table(("format", "operators that it does not have"), lacks))
+    return _with_part(text, "operators", _table(("format", "operators that it has"), has))
 
 
 # docs/formats.md
