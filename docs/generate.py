@@ -277,7 +277,8 @@ def with_doors(text: str) -> str:
     doors = [
         (
             door.name,
-            ", ".join(f"`{suffix}`" for suffix in door.suffixes) + (", folders" if door.name == "NNEF" else ""),
+            ", ".join(f"`{suffix}`" for suffix in door.suffixes)
+            + (", folders" if door.name == "NNEF" else ""),
             door.layout.name,
             str(counts[door.name]),
         )
