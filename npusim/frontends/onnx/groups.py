@@ -168,7 +168,7 @@ class _Planning:
             return codes
         passed = name in reader.inputs[: 1 if bounds_of(reader, self._constants) else 0]
         if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.operation]]):
-            targets = [self._targets[each] for each in reader.outputs if self._is_read(each)]
+            targets = [self._targets.get(each, "") for each in reader.outputs if self._is_read(each)]
             if targets and all(each == targets[0] for each in targets):
                 return targets[0]
         return _NONE

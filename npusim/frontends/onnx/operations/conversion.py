@@ -36,7 +36,10 @@ ITSELF = Quantization((1.0,), (0,))
 """Of codes that stand for the numbers that they are."""
 
 MOST_MADE = 1 << 26
-"""Elements of a tensor that a few bytes of a file can ask for."""
+"""Elements of a tensor that a few bytes of a file can ask for, and that a run makes."""
+
+MOST_CONSTANT = 1 << 24
+"""Of one that is made when the file is read."""
 
 
 class Surroundings(Protocol):
@@ -102,7 +105,11 @@ class Conversion:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or what it is where the node does not say it."""
-        return self.onnx.attributes.get(name, default)
+        value = self.onnx.attributes.get(name, default)
+        if default is not None and name in self.onnx.attributes:
+            kind = tuple if isinstance(default, (tuple, list)) else type(default)
+            self.require(_is_kind(value, kind), f"{name} is {_shown(value)}, must be {_KINDS[kind]}")
+        return value
 
     def require(self, holds: bool, text: str) -> None:
         """Raises GraphError with a text where something does not hold."""
@@ -190,7 +197,9 @@ class Conversion:
 
     def wholes(self, name: str) -> list[int]:
         """Such a value as whole numbers."""
-        return [int(number) for number in self.value(name).reshape(-1)]
+        array = self.value(name).reshape(-1)
+        self.require(array.dtype.kind in "iub", f"input {name} is {array.dtype}, must be whole numbers")
+        return [int(number) for number in array]
 
     def shape(self, tensor: str | int) -> tuple[int, ...]:
         """The shape of a tensor, or of an input."""
@@ -461,14 +470,14 @@ class Conversion:
 
     def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
         """A constant of one value."""
-        return self.constant(np.full(self.small(shape), value, np.dtype(dtype)))
+        return self.constant(np.full(self.small(shape, MOST_CONSTANT), value, np.dtype(dtype)))
 
-    def small(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def small(self, shape: Sequence[int], most: int = MOST_MADE) -> tuple[int, ...]:
         """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
         count = prod(shape)
         self.require(
-            min(shape, default=0) >= 0 and count <= MOST_MADE,
-            f"makes a tensor of shape {list(shape)}, and npusim makes {MOST_MADE:,} elements at most",
+            min(shape, default=0) >= 0 and count <= most,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {most:,} elements at most",
         )
         return tuple(shape)
 
@@ -571,6 +580,25 @@ class Conversion:
 
 def _keeps_codes(op: str) -> bool:
     return op in _KEEP_CODES or file_of(op).startswith("movement.")
+
+
+_KINDS: Mapping[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple: "a list of numbers",
+}
+
+
+def _is_kind(value: Any, kind: type) -> bool:
+    if kind is tuple:
+        return isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
 
 
 _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})
