@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.onnx.elements import NARROW, held_type, type_name
-from npusim.frontends.onnx.functions import written_out
+from npusim.frontends.onnx.functions import nodes_of, written_out
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
 from npusim.frontends.onnx.order import in_order
 from npusim.frontends.onnx.tensors import array_of, dense, line
@@ -44,6 +44,7 @@ def parsed(path: Path, known: Callable[[str, str], bool]) -> Network:
         raise FormatError("is no ONNX model: it has no graph with nodes")
     opsets = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
     _check_opset(opsets.get(STANDARD), onnx.defs.onnx_opset_version())
+    _check_texts(model)
     model = written_out(model, known)
     return _File(path.parent, opsets).network(model.graph)
 
@@ -54,6 +55,26 @@ def _library() -> Any:
     except ImportError:
         raise FormatError("is an ONNX model, which takes: pip install 'npusim[onnx]'") from None
     return onnx
+
+
+def _check_texts(model: Any) -> None:
+    """Raises FormatError for names that are no UTF-8, which protobuf gives as bytes."""
+    texts = [entry.domain for entry in model.opset_import]
+    texts += [text for function in model.functions for text in (function.domain, function.name)]
+    for graph in (model.graph, *model.functions):
+        for node in nodes_of(graph):
+            texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            texts += [attribute.name for attribute in node.attribute]
+            inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            texts += [text for each in inner for text in _named_in(each)]
+    if any(isinstance(text, bytes) for text in (*texts, *_named_in(model.graph))):
+        raise FormatError("is damaged: a name in it is no UTF-8 text")
+
+
+def _named_in(graph: Any) -> list[str | bytes]:
+    values = (*graph.input, *graph.output, *graph.initializer)
+    sizes = [size.dim_param for value in graph.input for size in value.type.tensor_type.shape.dim]
+    return [graph.name, *sizes, *(value.name for value in values)]
 
 
 def _check_opset(version: int | None, newest: int) -> None:

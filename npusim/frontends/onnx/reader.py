@@ -121,6 +121,9 @@ class _Reading:
     def result(self, name: str) -> Codes | None:
         return self._plan.results.get(name)
 
+    def sums(self, node: Node) -> bool:
+        return node in self._plan.sums
+
     def in_reals(self, node: Node, reason: str) -> None:
         self._plan.reasons.append((reason, node))
 
@@ -164,11 +167,19 @@ class _Reading:
     def add(self, node: Node) -> None:
         """Adds what a node becomes. Raises GraphError for one that npusim does not have."""
         entry = _row_of(node)
+        if entry is not None and not any(node.outputs):
+            raise node.fault("has no output")
         if entry is None:
             raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
         numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
         if numbers is None:
-            numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
+            try:
+                numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+                said = " ".join(str(fault).split())[:120]
+                raise node.fault(
+                    f"its inputs or attributes are none that the operation takes ({said})"
+                ) from None
         for name, number in zip(node.outputs, numbers, strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None

@@ -12,6 +12,7 @@ import numpy as np
 from npusim.frontends.onnx.codes import Codes
 from npusim.frontends.onnx.network import Network, Node
 from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
+from npusim.frontends.onnx.sums import products
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
@@ -24,6 +25,9 @@ from npusim.kernels.table import file_of, operator
 _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
 
+_SUMS = frozenset({"conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected", "batch_matmul"})
+"""Weighted sums, which are exact in whole numbers."""
+
 _MOST_FOLDED = 1 << 24
 """Elements of a constant that is computed here; larger ones are left to the machine."""
 
@@ -32,7 +36,10 @@ ITSELF = Quantization((1.0,), (0,))
 """Of codes that stand for the numbers that they are."""
 
 MOST_MADE = 1 << 26
-"""Elements of a tensor that a few bytes of a file can ask for."""
+"""Elements of a tensor that a few bytes of a file can ask for, and that a run makes."""
+
+MOST_CONSTANT = 1 << 24
+"""Of one that is made when the file is read."""
 
 
 class Surroundings(Protocol):
@@ -63,6 +70,9 @@ class Surroundings(Protocol):
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
         """The results of a network within a node for these inputs."""
+
+    def sums(self, node: Node) -> bool:
+        """Whether a node adds up products of codes, and real numbers are made of the sums."""
 
     def in_reals(self, node: Node, reason: str) -> None:
         """Says why a node computes in reals that could compute on codes."""
@@ -95,7 +105,11 @@ class Conversion:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or what it is where the node does not say it."""
-        return self.onnx.attributes.get(name, default)
+        value = self.onnx.attributes.get(name, default)
+        if default is not None and name in self.onnx.attributes:
+            kind = tuple if isinstance(default, (tuple, list)) else type(default)
+            self.require(_is_kind(value, kind), f"{name} is {_shown(value)}, must be {_KINDS[kind]}")
+        return value
 
     def require(self, holds: bool, text: str) -> None:
         """Raises GraphError with a text where something does not hold."""
@@ -148,12 +162,12 @@ class Conversion:
         return self._around.codes(self._name(name))
 
     def _tensor(self, name: str) -> int:
-        if self.makes_codes:
+        if self.on_codes:
             codes = self._around.codes(name)
             if codes is not None:
                 return codes
         number = self._around.number(name)
-        if self._moves or self.makes_codes:
+        if self._moves or self.on_codes:
             return number
         if number not in self._bare:
             self._bare[number] = self.plainly(number)
@@ -183,7 +197,9 @@ class Conversion:
 
     def wholes(self, name: str) -> list[int]:
         """Such a value as whole numbers."""
-        return [int(number) for number in self.value(name).reshape(-1)]
+        array = self.value(name).reshape(-1)
+        self.require(array.dtype.kind in "iub", f"input {name} is {array.dtype}, must be whole numbers")
+        return [int(number) for number in array]
 
     def shape(self, tensor: str | int) -> tuple[int, ...]:
         """The shape of a tensor, or of an input."""
@@ -200,6 +216,11 @@ class Conversion:
     def makes_codes(self) -> bool:
         """Whether the results are held as codes: the node is a group with what surrounds it, or moves codes."""
         return any(self._around.result(name) is not None for name in self.onnx.outputs if name)
+
+    @property
+    def on_codes(self) -> bool:
+        """Whether operands are taken as codes, whatever is made of them."""
+        return self.makes_codes or self._around.sums(self.onnx)
 
     def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
         """The type of an output: its codes, or `dtype`."""
@@ -295,7 +316,7 @@ class Conversion:
         if kind is None:
             first = next((number for number in inputs if number is not None), None)
             dtype = "float32"
-            if first is not None and not (self.builder.type(first).quantization and self.makes_codes):
+            if first is not None and not (self.builder.type(first).quantization and self.on_codes):
                 dtype = self.builder.type(first).dtype
             kind = self.kind(0, dtype)
         return self.nodes(op, inputs, [kind], **parameters)[0]
@@ -314,13 +335,18 @@ class Conversion:
             return self._plain(op, inputs, results, parameters)
         if "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
-        if not self.makes_codes and not any(kind.quantization for kind in results):
+        if not self.on_codes and not any(kind.quantization for kind in results):
             return self._on_bytes(op, inputs, results, parameters)
         if _keeps_codes(op):
             inputs = self._alike(op, inputs, results)
             kinds = [None if number is None else self.builder.type(number) for number in inputs]
         else:
             parameters = {**parameters, "rescale": "float32"}
+        real_bias = len(kinds) > 2 and kinds[2] is not None and kinds[2].real
+        if op in _SUMS and (real_bias or results[0].real):
+            sums = self._by_sums(op, inputs, parameters)
+            if sums is not None:
+                return (self.in_codes(sums, results[0]),)
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
         self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
@@ -328,6 +354,35 @@ class Conversion:
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _by_sums(self, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]) -> int | None:
+        """A weighted sum of codes in reals: sums in int32, times the scale of a product, plus a real bias.
+
+        None where the operator does not have such sums.
+        """
+        x, weights, bias = (*inputs, None)[:3]
+        assert x is not None
+        assert weights is not None
+        kinds = [self.builder.type(x), self.builder.type(weights)]
+        if any(kind.quantization is None or kind.element.bits != 8 for kind in kinds):
+            return None
+        scales = products(*[kind.quantization for kind in kinds if kind.quantization is not None])
+        axis = None if scales.size == 1 else 1 if op in SPATIAL else len(kinds[0].shape) - 1
+        whole = Quantization(tuple(map(float, scales)), (0,) * scales.size, axis)
+        adds = bias is not None and self.builder.type(bias).real
+        operands = [x, weights, *[None if adds else bias][: len(inputs) - 2]]
+        types = [None if number is None else self.builder.type(number) for number in operands]
+        result = unshaped("int32", whole)
+        if not takes(op, types, [result], parameters):
+            return None
+        real = self.as_real(self._nodes(op, operands, [result], parameters)[0])
+        if not adds or bias is None:
+            return real
+        rank = len(self.shape(real))
+        shape = (-1, *(1,) * (rank - 2)) if op in SPATIAL else (-1,)
+        count = prod(self.shape(bias))
+        bias = self.reshaped(bias, [count if size == -1 else size for size in shape])
+        return self._nodes("add", [real, bias], [unshaped("float32")], {})[0]
 
     def _alike(
         self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType]
@@ -415,14 +470,14 @@ class Conversion:
 
     def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
         """A constant of one value."""
-        return self.constant(np.full(self.small(shape), value, np.dtype(dtype)))
+        return self.constant(np.full(self.small(shape, MOST_CONSTANT), value, np.dtype(dtype)))
 
-    def small(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def small(self, shape: Sequence[int], most: int = MOST_MADE) -> tuple[int, ...]:
         """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
         count = prod(shape)
         self.require(
-            min(shape, default=0) >= 0 and count <= MOST_MADE,
-            f"makes a tensor of shape {list(shape)}, and npusim makes {MOST_MADE:,} elements at most",
+            min(shape, default=0) >= 0 and count <= most,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {most:,} elements at most",
         )
         return tuple(shape)
 
@@ -525,6 +580,25 @@ class Conversion:
 
 def _keeps_codes(op: str) -> bool:
     return op in _KEEP_CODES or file_of(op).startswith("movement.")
+
+
+_KINDS: Mapping[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple: "a list of numbers",
+}
+
+
+def _is_kind(value: Any, kind: type) -> bool:
+    if kind is tuple:
+        return isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
 
 
 _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})

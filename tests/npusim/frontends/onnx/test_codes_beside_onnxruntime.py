@@ -288,6 +288,38 @@ def test_functions_and_moves_of_codes(tmp_path: Path, seed: int, dtype: str, op:
 
 
 @FEW
+@given(SEEDS, BYTES, st.booleans(), st.booleans())
+def test_pools(tmp_path: Path, seed: int, dtype: str, last: bool, whole: bool) -> None:
+    """Averages of windows and of whole images, channels first or last."""
+    draw = Draw(seed)
+    constants = {"sx": draw.scale(), "zx": draw.zero(dtype), "sy": draw.scale(), "zy": draw.zero(dtype)}
+    shape = (2, 8, 7, 5) if last else (2, 5, 8, 7)
+    how = f"channels_last={int(last)}"
+    if whole:
+        text = f"y = ms.QLinearGlobalAveragePool(x, sx, zx, sy, zy) {how}"
+    else:
+        counted = int(draw.random.integers(2))
+        text = (
+            f"y = ms.QLinearAveragePool(x, sx, zx, sy, zy) {how} kernel_shape=[3,2] strides=[2,1] "
+            f"pads=[1,0,1,1] count_include_pad={counted} ceil_mode={int(draw.random.integers(2))}"
+        )
+    compare(tmp_path, text, constants, {"x": draw.codes(dtype, *shape)})
+
+
+@FEW
+@given(SEEDS, BYTES, st.sampled_from([7, 13]), st.sampled_from([1, -1]))
+def test_qlinearsoftmax(tmp_path: Path, seed: int, dtype: str, version: int, axis: int) -> None:
+    """Along one axis, and before version 13 along all from one on."""
+    draw = Draw(seed)
+    constants = {
+        "sx": draw.scale(about=0.1), "zx": draw.zero(dtype), "sy": np.float32(1 / 256),
+        "zy": np.array(LIMITS[dtype][0], dtype),
+    }  # fmt: skip
+    text = f"y = ms.QLinearSoftmax(x, sx, zx, sy, zy) axis={axis} opset={version}"
+    compare(tmp_path, text, constants, {"x": draw.codes(dtype, 3, 4, 6)})
+
+
+@FEW
 @given(SEEDS, BYTES, st.booleans(), st.booleans(), st.booleans())
 def test_products_of_dynamic_models(
     tmp_path: Path, seed: int, dtype: str, columns: bool, biased: bool, dynamic: bool
