@@ -39,6 +39,9 @@ class Surroundings(Protocol):
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
         """The results of a network within a node for these inputs."""
 
+    def sums(self, node: Node) -> bool:
+        """Whether a node adds up products of codes, and real numbers are made of the sums."""
+
     def in_reals(self, node: Node, reason: str) -> None:
         """Says why a node computes in reals that could compute on codes."""
 
