@@ -77,7 +77,7 @@ def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
     """
     path = Path(path)
     try:
-        door = _door_of(path)
+        door = door_of(path)
         builder = layouts.builder(path.stem, door.layout, sizes)
         graph = check(door.read(path, builder))
         builder.check_sizes()
@@ -99,7 +99,8 @@ def _say(path: Path, notes: Sequence[str]) -> None:
         warnings.warn(ModelWarning(f"{path}: {note}"), stacklevel=3)
 
 
-def _door_of(path: Path) -> Door:
+def door_of(path: Path) -> Door:
+    """The door of a file or folder, by its content or else its suffix. Raises FormatError without the path."""
     if not path.exists():
         raise FormatError("no such file")
     head = b""

@@ -121,6 +121,9 @@ class _Reading:
     def result(self, name: str) -> Codes | None:
         return self._plan.results.get(name)
 
+    def sums(self, node: Node) -> bool:
+        return node in self._plan.sums
+
     def in_reals(self, node: Node, reason: str) -> None:
         self._plan.reasons.append((reason, node))
 

@@ -12,6 +12,7 @@ import numpy as np
 from npusim.frontends.onnx.codes import Codes
 from npusim.frontends.onnx.network import Network, Node
 from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
+from npusim.frontends.onnx.sums import products
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
@@ -23,6 +24,9 @@ from npusim.kernels.table import file_of, operator
 
 _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
+
+_SUMS = frozenset({"conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected", "batch_matmul"})
+"""Weighted sums, which are exact in whole numbers."""
 
 _MOST_FOLDED = 1 << 24
 """Elements of a constant that is computed here; larger ones are left to the machine."""
@@ -66,6 +70,9 @@ class Surroundings(Protocol):
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
         """The results of a network within a node for these inputs."""
+
+    def sums(self, node: Node) -> bool:
+        """Whether a node adds up products of codes, and real numbers are made of the sums."""
 
     def in_reals(self, node: Node, reason: str) -> None:
         """Says why a node computes in reals that could compute on codes."""
@@ -155,12 +162,12 @@ class Conversion:
         return self._around.codes(self._name(name))
 
     def _tensor(self, name: str) -> int:
-        if self.makes_codes:
+        if self.on_codes:
             codes = self._around.codes(name)
             if codes is not None:
                 return codes
         number = self._around.number(name)
-        if self._moves or self.makes_codes:
+        if self._moves or self.on_codes:
             return number
         if number not in self._bare:
             self._bare[number] = self.plainly(number)
@@ -209,6 +216,11 @@ class Conversion:
     def makes_codes(self) -> bool:
         """Whether the results are held as codes: the node is a group with what surrounds it, or moves codes."""
         return any(self._around.result(name) is not None for name in self.onnx.outputs if name)
+
+    @property
+    def on_codes(self) -> bool:
+        """Whether operands are taken as codes, whatever is made of them."""
+        return self.makes_codes or self._around.sums(self.onnx)
 
     def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
         """The type of an output: its codes, or `dtype`."""
@@ -304,7 +316,7 @@ class Conversion:
         if kind is None:
             first = next((number for number in inputs if number is not None), None)
             dtype = "float32"
-            if first is not None and not (self.builder.type(first).quantization and self.makes_codes):
+            if first is not None and not (self.builder.type(first).quantization and self.on_codes):
                 dtype = self.builder.type(first).dtype
             kind = self.kind(0, dtype)
         return self.nodes(op, inputs, [kind], **parameters)[0]
@@ -323,13 +335,18 @@ class Conversion:
             return self._plain(op, inputs, results, parameters)
         if "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
-        if not self.makes_codes and not any(kind.quantization for kind in results):
+        if not self.on_codes and not any(kind.quantization for kind in results):
             return self._on_bytes(op, inputs, results, parameters)
         if _keeps_codes(op):
             inputs = self._alike(op, inputs, results)
             kinds = [None if number is None else self.builder.type(number) for number in inputs]
         else:
             parameters = {**parameters, "rescale": "float32"}
+        real_bias = len(kinds) > 2 and kinds[2] is not None and kinds[2].real
+        if op in _SUMS and (real_bias or results[0].real):
+            sums = self._by_sums(op, inputs, parameters)
+            if sums is not None:
+                return (self.in_codes(sums, results[0]),)
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
         self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
@@ -337,6 +354,35 @@ class Conversion:
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _by_sums(self, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]) -> int | None:
+        """A weighted sum of codes in reals: sums in int32, times the scale of a product, plus a real bias.
+
+        None where the operator does not have such sums.
+        """
+        x, weights, bias = (*inputs, None)[:3]
+        assert x is not None
+        assert weights is not None
+        kinds = [self.builder.type(x), self.builder.type(weights)]
+        if any(kind.quantization is None or kind.element.bits != 8 for kind in kinds):
+            return None
+        scales = products(*[kind.quantization for kind in kinds if kind.quantization is not None])
+        axis = None if scales.size == 1 else 1 if op in SPATIAL else len(kinds[0].shape) - 1
+        whole = Quantization(tuple(map(float, scales)), (0,) * scales.size, axis)
+        adds = bias is not None and self.builder.type(bias).real
+        operands = [x, weights, *[None if adds else bias][: len(inputs) - 2]]
+        types = [None if number is None else self.builder.type(number) for number in operands]
+        result = unshaped("int32", whole)
+        if not takes(op, types, [result], parameters):
+            return None
+        real = self.as_real(self._nodes(op, operands, [result], parameters)[0])
+        if not adds or bias is None:
+            return real
+        rank = len(self.shape(real))
+        shape = (-1, *(1,) * (rank - 2)) if op in SPATIAL else (-1,)
+        count = prod(self.shape(bias))
+        bias = self.reshaped(bias, [count if size == -1 else size for size in shape])
+        return self._nodes("add", [real, bias], [unshaped("float32")], {})[0]
 
     def _alike(
         self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType]
