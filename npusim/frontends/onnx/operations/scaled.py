@@ -23,7 +23,7 @@ def quantization(c: Conversion, scale: str, zero: str, axis: int | None = None) 
     scales: Any = numbers(c, scale, 1)
     zeros: Any = numbers(c, zero)
     c.require(
-        scales.dtype == np.float32, f"{scale} is {scales.dtype}, npusim has codes with scales in float32"
+        scales.dtype in (np.float16, np.float32), f"{scale} is {scales.dtype}, must be float32 or float16"
     )
     count = max(scales.size, zeros.size)
     fitting = axis is not None or count == 1

@@ -251,7 +251,7 @@ def test_older_files_are_read_if_their_operations_are_the_same(tmp_path: Path) -
     compare(tmp_path, text, constants, {"a": draw.codes("uint8", 2, 4)}, opset=10)
     proto = model("y = Softmax(x)", {}, {"x": ("float32", (2, 3))}, ["y"], opset=10)
     with pytest.raises(
-        npusim.NpusimError, match='operations of version 10 .* and "Softmax" was another one then'
+        npusim.NpusimError, match=r'operations of version 10 .* and "Softmax" was another one then'
     ):
         npusim.run(saved(proto, tmp_path), inputs=[np.ones((2, 3), np.float32)])
 
