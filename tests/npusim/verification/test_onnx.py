@@ -215,8 +215,9 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_published_networks_are_equal_layer_by_layer(name: str, shared: Path) -> None:
-    """Networks of every kind of quantization. Codes of 16 bits have steps as fine as float32 sums; of 8 bits one code of
-    the 11 million bytes here is one off."""
+    """Networks of every kind of quantization. Codes of 16 bits have steps as fine as float32 sums; of 8 bits one code
+    of the 11 million bytes here is one off.
+    """
     with np.load(shared / "onnx" / "golden" / f"{name}.npz") as archive:
         inputs = {key.removeprefix("in0_"): archive[key] for key in archive.files if key.startswith("in0_")}
     sizes = {key: array.shape for key, array in inputs.items()}
