@@ -21,6 +21,9 @@ from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.graph.names import quoted
 
+_MOST_MADE = 1 << 26
+"""Elements of constants that are made while a file is read, all together."""
+
 _VERSION, _NEWEST_VERSION = 0x08, 32
 """The first byte of a ModelProto, and the most that one may say in the second."""
 _TEXTS = (0x12, 0x1A, 0x22)
@@ -66,6 +69,7 @@ class _Reading:
         """outer: of the network that this one is a part of, whose values it sees."""
         self.builder = builder
         self._outer = outer
+        self._made = 0
         self.makers: dict[int, int] = {}
         self._network = network
         self._plan = plan
@@ -114,6 +118,12 @@ class _Reading:
 
     def dequantized(self, name: str, codes: int) -> None:
         self._codes[name] = codes
+
+    def afford(self, elements: int) -> bool:
+        if self._outer is not None:
+            return self._outer.afford(elements)
+        self._made += elements
+        return self._made <= _MOST_MADE
 
     def bits(self, name: str) -> int:
         return self._network.narrow.get(name, 0)

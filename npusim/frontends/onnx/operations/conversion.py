@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.codes import Codes
 from npusim.frontends.onnx.network import Network, Node
+from npusim.frontends.onnx.operations.arguments import KINDS, dealt, is_kind, shown
+from npusim.frontends.onnx.operations.folding import folded
+from npusim.frontends.onnx.operations.surroundings import Surroundings
 from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
 from npusim.frontends.onnx.sums import products
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
-from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import file_of, operator
 
 _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
@@ -27,10 +28,6 @@ _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_near
 
 _SUMS = frozenset({"conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected", "batch_matmul"})
 """Weighted sums, which are exact in whole numbers."""
-
-_MOST_FOLDED = 1 << 24
-"""Elements of a constant that is computed here; larger ones are left to the machine."""
-
 
 ITSELF = Quantization((1.0,), (0,))
 """Of codes that stand for the numbers that they are."""
@@ -40,46 +37,6 @@ MOST_MADE = 1 << 26
 
 MOST_CONSTANT = 1 << 24
 """Of one that is made when the file is read."""
-
-
-class Surroundings(Protocol):
-    """Where a conversion finds tensors and says what it makes."""
-
-    @property
-    def builder(self) -> GraphBuilder:
-        """What the nodes go to."""
-
-    @property
-    def opsets(self) -> Mapping[str, int]:
-        """Versions of the operations by domain."""
-
-    def number(self, name: str) -> int:
-        """The tensor of a value, in reals where a DequantizeLinear makes it."""
-
-    def codes(self, name: str) -> int | None:
-        """The tensor of the codes that a DequantizeLinear makes a value of; None where there is none."""
-
-    def dequantized(self, name: str, codes: int) -> None:
-        """Says that a value is what these codes stand for."""
-
-    def bits(self, name: str) -> int:
-        """How many bits the elements of a value have, where that is not all of their type; otherwise 0."""
-
-    def result(self, name: str) -> Codes | None:
-        """The codes in which a value is held; None where it stays real."""
-
-    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
-        """The results of a network within a node for these inputs."""
-
-    def sums(self, node: Node) -> bool:
-        """Whether a node adds up products of codes, and real numbers are made of the sums."""
-
-    def in_reals(self, node: Node, reason: str) -> None:
-        """Says why a node computes in reals that could compute on codes."""
-
-    @property
-    def makers(self) -> dict[int, int]:
-        """The places of nodes in the graph by the tensors that they make."""
 
 
 class Conversion:
@@ -94,7 +51,7 @@ class Conversion:
         self._bare: dict[int, int] = {}
         self._around = around
         self.builder = around.builder
-        self._names = _dealt(node, inputs)
+        self._names = dealt(node, inputs)
 
     # What the node says
 
@@ -108,7 +65,7 @@ class Conversion:
         value = self.onnx.attributes.get(name, default)
         if default is not None and name in self.onnx.attributes:
             kind = tuple if isinstance(default, (tuple, list)) else type(default)
-            self.require(_is_kind(value, kind), f"{name} is {_shown(value)}, must be {_KINDS[kind]}")
+            self.require(is_kind(value, kind), f"{name} is {shown(value)}, must be {KINDS[kind]}")
         return value
 
     def require(self, holds: bool, text: str) -> None:
@@ -470,7 +427,11 @@ class Conversion:
 
     def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
         """A constant of one value."""
-        return self.constant(np.full(self.small(shape, MOST_CONSTANT), value, np.dtype(dtype)))
+        count = prod(self.small(shape, MOST_CONSTANT))
+        self.require(
+            self._around.afford(count), f"makes {count:,} elements more than npusim makes of one file"
+        )
+        return self.constant(np.full(tuple(shape), value, np.dtype(dtype)))
 
     def small(self, shape: Sequence[int], most: int = MOST_MADE) -> tuple[int, ...]:
         """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
@@ -539,39 +500,15 @@ class Conversion:
         results: Sequence[TensorType],
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...] | None:
-        """The results of a node on constants, which are constants; those on images want them in another order."""
-        if op in SPATIAL:
-            return None
-        tensors = [None if number is None else self.builder.tensors[number] for number in inputs]
-        values = [None if tensor is None else tensor.array for tensor in tensors]
-        if any(tensor is not None and tensor.array is None for tensor in tensors):
-            return None
-        entry = operator(op)
-        kinds = tuple([None if tensor is None else tensor.type for tensor in tensors])
-        constants = {place: value for place, value in enumerate(values) if value is not None}
+        """The results of a node on constants, which are constants."""
+        operands = [None if number is None else self.builder.tensors[number] for number in inputs]
         try:
-            call = Call(entry.parameters(**parameters), kinds, tuple(results), constants)
-            shapes = entry.infer(call)
-            if sum(map(prod, shapes)) > _MOST_FOLDED:
-                return None
-            shaped = tuple([replace(kind, shape=shape) for kind, shape in zip(results, shapes, strict=True)])
-            call = replace(call, outputs=shaped)
-            broken = entry.broken_rule(call)
-            self.require(broken is None, f"{op}: {broken}")
-            with np.errstate(all="ignore"):
-                made = entry.compute(call, values)
+            made = folded(op, operands, results, parameters, self._around.afford)
         except GraphError as fault:
             raise self._located(fault) from None
-        except (LookupError, TypeError, ValueError, ArithmeticError):
-            raise self.onnx.fault(f"{op} does not take operands of shapes {_shapes(kinds)}") from None
-        return tuple(
-            [
-                self.builder.constant(
-                    self.onnx.name, np.ascontiguousarray(data).reshape(kind.shape), kind.quantization
-                )
-                for data, kind in zip(made, shaped, strict=True)
-            ]
-        )
+        if made is None:
+            return None
+        return tuple([self.builder.constant(self.onnx.name, data, kind.quantization) for data, kind in made])
 
     def _located(self, fault: GraphError) -> GraphError:
         text = str(fault)
@@ -582,55 +519,9 @@ def _keeps_codes(op: str) -> bool:
     return op in _KEEP_CODES or file_of(op).startswith("movement.")
 
 
-_KINDS: Mapping[type, str] = {
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    tuple: "a list of numbers",
-}
-
-
-def _is_kind(value: Any, kind: type) -> bool:
-    if kind is tuple:
-        return isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:57]}..."
-
-
 _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})
 """Operators whose other operands are no data."""
 
 
 def _kinds(kinds: Sequence[TensorType | None]) -> str:
     return ", ".join("-" if kind is None else kind.dtype for kind in kinds)
-
-
-def _shapes(kinds: Sequence[TensorType | None]) -> str:
-    return ", ".join("-" if kind is None else str(list(kind.shape)) for kind in kinds)
-
-
-def _dealt(node: Node, inputs: str) -> dict[str, tuple[str, ...]]:
-    """The values of a node by the names of its row. Raises GraphError where they are too many or too few."""
-    names = inputs.split()
-    least = sum(not name.endswith(("?", "*")) for name in names)
-    several = bool(names) and names[-1].endswith("*")
-    count = len(node.inputs)
-    if count < least or (count > len(names) and not several):
-        may = (
-            f"{least} or more"
-            if several
-            else f"{least} to {len(names)}"
-            if least < len(names)
-            else str(least)
-        )
-        raise node.fault(f"has {count} inputs, must have {may}: {' '.join(names)}")
-    dealt = {}
-    for place, name in enumerate(names):
-        dealt[name.rstrip("?*")] = (
-            node.inputs[place:] if name.endswith("*") else node.inputs[place : place + 1]
-        )
-    return dealt
