@@ -12,7 +12,7 @@ import numpy as np
 from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.convolutions import convolved
-from npusim.frontends.onnx.operations.quantization import dynamically
+from npusim.frontends.onnx.operations.quantization import dynamically, steps_of
 from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.scaled import (
     channels_as_they_were,
@@ -53,10 +53,8 @@ def _bias(c: Conversion, bias: int, x: int, weights: int) -> int:
 def _conv_integer(c: Conversion) -> Sequence[int]:
     """Zero points that follow from data are taken off the sum: that of the image times the sums of the weights."""
     x, w = c.plainly(c.real("x")), c.plainly(c.real("w"))
-    zero, weights_zero = _zero(c, "x_zero_point"), _zero(c, "w_zero_point")
-    c.require(
-        isinstance(weights_zero, np.ndarray), "w_zero_point follows from data; npusim has constant ones"
-    )
+    zero: Any = _zero(c, "x_zero_point")
+    weights_zero: Any = c.value("w_zero_point") if c.has("w_zero_point") else np.zeros(1, np.int64)
     weights = c.coded(w, _counted(weights_zero, 0))
     if isinstance(zero, np.ndarray):
         c.require(zero.size == 1, "x_zero_point must be one number")
@@ -222,11 +220,7 @@ def _in_codes(c: Conversion, reals: int, kind: TensorType) -> int:
 
 def _by_column(c: Conversion, name: str) -> int:
     """A scale in float32: one number, or one for each column."""
-    number = c.real(name)
-    c.require(
-        c.builder.type(number).dtype == "float32",
-        f"{name} is {c.builder.type(number).dtype}, must be float32",
-    )
+    number = c.cast(c.real(name), "float32")
     return c.reshaped(number, ()) if prod(c.shape(number)) == 1 else number
 
 
@@ -237,11 +231,11 @@ def _by_row(c: Conversion, name: str) -> int:
 
 def _qlinear_matmul(c: Conversion) -> Sequence[int]:
     a, b, shape = _factors(c, c.plainly(c.real("a")), c.plainly(c.real("b")))
-    kind = result(c, a, "y_scale", "y_zero_point")
-    scales: Any = c.known("a_scale"), c.known("b_scale")
-    zeros = _zero(c, "a_zero_point"), _zero(c, "b_zero_point")
+    scales: Any = [c.known(f"{name}_scale") for name in "aby"]
+    zeros = [_zero(c, f"{name}_zero_point") for name in "aby"]
     known = all(isinstance(array, np.ndarray) for array in (*scales, *zeros))
     if known and np.size(scales[0]) == np.size(zeros[0]) == 1 and _columns(c, b, scales[1], zeros[1]):
+        kind = result(c, a, "y_scale", "y_zero_point")
         x = c.coded(a, quantization(c, "a_scale", "a_zero_point"))
         if _layer(c, b, zeros[1]):
             weights = c.coded(c.transposed(b, (1, 0)), quantization(c, "b_scale", "b_zero_point", 0))
@@ -249,10 +243,13 @@ def _qlinear_matmul(c: Conversion) -> Sequence[int]:
         y = c.coded(b, quantization(c, "b_scale", "b_zero_point"))
         return [c.reshaped(c.node("batch_matmul", [x, y], kind, rescale="float32"), shape)]
     sums = _sums(c, _Factor(a, zeros[0]), _Factor(b, zeros[1]))
-    assert kind.quantization is not None
     factor = c.node("mul", [_by_row(c, "a_scale"), _by_column(c, "b_scale")], _REAL)
-    factor = c.node("div", [factor, c.constant(np.array(kind.quantization.scale, np.float32))], _REAL)
-    return [c.reshaped(_in_codes(c, _scaled_sums(c, sums, factor), kind), shape)]
+    steps = _scaled_sums(c, sums, c.node("div", [factor, _by_row(c, "y_scale")], _REAL))
+    zero = c.plainly(c.real("y_zero_point"))
+    zero = c.reshaped(zero, (*c.shape(zero), 1) if prod(c.shape(zero)) > 1 else ())
+    made = c.reshaped(steps_of(c, steps, zero, c.builder.type(zero).dtype), shape)
+    one = scales[2] is not None and np.size(scales[2]) == 1 and isinstance(zeros[2], np.ndarray)
+    return [c.coded(made, quantization(c, "y_scale", "y_zero_point")) if one else made]
 
 
 def _columns(c: Conversion, b: int, scales: Any, zeros: Any) -> bool:
@@ -332,7 +329,7 @@ ROWS: tuple[Row, ...] = (
         "ConvInteger",
         "x w x_zero_point? w_zero_point?",
         _conv_integer,
-        ("conv_2d", "depthwise_conv_2d", "cast", "mul", "sub"),
+        ("conv_2d", "cast", "mul", "sub"),
         groups=False,
     ),
     Row(

@@ -112,7 +112,7 @@ def _averaged(c: Conversion) -> Sequence[int]:
         "padding": padding,
     }
     if c.attribute("count_include_pad", 0):
-        how["counted"] = (*none, *window.said)
+        how["counted"] = padding  # all of it, that of a last window that is not full too
     made = c.node("average_pool_2d", [x], result(c, x, "y_scale", "y_zero_point"), rescale="fused", **how)
     made = c.reshaped(made, (*c.shape(made)[:2], *c.shape(made)[3:])) if row else made
     return [channels_as_they_were(c, made)]

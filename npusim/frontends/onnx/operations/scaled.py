@@ -15,10 +15,7 @@ def numbers(c: Conversion, name: str, default: float = 0) -> Array:
     """A scale or zero point as a vector. Raises GraphError where only a run gives it."""
     if not c.has(name):
         return np.full(1, default, np.float32)
-    array = c.known(name)
-    if array is None:
-        raise c.onnx.fault(f"{name} follows from data; npusim has constant scales and zero points here")
-    return array.reshape(-1)
+    return c.value(name).reshape(-1)
 
 
 def quantization(c: Conversion, scale: str, zero: str, axis: int | None = None) -> Quantization:
@@ -26,7 +23,7 @@ def quantization(c: Conversion, scale: str, zero: str, axis: int | None = None) 
     scales: Any = numbers(c, scale, 1)
     zeros: Any = numbers(c, zero)
     c.require(
-        scales.dtype == np.float32, f"{scale} is {scales.dtype}, npusim has codes with scales in float32"
+        scales.dtype in (np.float16, np.float32), f"{scale} is {scales.dtype}, must be float32 or float16"
     )
     count = max(scales.size, zeros.size)
     fitting = axis is not None or count == 1
