@@ -235,6 +235,12 @@ def test_groups_give_what_onnx_runtime_gives(case: Case, tmp_path: Path) -> None
             np.testing.assert_array_equal(found, wanted)
 
 
+def test_an_input_keeps_its_name_where_its_transpose_moves_nothing(tmp_path: Path) -> None:
+    lines = "t = Transpose(i) perm=[0,3,1,2]\nr = Relu(t)\ny = Transpose(r) perm=[0,2,3,1]"
+    graph = frontend.read(saved(model(lines, {}, {"i": ("float32", (1, 5, 6, 3))}, ["y"]), tmp_path))
+    assert [graph.tensors[number].name for number in (*graph.inputs, *graph.outputs)] == ["i", "y"]
+
+
 @pytest.mark.parametrize("chosen", [True, False, None])
 def test_groups_in_branches(chosen: bool | None, tmp_path: Path) -> None:
     """Scales are constants of the graph around them, and what a branch reads was dequantised outside."""
