@@ -115,7 +115,9 @@ class LayoutBuilder(GraphBuilder):
     def rename(self, tensor: int, name: str) -> None:
         """As `GraphBuilder.rename`, of the image too that is written in its place."""
         image = self._turned.get((tensor, self._layout.image)) if tensor in self._only_turned else None
-        if image is not None and self.tensors[image].name == self.tensors[tensor].name:  # not a tensor of its own
+        if (
+            image is not None and self.tensors[image].name == self.tensors[tensor].name
+        ):  # not a tensor of its own
             super().rename(image, name)
         super().rename(tensor, name)
 

@@ -115,8 +115,7 @@ CASES = {
     ),
     "a bias of another scale": Case(
         f"{DX}\n{DW}\ndb = DequantizeLinear(b, sw, zb)\nc = Conv(dx, dw, db)\n{Y.format('c')}",
-        "dequantize conv_2d quantize",
-        "the scale of the bias is not that of the weights times that of the feature map",
+        "conv_2d dequantize add quantize",
     ),
     "scales along what is summed up": Case(
         f"{DX}\ndw = DequantizeLinear(w, sc, zc) axis=1\nc = Conv(dx, dw)\n{Y.format('c')}",
