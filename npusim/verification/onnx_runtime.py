@@ -57,7 +57,10 @@ class Session:
         try:
             found = self._session.run(None, feeds)
         except Exception as fault:
-            raise OnnxRuntimeError(f"ONNX Runtime cannot run the model: {one_line(fault)}") from None
+            said = one_line(fault)
+            raise OnnxRuntimeError(
+                f"ONNX Runtime cannot run the model on these inputs (--input gives others): {said}"
+            ) from None
         values = zip(names, found, strict=True)
         return feeds | {name: value for name, value in values if isinstance(value, np.ndarray)}
 
