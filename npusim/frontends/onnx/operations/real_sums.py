@@ -4,19 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from npusim.frontends.onnx.sums import is_of_sum, products
 from npusim.isa.base.tensor import Quantization, TensorType
-from npusim.kernels.graph.builder import unshaped
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
 
-if TYPE_CHECKING:
-    from npusim.frontends.onnx.operations.conversion import Conversion
-
 SUMS = frozenset({"conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected", "batch_matmul"})
 """Weighted sums, which are exact in whole numbers."""
+
+
+class Adding(Protocol):
+    """What adds nodes to a graph: a conversion."""
+
+    @property
+    def builder(self) -> GraphBuilder:
+        """What the nodes go to."""
+
+    def nodes(
+        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType], **parameters: Any
+    ) -> tuple[int, ...]:
+        """Adds a node and returns its results."""
+
+    def as_real(self, tensor: int) -> int:
+        """A tensor as real numbers."""
+
+    def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
+        """A tensor under another shape."""
+
+    def shape(self, tensor: str | int) -> tuple[int, ...]:
+        """The shape of a tensor."""
 
 
 def has_own_bias(kinds: Sequence[TensorType | None]) -> bool:
@@ -29,9 +48,7 @@ def has_own_bias(kinds: Sequence[TensorType | None]) -> bool:
     return not is_of_sum(bias.dtype, bias.quantization, products(x.quantization, weights.quantization))
 
 
-def real_sum(
-    c: Conversion, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]
-) -> int | None:
+def real_sum(c: Adding, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]) -> int | None:
     """A weighted sum of codes in reals: f32(f32(sum) * f32(sx * sw)), then a bias of its own in float32.
 
     None where the operator does not have such sums.
