@@ -114,10 +114,8 @@ class LayoutBuilder(GraphBuilder):
 
     def rename(self, tensor: int, name: str) -> None:
         """As `GraphBuilder.rename`, of the image too that is written in its place."""
-        image = self._turned.get((tensor, self._layout.image)) if tensor in self._only_turned else None
-        if (
-            image is not None and self.tensors[image].name == self.tensors[tensor].name
-        ):  # not a tensor of its own
+        image = self._turned[tensor, self._layout.image] if tensor in self._only_turned else tensor
+        if self.tensors[image].name == self.tensors[tensor].name:  # else a tensor of its own
             super().rename(image, name)
         super().rename(tensor, name)
 

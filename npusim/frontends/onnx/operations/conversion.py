@@ -14,7 +14,7 @@ from npusim.frontends.onnx.operations.arguments import KINDS, dealt, is_kind, sh
 from npusim.frontends.onnx.operations.folding import folded
 from npusim.frontends.onnx.operations.real_sums import SUMS, has_own_bias, real_sum
 from npusim.frontends.onnx.operations.surroundings import Surroundings
-from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
+from npusim.frontends.onnx.operations.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
@@ -334,6 +334,8 @@ class Conversion:
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         if chooses(op) and any(kind is not None and kind.dtype in BYTES for kind in kinds):
             return self._of_bytes(op, inputs, results, parameters)
+        if op in ORDERED and kinds[0] is not None and kinds[0].dtype == "uint64":
+            return self._by_order(op, inputs, results, parameters)
         wide = wider(op, kinds, results)
         if wide is None:
             return self._nodes(op, inputs, results, parameters)
@@ -349,6 +351,29 @@ class Conversion:
         types = [unshaped(wide) if kind.dtype == narrow else kind for kind in results]
         made = self._nodes(op, operands, types, parameters)
         return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, results, strict=True)])
+
+    def _by_order(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node that compares numbers without sign of 64 bits: less 2**63 they have a sign and the same order."""
+
+        def turned(number: int, dtype: str) -> int:
+            signed = self.cast(number, "int64")
+            return self.cast(self.step("add", [signed, self.scalar(-(2**63), signed)]), dtype)
+
+        operands = [None if number is None else turned(number, "int64") for number in inputs]
+        types = [unshaped("int64") if kind.dtype == "uint64" else kind for kind in results]
+        made = self._nodes(op, operands, types, parameters)
+        return tuple(
+            [
+                turned(number, "uint64") if kind.dtype == "uint64" else number
+                for number, kind in zip(made, results, strict=True)
+            ]
+        )
 
     def _of_bytes(
         self,
