@@ -295,7 +295,7 @@ def test_states_are_refused() -> None:
 def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(
-        NpusimError, match="^ONNX needs onnx, onnxruntime, which are not installed: pip install"
+        NpusimError, match=r"^ONNX needs onnx, onnxruntime, which are not installed: pip install"
     ):
         written(residual("float32"))
 
