@@ -26,7 +26,7 @@ SAID_SO = (
         "uint64",
         "float64",
     ),
-    "there is only fmod",
+    *("operands are all", "element types are"),
 )
 """Parts of the lines that refuse what npusim does not have; docs/onnx.md lists it."""
 
