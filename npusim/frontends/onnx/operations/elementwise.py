@@ -86,7 +86,7 @@ def _where(c: Conversion) -> Sequence[int]:
     x, y = c.tensor("X"), c.tensor("Y")
     codes = c.kind().quantization
     if codes is not None:
-        x, y = (c.in_codes(c.as_real(t), c.kind()) if c.like(t) != c.kind() else t for t in (x, y))
+        x, y = (c.in_codes(tensor, c.kind()) for tensor in (x, y))
         return c.nodes("select_v2", [c.real("condition"), x, y], [c.kind()])
     return c.nodes("select_v2", [c.real("condition"), x, y], [c.like(x)])
 
