@@ -205,6 +205,13 @@ def test_constants_that_are_inputs_too_are_constants(tmp_path: Path) -> None:
     assert outputs(tmp_path, made, ONES) == [[2, 2, 2]]
 
 
+def test_an_input_that_is_transposed_keeps_its_name(tmp_path: Path) -> None:
+    turned = helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2])
+    made = model([turned, add("t", "t", "y")], [value("x", 1, 2, 2, 3)], ["y"])
+    graph = npusim.load(written(tmp_path, made))
+    assert [graph.tensors[number].name for number in graph.inputs] == ["x"]
+
+
 def test_inputs_that_nobody_reads_stay(tmp_path: Path) -> None:
     made = model([add("x", "x", "y")], [value("x", 3), value("z", 1)], ["y"])
     assert outputs(tmp_path, made, ONES, ONES[:1]) == [[2, 2, 2]]
