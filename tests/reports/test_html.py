@@ -140,7 +140,7 @@ def test_every_parameter_of_the_hardware_is_shown(result: RunResult) -> None:
     shown = [name for _, rows in html._parameters(result.hardware) for name, _, _ in rows]
     plain = result.hardware.model_dump()
     nested = [name for value in plain.values() if isinstance(value, dict) for name in value]
-    assert sorted(shown) == sorted([*nested, "clock_mhz", "lacks_operators"])
+    assert sorted(shown) == sorted([*nested, "clock_mhz", "lacks_operators", "float32_rescale"])
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.number)
