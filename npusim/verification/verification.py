@@ -38,18 +38,13 @@ from npusim.kernels.table import operator
 from npusim.session import inputs as values
 from npusim.session.api import DEFAULT_HARDWARE, compile_program, hardware, simulate
 from npusim.verification import peers
+from npusim.verification.comparing import bytewise, close, count_differing, distance, one_apart, same
 from npusim.verification.peers import Named, Peer
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
     from npusim.session.inputs import Inputs
-
-MOST_APART = {1: 1e-4, 2: 1e-2}
-"""Of the codes of a tensor, of so many bytes each, that may be one apart where the other adds up in float32; two in any
-tensor. Measured over whole networks: 2 in a million of 8 bits, 1 in a thousand of 16, whose steps are as fine as the
-rounding of the sums."""
-_SOME_APART = 2
 
 Verdict = Literal["equal", "close", "rounded", "follows", "different", "not kept"]
 """What comes of a tensor: the same bytes; floats that are close; codes of which few are one apart, for the other's sums
@@ -260,7 +255,7 @@ class _Walk:
 
     def _judge(self, sample: int, node: Node, ours: Values, theirs: Values) -> None:
         """Verdicts of the results of one layer."""
-        apart = [i for i in node.outputs if i in theirs and not _same(ours[i], theirs[i])]
+        apart = [i for i in node.outputs if i in theirs and not same(ours[i], theirs[i])]
         if not apart:
             for index in node.outputs:
                 self._note(node, index, "equal" if index in theirs else "not kept")
@@ -279,13 +274,13 @@ class _Walk:
                 self._note(node, index, "not kept")
                 continue
             found, expected = kept[index]
-            verdict: Verdict = "equal" if _same(found, expected) else "close"
-            differing = _differing(found, expected)
+            verdict: Verdict = "equal" if same(found, expected) else "close"
+            differing = count_differing(found, expected)
             if not self._close(found, expected):
                 alone = self._alone(node, theirs) if alone is None else alone
                 verdict = self._verdict(alone[0], index, expected, alone[1])
                 if verdict == "rounded":
-                    differing = _differing(alone[0][index], expected)
+                    differing = count_differing(alone[0][index], expected)
             if verdict == "different":
                 self._differs(
                     _difference(sample, "layer", self.graph, node, index, found, expected, self.peer.name)
@@ -299,7 +294,7 @@ class _Walk:
         if self._close(alone[index], expected):
             return "follows"
         in_sums = in_float32 and self.graph.tensors[index].name in self.peer.sums_in_floats
-        rounded = in_sums and _one_apart(alone[index], expected)
+        rounded = in_sums and one_apart(alone[index], expected)
         return "rounded" if rounded else "different"
 
     def _close(self, a: Array, b: Array) -> bool:
@@ -348,7 +343,7 @@ class _Walk:
         wrong = [
             (index, found)
             for index, found in zip(self.graph.outputs, outputs, strict=True)
-            if not _same(found, ours[index])
+            if not same(found, ours[index])
         ]
         if wrong:
             index, found = self._where(inputs, ours) or wrong[0]
@@ -378,40 +373,7 @@ class _Walk:
         except CompileError:
             return None
         found = zip(computed, simulate(program, list(inputs), states={}).outputs, strict=True)
-        return next(((index, value) for index, value in found if not _same(value, ours[index])), None)
-
-
-def _same(a: Array, b: Array) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
-
-def close(a: Array, b: Array, share: float) -> bool:
-    """The same bytes, or floats within a share of the largest magnitude (NaN beside NaN, infinities equal)."""
-    if _same(a, b):
-        return True
-    if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind != "f":
-        return False
-    with np.errstate(all="ignore"):
-        finite = np.abs(b[np.isfinite(b)].astype(np.float64))
-        allowed = share * max(float(finite.max(initial=0.0)), float(np.finfo(np.float32).tiny))
-        return bool(np.allclose(a.astype(np.float64), b.astype(np.float64), 0.0, allowed, equal_nan=True))
-
-
-def _one_apart(a: Array, b: Array) -> bool:
-    """Whether codes are those of the other but for few that are one more or less."""
-    if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind not in "iu":
-        return False
-    apart = np.abs(a.astype(np.int64) - b.astype(np.int64))
-    return int(apart.max(initial=0)) <= 1 and int(apart.sum()) <= max(
-        _SOME_APART, MOST_APART.get(a.itemsize, 0.0) * a.size
-    )
-
-
-def _differing(a: Array, b: Array) -> int:
-    """How many elements have other bytes."""
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        return max(a.size, b.size)
-    return int((_bytewise(a) != _bytewise(b)).any(axis=1).sum()) if a.size else 0
+        return next(((index, value) for index, value in found if not same(value, ours[index])), None)
 
 
 def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
@@ -429,13 +391,8 @@ def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
         orders = [value, value.transpose(NCHW.image)] if value.ndim == len(NCHW.image) else [value]
         fitting = [np.array(order, order="C") for order in orders if order.shape == tensor.type.shape]
         if fitting:
-            found[number] = min(fitting, key=lambda order: _distance(ours[number], order))
+            found[number] = min(fitting, key=lambda order: distance(ours[number], order))
     return found
-
-
-def _distance(a: Array, b: Array) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.nan_to_num(np.abs(a.astype(np.float64) - b.astype(np.float64))).sum())
 
 
 def _difference(
@@ -455,7 +412,7 @@ def _difference(
             f'{graph.name}: layer "{node.name}" ({node.op}): tensor "{name}" is {found.dtype} {list(found.shape)}, '
             f"{other} computes {expected.dtype} {list(expected.shape)}: the file says what its operators do not give"
         )
-    apart = (_bytewise(found) != _bytewise(expected)).any(axis=1)
+    apart = (bytewise(found) != bytewise(expected)).any(axis=1)
     at = int(np.flatnonzero(apart)[0])
     return Difference(
         sample=sample,
@@ -469,8 +426,3 @@ def _difference(
         differing=int(apart.sum()),
         elements=found.size,
     )
-
-
-def _bytewise(array: Array) -> Array:
-    """The bytes of each element: -0.0 and 0.0 differ, a NaN equals itself."""
-    return np.frombuffer(array.tobytes(), np.uint8).reshape(-1, array.itemsize)
