@@ -35,6 +35,8 @@ class Problem(NamedTuple):
     stride_width: int = 1
     dilation_width: int = 1
     by_channel: bool = False
+    stride_height: int = 1
+    dilation_height: int = 1
 
     @property
     def pixels(self) -> int:

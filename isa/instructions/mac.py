@@ -107,6 +107,8 @@ class _Window(Instruction):
             self.stride_width,
             self.dilation_width,
             self._by_channel,
+            self.stride_height,
+            self.dilation_height,
         )
 
     def misfits(self, context: Context) -> list[str]:
