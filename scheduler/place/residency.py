@@ -151,7 +151,8 @@ class Residents:
             raise ValueError(f"item {index} is no work")
         packs, residency = self.packs(index), self.residency(index)
         like = index if work.alike is None else work.alike
-        end = End(index == self._works[0], index == self._works[-1])
+        alone = self.hardware.overlap == "none"
+        end = End(alone or index == self._works[0], index == self._works[-1])
         key = (like, residency, depth, packs, index in self._last_resort, end)
         search = self._known_searches.get(key)
         if search is None:
