@@ -228,6 +228,11 @@ class _Window(Instruction):
         lost = engine.split(array, self._problem, self._layout)
         return {cause.name: cycles for cause, cycles in zip(engine.causes, lost, strict=True)}
 
+    def rereads(self, context: Context) -> bool:
+        """Whether blocks of pixels come one behind the other that each need all weights."""
+        array, problem = context.hardware.mac_array, self._problem
+        return engine_of(array).use(array, problem, self._layout).weight_values > problem.weights
+
     def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
         """The output stage: bias, rescale, zero point, clamp."""
         n = self.ofm_depth

@@ -68,6 +68,12 @@ class TileCosts:
             found = self._cycles[key] = sum([each.cost(context).cycles for each in made])
         return found
 
+    @cached_property
+    def rereads(self) -> bool:
+        """Whether the work reads its constants more than once."""
+        context, work = Context(self.hardware), self.work
+        return any(each.rereads(context) for each in self._instructions(work.rows, work.channels))
+
     def _instructions(self, rows: int, channels: int) -> tuple[Instruction, ...]:
         """A tile of this size, at no address in particular."""
         nowhere = self._slices_nowhere if channels < self.work.channels else self._nowhere
