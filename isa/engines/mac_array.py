@@ -55,6 +55,12 @@ class Blocks(Section):
     accumulator_grain_kib: Positive = Field(
         default=8, le=1024, description="the part of the buffer for accumulators is a multiple of it"
     )
+    brick_channels: Positive = Field(
+        default=16, le=256, description="channels of feature maps that pass the port together, used or not"
+    )
+    few_channels_factor: Positive = Field(
+        default=4, le=64, description="bytes that pass for one of a pixel with fewer channels, up to a brick"
+    )
     output_cycles: Rate = Field(
         default=0.5, le=1024, description="cycles of the output stage per element that it writes"
     )

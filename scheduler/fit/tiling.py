@@ -78,9 +78,12 @@ class TileSearch:
 
     def streams_constants(self, cut: Cut) -> bool:
         """Whether the constants are read once and more slowly than the tiles compute: nothing is gained by having them
-        in the scratchpad before the work begins but time of the work before it.
+        in the scratchpad before the work begins but time of the work before it. One that is not cut by channels needs
+        them all.
         """
-        return not self._costs.rereads and self.constant_cycles > self.computing_cycles(cut)
+        if not self.work.channel_step or self._costs.rereads:
+            return False
+        return self.constant_cycles > self.computing_cycles(cut)
 
     @cached_property
     def _constant_traffic(self) -> float:

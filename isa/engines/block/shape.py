@@ -27,12 +27,18 @@ class BlockShape(NamedTuple):
     buffer_kib: int
     input_grain: int
     accumulator_grain: int
+    brick_channels: int
+    few_channels_factor: int
     output_cycles: float
     start_cycles: int
     access_cycles: int
     command_share: int
     map_port: int
     weight_port: int
+
+    def passing(self, channels: int) -> int:
+        """Bytes that pass the port for a pixel."""
+        return min(rounded(channels, self.brick_channels), self.few_channels_factor * channels)
 
     @property
     def reload_cycles(self) -> int:

@@ -28,7 +28,7 @@ class Occupancy(NamedTuple):
     by_channel: steps of a depthwise convolution, which multiply for one channel of each output only.
     array:      weights of a step that arrive more slowly than its products are done, and lone micro-blocks.
     outputs:    until the output stage ends: the start, and where it or commands are slower.
-    total:      until all feature maps have passed their port.
+    total:      until all feature maps have passed their port, and the weights that are read again, which share it.
     map_values, weight_values: fetched. updates: accumulators written.
     """
 
@@ -147,17 +147,19 @@ def in_blocks(shape: BlockShape, problem: Problem, block: Block) -> Occupancy:
     done = ceil(shape.start_cycles + inputs / shape.map_port + together)
     planes = sum([count for _, count in cuts[0]]) * sum([count for _, count in cuts[1]])
     slices = sum([count for _, count in cuts[2]])
-    deep = problem.ofm_depth if problem.by_channel else problem.ifm_depth * slices
+    results = shape.passing(problem.ofm_depth)
+    deep = results if problem.by_channel else shape.passing(problem.ifm_depth) * slices
     maps = block.input_height * block.input_width * deep * planes * len(work.counts)
-    written = problem.pixels * problem.ofm_depth
+    weights = problem.weights * planes
+    through = maps + problem.pixels * results + (weights if planes > 1 else 0)
     return Occupancy(
         -(-problem.macs // shape.multipliers),
         steps,
         by_channel,
         array,
         done,
-        max(done, ceil((maps + written) / shape.map_port)),
+        max(done, ceil(through / shape.map_port)),
         maps,
-        problem.weights * planes,
-        written * sum(work.counts) * work.deep * work.times,
+        weights,
+        problem.pixels * problem.ofm_depth * sum(work.counts) * work.deep * work.times,
     )
