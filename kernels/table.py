@@ -111,6 +111,12 @@ FILES: tuple[str, ...] = (
     "tables.swish",
     "tables.softplus",
     "tables.hard_sigmoid",
+    "tables.erf",
+    "tables.mish",
+    "tables.selu",
+    "tables.celu",
+    "tables.thresholded_relu",
+    "tables.reciprocal",
     "tables.clip",
     "tables.logical_not",
     # moves and type conversions
@@ -140,6 +146,7 @@ FILES: tuple[str, ...] = (
     "movement.channel_shuffle",
     "movement.gather",
     "movement.gather_nd",
+    "movement.scatter_nd",
     "movement.embedding_lookup",
     "movement.hashtable_lookup",
     # images of other sizes

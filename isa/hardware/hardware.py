@@ -99,6 +99,21 @@ class Vector(Section):
     exp_cycles: PositiveCycles = Field(
         default=8, le=1024, description="one fixed-point exponential or reciprocal"
     )
+    literal_cycles: PositiveCycles = Field(
+        default=4,
+        le=1024,
+        description="two codes to float32, a sum, product or comparison, and back to a code",
+    )
+    literal_divide_cycles: PositiveCycles = Field(default=8, le=1024, description="likewise a quotient")
+    fused_cycles: PositiveCycles = Field(
+        default=2, le=1024, description="two codes to one by two products and sums in float32"
+    )
+    dequantise_cycles: PositiveCycles = Field(
+        default=2, le=1024, description="one code to float32, and into a sum"
+    )
+    quantise_cycles: PositiveCycles = Field(
+        default=6, le=1024, description="a sum of floats over their number, and to a code"
+    )
     float16_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0,
         le=4096,

@@ -33,6 +33,10 @@ _CYCLES = {
     "vector_max": "max_cycles",
     "vector_divide": "divide_cycles",
     "requantise": "requantise_cycles",
+    "vector_literal_add": "literal_cycles",
+    "vector_literal_mul": "literal_cycles",
+    "vector_literal_divide": "literal_divide_cycles",
+    "vector_fused": "fused_cycles",
 }
 """How long a lane takes for an action, as a field of the vector unit."""
 

@@ -137,12 +137,11 @@ class Instruction:
 
 
 def layout(cls: type[Instruction]) -> tuple[FieldSpec, ...]:
-    """Place the declared fields of an instruction one after the other behind opcode and waits."""
+    """Place the declared fields of an instruction one after the other behind opcode and waits; `last` ones follow."""
     offset = FIELDS_OFFSET
     specs = []
-    for item in dataclasses.fields(cls):
-        if "width" not in item.metadata:
-            continue
+    declared = [item for item in dataclasses.fields(cls) if "width" in item.metadata]
+    for item in sorted(declared, key=lambda item: bool(item.metadata["last"])):
         meta = item.metadata
         specs.append(
             FieldSpec(item.name, meta["width"], offset, meta["signed"], meta["choices"], meta["doc"])

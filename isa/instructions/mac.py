@@ -2,7 +2,8 @@
 
 Padding is never materialised: rows and columns outside the feature map read as its zero point. The parameter
 block of a tile holds, for n channels: n int32 biases, then multipliers and shifts, n of each if `per_channel`
-(int32 and int8), else one of each.
+(int32 and int8), else one of each. With `rescale` float32 the scales are float32 numbers, n or one, in their place:
+the sum, rounded to float32, times the scale, rounded to float32, then to the nearest whole number, halves to even.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.convolution import convolve, depthwise_convolve
-from npusim.isa.arithmetic.integer import Rounding, requantise
 from npusim.isa.base.cause import Cause
 from npusim.isa.engines.engine import HALVINGS_BITS, Layout, Problem
 from npusim.isa.engines.kinds import ENGINES, engine_of
@@ -24,6 +24,7 @@ from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.output_stage import RESCALES, Finish, parameter_bytes
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import FieldSpec, bits
 
@@ -32,6 +33,7 @@ ROUNDINGS = ("double", "single")
 RESULTS = ("codes", "16_bits", "32_bits")
 CODES = ((0, 255), (-128, 127))
 """Smallest and largest code of each of `SIGNS`."""
+_CODE_TYPES = (np.uint8, np.int8)
 ADDRESS_BITS = 28
 ADDRESSABLE = 1 << ADDRESS_BITS
 MAC_CAUSES = tuple(dict.fromkeys(cause for engine in ENGINES for cause in engine.causes))
@@ -76,10 +78,16 @@ class _Window(Instruction):
     ofm_zero: int = bits(9, "zero point of the output", signed=True)
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
-    signed: int = bits(1, "type of feature map and output", choices=SIGNS)
+    signed: int = bits(1, "type of the feature map, and of the output but for `other_sign`", choices=SIGNS)
     weights_signed: int = bits(1, "type of the weights", choices=SIGNS)
     rounding: int = bits(1, "rounding of the rescale", choices=ROUNDINGS)
     per_channel: int = bits(1, "one multiplier and shift per channel", choices=("no", "yes"))
+    rescale: int = bits(
+        1, "how sums become codes: multiplier and shift, or a float32 product", choices=RESCALES, last=True
+    )
+    other_sign: int = bits(
+        1, "the output has the sign that the feature map has not", choices=("no", "yes"), last=True
+    )
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -93,6 +101,11 @@ class _Window(Instruction):
     def _layout(self) -> Layout:
         """How it is laid over the array."""
         raise NotImplementedError
+
+    @property
+    def _ofm_signed(self) -> int:
+        """The type of the output, an index of `SIGNS`."""
+        return self.signed ^ self.other_sign
 
     @property
     def _problem(self) -> Problem:
@@ -112,12 +125,15 @@ class _Window(Instruction):
         )
 
     def misfits(self, context: Context) -> list[str]:
-        """The array must have the corner, and for `mac.convolve` support the dataflow."""
+        """The array must have the corner, for `mac.convolve` support the dataflow, and for float32 rescale so."""
         array = context.hardware.mac_array
-        return engine_of(array).misfits(array, self._layout, self._by_channel)
+        found = engine_of(array).misfits(array, self._layout, self._by_channel)
+        if self.rescale and not context.hardware.float32_rescale:
+            found.append("rescale is float32; the machine has float32_rescale = false")
+        return found
 
     def _parameter_bytes(self) -> int:
-        return 9 * self.ofm_depth if self.per_channel else 4 * self.ofm_depth + 5
+        return parameter_bytes(self.ofm_depth, bool(self.per_channel), bool(self.rescale))
 
     @property
     def _result_bytes(self) -> int:
@@ -145,13 +161,19 @@ class _Window(Instruction):
         return dense(Space.SCRATCHPAD, self.weights, self._weight_count())
 
     def faults(self) -> list[str]:
-        """Sizes and strides are at least 1, operands have 9 bits, windows are addressable, the clamp is not empty."""
+        """Sizes and strides are at least 1, operands have 9 bits, windows are addressable, the clamp is not empty; a
+        rescale in float32 has one rounding.
+        """
         sizes = (
             "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
             "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
         )  # fmt: skip
         found = [f"{name} is 0; it may be 1 or more" for name in sizes if not getattr(self, name)]
-        code_low, code_high = CODES[self.signed]
+        if self.rescale and self.rounding:
+            found.append(
+                f"rescale float32 with rounding {ROUNDINGS[self.rounding]}; it may be {ROUNDINGS[0]}"
+            )
+        code_low, code_high = CODES[self._ofm_signed]
         if not code_low <= self.low <= self.high <= code_high:
             found.append(f"clamp {self.low}..{self.high} does not lie in {code_low}..{code_high}")
         for name, signed in (("ifm_zero", self.signed), ("weight_zero", self.weights_signed)):
@@ -176,15 +198,10 @@ class _Window(Instruction):
             found.append(f"the windows of an output row have {row} elements; they may have {ADDRESSABLE}")
         return found
 
-    @property
-    def _codes(self) -> type[np.int8 | np.uint8]:
-        """The type of feature map and output."""
-        return np.int8 if self.signed else np.uint8
-
     def _feature_map(self, memory: Memory) -> NDArray[Any]:
         shape = (self.ifm_height, self.ifm_width, self.ifm_depth)
         strides = (self.ifm_row_stride, self.ifm_pixel_stride, 1)
-        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, self._codes)
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, _CODE_TYPES[self.signed])
 
     def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
         dtype = np.int8 if self.weights_signed else np.uint8
@@ -211,7 +228,7 @@ class _Window(Instruction):
             "pe_register": macs,
             "pe_idle": max(use.array_cycles * engine.macs_per_cycle(array) - macs, 0),
             "accumulator_update": use.updates,
-            "requantise": outputs,
+            "requantise_float32" if self.rescale else "requantise": outputs,
             "scratchpad_read_byte": use.map_values + use.weight_values + self._parameter_bytes(),
             "scratchpad_write_byte": outputs * self._result_bytes,
         }
@@ -235,25 +252,18 @@ class _Window(Instruction):
 
     def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
         """The output stage: bias, rescale, zero point, clamp."""
-        n = self.ofm_depth
-        raw = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
-        scales = n if self.per_channel else 1
-        bias = np.frombuffer(raw, "<i4", n)
-        multiplier = np.frombuffer(raw, "<i4", scales, 4 * n)
-        shift = np.frombuffer(raw, np.int8, scales, 4 * n + 4 * scales).astype(np.int64)
-        accumulators += bias
-        rounding: Rounding = "single" if self.rounding else "double"
-        low, high, dtype = self._results
-        values = requantise(accumulators, multiplier, shift, self.ofm_zero, low, high, dtype, rounding)
-        shape = (self.ofm_height, self.ofm_width, n * self._result_bytes)
+        block = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
+        finish = Finish(bool(self.rescale), bool(self.rounding), self.ofm_zero, *self._results)
+        values = finish.of(accumulators, block, bool(self.per_channel))
+        shape = (self.ofm_height, self.ofm_width, self.ofm_depth * self._result_bytes)
         strides = (self.ofm_row_stride, self.ofm_pixel_stride, 1)
-        kept = np.uint8 if self._result_bytes > 1 else dtype
+        kept = np.uint8 if self._result_bytes > 1 else values.dtype
         return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, kept), values.view(kept))]
 
     @property
     def _results(self) -> tuple[int, int, Any]:
         """The smallest and the largest value of the output, and its type."""
-        return self.low, self.high, self._codes
+        return self.low, self.high, _CODE_TYPES[self._ofm_signed]
 
 
 def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:
@@ -312,12 +322,17 @@ class Convolve(_Window):
 
     def faults(self) -> list[str]:
         """Rows of weights do not overlap; a transposed feature map has one column, its rows side by side; wide results
-        have no zero point and no clamp of their own.
+        have no zero point and no clamp of their own, no other sign, and are rescaled in fixed point.
         """
         found = _Window.faults(self)
         if self.wide and (self.ofm_zero, self.low, self.high) != (0, 0, 0):
             found.append(
                 f"wide results with zero point {self.ofm_zero} and clamp {self.low}..{self.high}; all may be 0"
+            )
+        if self.wide and (self.rescale or self.other_sign):
+            found.append(
+                f"wide results with rescale {RESCALES[self.rescale]} and other_sign {self.other_sign}; "
+                f"they may be {RESCALES[0]} and 0"
             )
         if 0 < self.weight_stride < self.ofm_depth:
             found.append(f"weight_stride is {self.weight_stride}; it may be 0, or {self.ofm_depth} or more")
@@ -340,7 +355,7 @@ class Convolve(_Window):
     @property
     def _results(self) -> tuple[int, int, Any]:
         if not self.wide:
-            return self.low, self.high, self._codes
+            return self.low, self.high, _CODE_TYPES[self._ofm_signed]
         limit = 1 << (8 * self._result_bytes - 1)
         return -limit, limit - 1, np.dtype(f"<i{self._result_bytes}")
 
@@ -364,7 +379,7 @@ class Convolve(_Window):
             return _Window._feature_map(self, memory)
         shape = (self.ifm_height, 1, self.ifm_depth)
         strides = (1, 1, self.ifm_pixel_stride)
-        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, self._codes)
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, _CODE_TYPES[self.signed])
 
     def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
         if not self.weight_stride:

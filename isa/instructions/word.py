@@ -53,9 +53,13 @@ class FieldSpec:
         return (1 << (self.width - self.signed)) - 1
 
 
-def bits(width: int, doc: str, *, signed: bool = False, choices: Sequence[str] = ()) -> Any:
-    """Declare a field of `width` bits; `choices` names its values from 0 up."""
-    metadata = {"width": width, "doc": doc, "signed": signed, "choices": tuple(choices)}
+def bits(
+    width: int, doc: str, *, signed: bool = False, choices: Sequence[str] = (), last: bool = False
+) -> Any:
+    """Declare a field of `width` bits; `choices` names its values from 0 up. A field that rows share lies behind their
+    own with `last`, so that words made before it was thought of have a zero there.
+    """
+    metadata = {"width": width, "doc": doc, "signed": signed, "choices": tuple(choices), "last": last}
     return field(default=0, metadata=metadata)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import index
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.nearest import nearest
 from npusim.kernels.graph.control import body_operands
-from npusim.kernels.graph.graph import UNKNOWN, Graph, Node, Tensor
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor
 from npusim.kernels.graph.inference import Shape, complete_results, fits, layer_name
 from npusim.kernels.graph.names import quoted
 
@@ -24,8 +25,12 @@ def bind(graph: Graph, sizes: Sizes | None = None) -> Graph:
     Raises GraphError for a name that the graph does not have, a shape that does not fit what is known, a size that
     nobody gives, and a result whose shape its operands do not say.
     """
-    _check_names(graph, sizes or {})
-    known = _with_named_sizes(graph, sizes or {})
+    sizes = checked(sizes)
+    inputs = [graph.tensors[number] for number in graph.inputs]
+    check_names(sizes, [name for tensor in inputs for name in names_of(tensor)])
+    known = dict(sizes)
+    for tensor in inputs:
+        known |= named_sizes(tensor, known)
     tensors = list(graph.tensors)
     for number in graph.inputs:
         tensors[number] = bound_tensor(tensors[number], known)
@@ -50,34 +55,70 @@ def bind(graph: Graph, sizes: Sizes | None = None) -> Graph:
     return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
 
 
+def checked(sizes: Sizes | None) -> dict[str, int | tuple[int, ...]]:
+    """Sizes as plain whole numbers. Raises GraphError for what is none."""
+    return {name: _checked(name, given) for name, given in (sizes or {}).items()}
+
+
+def _checked(name: str, given: object) -> int | tuple[int, ...]:
+    try:
+        if isinstance(given, Iterable) and not isinstance(given, str):
+            return tuple(index(size) for size in given)
+        return index(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise GraphError(
+            f"size {quoted(str(name))}: is {given!r}, may be a whole number, or a list of them for a shape"
+        ) from None
+
+
 def bound_tensor(tensor: Tensor, sizes: Sizes) -> Tensor:
     """An input with the shape that `sizes` give. Raises GraphError if they leave a size open or do not fit."""
-    own, given = tensor.type.shape, sizes.get(tensor.name)
-    where = f"input {quoted(tensor.name)}"
-    if given is None or isinstance(given, int):
-        shape = _named(tensor, sizes)
-    else:
-        shape = tuple(int(size) for size in given)
-        if not fits(own, shape) or min(shape, default=0) < 0:
-            raise GraphError(f"{where}: shape {list(own)} in the graph, {list(shape)} was given")
+    own, given = tensor.type.shape, _given(tensor, sizes)
+    shape = _named(tensor, sizes) if given is None else given
+    if given is not None and (not fits(own, shape) or min(shape, default=0) < 0):
+        raise GraphError(f"{_place(tensor)}: shape {_listed(own)} in the graph, {_listed(shape)} was given")
     if min(shape, default=0) < 0:
-        names = f", named {', '.join(tensor.size_names)}" if tensor.size_names else ""
-        raise GraphError(f"{where}: shape {list(own)} has an unknown size{names}; give every size, from 0 on")
+        raise GraphError(_unknown(tensor, sizes))
     return tensor if shape == own else replace(tensor, type=replace(tensor.type, shape=shape), size_names=())
 
 
-def _with_named_sizes(graph: Graph, sizes: Sizes) -> dict[str, int | Sequence[int]]:
-    """`sizes` and the sizes with names that they contain. Raises GraphError for a name that gets two sizes."""
-    known = dict(sizes)
-    for tensor in (graph.tensors[number] for number in graph.inputs):
-        shape = sizes.get(tensor.name)
-        if shape is None or isinstance(shape, int) or len(shape) != len(tensor.type.shape):
-            continue
-        open_sizes = [size for own, size in zip(tensor.type.shape, shape, strict=True) if own == UNKNOWN]
-        for name, size in zip(tensor.size_names, open_sizes, strict=False):
-            if known.setdefault(name, size) != size:
-                raise GraphError(f"input {quoted(tensor.name)}: {name} is {size}, elsewhere {known[name]}")
-    return known
+def named_sizes(tensor: Tensor, sizes: Sizes) -> dict[str, int]:
+    """The sizes with names that the shape given to an input contains.
+
+    Raises GraphError for a name that has another size in `sizes`.
+    """
+    shape, found = _given(tensor, sizes), dict[str, int]()
+    if shape is None or len(shape) != len(tensor.type.shape):
+        return found
+    open_sizes = [size for own, size in zip(tensor.type.shape, shape, strict=True) if own == UNKNOWN]
+    for name, size in zip(tensor.size_names, open_sizes, strict=False):
+        other = sizes[name] if name in sizes else found.setdefault(name, size) if name else size
+        if other != size:
+            raise GraphError(f"{_place(tensor)}: {name} is {size}, elsewhere {other}")
+    return found
+
+
+def names_of(tensor: Tensor) -> tuple[str, ...]:
+    """What sizes of an input may be given by: its name, and those of its sizes."""
+    return (tensor.name, *filter(None, tensor.size_names))
+
+
+def check_names(sizes: Sizes, known: Sequence[str]) -> None:
+    """Raises GraphError for sizes of what is none of these names of inputs and of sizes."""
+    for name in sizes:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {quoted(near)}? " if near else ""
+            there = ", ".join(map(quoted, dict.fromkeys(known))) or "no inputs"
+            raise GraphError(f"no input and no size is named {quoted(name)}; {hint}there are {there}")
+
+
+def _given(tensor: Tensor, sizes: Sizes) -> Shape | None:
+    """The shape that is given to an input; a number alone is that of an input with one axis."""
+    given = sizes.get(tensor.name)
+    if given is None or (isinstance(given, int) and tensor.name in tensor.size_names):
+        return None
+    return (given,) if isinstance(given, int) else tuple(int(size) for size in given)
 
 
 def _named(tensor: Tensor, sizes: Sizes) -> Shape:
@@ -85,21 +126,40 @@ def _named(tensor: Tensor, sizes: Sizes) -> Shape:
     names = iter(tensor.size_names)
     shape = []
     for size in tensor.type.shape:
-        given = sizes.get(next(names, "")) if size == UNKNOWN else None
-        shape.append(given if isinstance(given, int) else size)
+        name = next(names, "") if size == UNKNOWN else ""
+        given = sizes.get(name)
+        if given is not None and not isinstance(given, int):
+            raise GraphError(f"{_place(tensor)}: {name} is one size, {_listed(tuple(given))} was given")
+        shape.append(size if given is None else given)
     return tuple(shape)
 
 
-def _check_names(graph: Graph, sizes: Sizes) -> None:
-    tensors = [graph.tensors[number] for number in graph.inputs]
-    known = [tensor.name for tensor in tensors] + [name for tensor in tensors for name in tensor.size_names]
-    for name in sizes:
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {quoted(near)}? " if near else ""
-            raise GraphError(
-                f"no input and no size is named {quoted(name)}; {hint}there are {', '.join(map(quoted, known))}"
-            )
+def _unknown(tensor: Tensor, sizes: Sizes) -> str:
+    """What to do about an input whose sizes are not all known."""
+    from shlex import quote
+
+    shape, names = tensor.type.shape, [name for name in tensor.size_names if name not in sizes]
+    count = sum(size == UNKNOWN for size in shape)
+    if names and all(names) and len(tensor.size_names) == count:
+        named, option, argument = f", named {', '.join(names)}", f"{names[0]}=N", f'{{"{names[0]}": N}}'
+    else:
+        written = [] if shape == UNRANKED else ["N" if size == UNKNOWN else str(size) for size in shape]
+        named, option = "", f"{tensor.name}={','.join(written) or 'N,...'}"
+        argument = f'{{"{tensor.name}": [{", ".join(written) or "N, ..."}]}}'
+    near = nearest(tensor.name, [name for name in sizes if name not in names_of(tensor)])
+    hint = f" (is {quoted(near)} meant?)" if near else ""
+    what = "an unknown shape" if shape == UNRANKED else f"shape {list(shape)} with an unknown size"
+    return (
+        f"{_place(tensor)}: has {what}{named}; give --shape {quote(option)}, in Python sizes={argument}{hint}"
+    )
+
+
+def _place(tensor: Tensor) -> str:
+    return f"input {quoted(tensor.name)}"
+
+
+def _listed(shape: Sequence[int]) -> str:
+    return "?" if tuple(shape) == UNRANKED else str(list(shape))
 
 
 def _with_bound_bodies(node: Node, tensors: Sequence[Tensor]) -> Node:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, Quantization, TensorType
-from npusim.kernels.graph.bind import Sizes, bound_tensor
+from npusim.kernels.graph.bind import Sizes, bound_tensor, check_names, checked, named_sizes, names_of
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
 from npusim.kernels.graph.inference import complete_results
 from npusim.kernels.graph.names import unique
@@ -28,14 +28,18 @@ class GraphBuilder:
     """
 
     def __init__(self, name: str, sizes: Sizes | None = None) -> None:
-        """`sizes` are those that the user gives to inputs, as for `npusim.kernels.graph.bind.bind`."""
+        """`sizes` are those that the user gives to inputs, as for `npusim.kernels.graph.bind.bind`.
+
+        Those with names that shapes of inputs contain are learnt as these are added.
+        """
         self.name = name
         self.tensors: list[Tensor] = []
         self.nodes: list[Node] = []
         self.inputs: list[int] = []
         self.states: list[State] = []
         self.notes: list[str] = []
-        self._sizes = sizes or {}
+        self.sizes = checked(sizes)
+        self._offered: list[str] = []
         self._names: dict[str, int] = {}
 
     def note(self, text: str) -> None:
@@ -60,6 +64,10 @@ class GraphBuilder:
         self.tensors.append(Tensor(name, type, data))
         return len(self.tensors) - 1
 
+    def rename(self, tensor: int, name: str) -> None:
+        """Gives a tensor another name."""
+        self.tensors[tensor] = replace(self.tensors[tensor], name=name)
+
     def reshape(self, tensor: int, shape: tuple[int, ...]) -> None:
         """Gives a tensor a shape that neither it nor its operands say."""
         kind = self.tensors[tensor].type
@@ -73,19 +81,32 @@ class GraphBuilder:
         """A new constant of which only the size is known: it can be timed."""
         return self.tensor(name, type, SIZE_ONLY)
 
-    def input(self, name: str, type: TensorType) -> int:
-        """A new input of the graph; inputs keep the order in which they were added."""
-        return self.as_input(self.tensor(name, type))
+    def input(self, name: str, type: TensorType, size_names: Sequence[str] = ()) -> int:
+        """A new input of the graph; inputs keep the order in which they were added.
+
+        Sizes that are unknown (with these names) are those that the user gave. Raises GraphError for one that nobody
+        gave.
+        """
+        tensor = self.tensor(name, type)
+        self.tensors[tensor] = replace(self.tensors[tensor], size_names=tuple(size_names))
+        return self.as_input(tensor)
 
     def as_input(self, tensor: int) -> int:
         """Makes a tensor an input, with all its sizes. Raises GraphError where one is unknown and nobody gave it."""
-        self.tensors[tensor] = bound_tensor(self.tensors[tensor], self._sizes)
+        self._offered += names_of(self.tensors[tensor])
+        self.sizes |= named_sizes(self.tensors[tensor], self.sizes)
+        self.tensors[tensor] = bound_tensor(self.tensors[tensor], self.sizes)
         self.inputs.append(tensor)
         return tensor
+
+    def check_sizes(self) -> None:
+        """Raises GraphError for sizes that were given to what is no input and no size of one."""
+        check_names(self.sizes, self._offered)
 
     def open_input(self, name: str, type: TensorType, size_names: Sequence[str] = ()) -> int:
         """A new input whose unknown sizes (with these names) `npusim.kernels.graph.bind` gives later."""
         self.tensors.append(Tensor(name, type, size_names=tuple(size_names)))
+        self._offered += names_of(self.tensors[-1])
         self.inputs.append(len(self.tensors) - 1)
         return self.inputs[-1]
 

@@ -68,7 +68,7 @@ def shape_text(tensor: Tensor) -> str:
     if tensor.type.shape == UNRANKED:
         return "?"
     names = iter(tensor.size_names)
-    return f"[{', '.join(next(names, '-1') if size == UNKNOWN else str(size) for size in tensor.type.shape)}]"
+    return f"[{', '.join((next(names, '') or '-1') if size == UNKNOWN else str(size) for size in tensor.type.shape)}]"
 
 
 def _check_tensor(number: int, tensor: Tensor) -> None:

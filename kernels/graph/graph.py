@@ -33,7 +33,8 @@ class Origin(Enum):
 class Tensor:
     """A named value of a graph; constants carry their data, read-only, in `type.shape`, or SIZE_ONLY.
 
-    `size_names` names the sizes of an input that are UNKNOWN, in their order; what has one name is one size.
+    `size_names` names the sizes of an input that are UNKNOWN, in their order ("" is no name); what has one name is
+    one size.
     `from_reals` says of an input with codes that it may also be given as float32.
     """
 

@@ -112,6 +112,12 @@ class LayoutBuilder(GraphBuilder):
                 self.tensors[number] = replace(self.tensors[number], type=said)
         return node
 
+    def rename(self, tensor: int, name: str) -> None:
+        """As `GraphBuilder.rename`, of the image too that is written in its place."""
+        if tensor in self._only_turned:
+            super().rename(self._turned[tensor, self._layout.image], name)
+        super().rename(tensor, name)
+
     def graph(self, outputs: Sequence[int]) -> Graph:
         """As `GraphBuilder.graph`, with the outputs in the door's order."""
         for number in (*outputs, *(state.after for state in self.states)):

@@ -10,7 +10,8 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.operator.element_types import fits
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Call, call_in_reals
+from npusim.kernels.operator.parameters import NONE
 from npusim.kernels.table import operator
 
 
@@ -26,7 +27,10 @@ def takes(
     are wrong are taken: whoever adds the node says what is wrong with them.
     """
     entry = operator(op)
-    if not fits(entry.types, inputs, results):
+    kinds = Call(NONE, tuple(inputs), tuple(results), {})
+    if parameters.get("rescale", "fixed_point") not in entry.rescales:
+        kinds = call_in_reals(kinds)
+    if not fits(entry.types, kinds.inputs, kinds.outputs):
         return False
     if op in SPATIAL:
         return True

@@ -152,7 +152,7 @@ def broadcast_on_npu(call: Call) -> bool:
 Make = Callable[[Tile, TileAddresses, Grid], Instruction]
 
 
-def _works(call: Call, make: Make) -> Parts:
+def works(call: Call, make: Make) -> Parts:
     """A function of operands that broadcast; one that repeats its rows is needed whole by every tile."""
     grids = _grids(call)
     if grids is None:
@@ -161,7 +161,7 @@ def _works(call: Call, make: Make) -> Parts:
 
 
 def works_of_elements(call: Call, make: Make) -> Parts:
-    """As `_works`, where the grids that `make` gets count elements of several bytes."""
+    """As `works`, where the grids that `make` gets count elements of several bytes."""
     grids = _grids(call, of_bytes=False)
     if grids is None:
         raise ValueError("operands repeat along too many axes; the operator's rules should refuse")
@@ -251,7 +251,7 @@ def lower_binary(call: Call, function: str, activation: Activation, fields: dict
             **fields,
         )
 
-    return _works(call, make)
+    return works(call, make)
 
 
 def _zeros(call: Call) -> dict[str, Any]:
@@ -342,7 +342,7 @@ def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, An
             **fields,
         )
 
-    return _works(call, make)
+    return works(call, make)
 
 
 def lower_choice(call: Call, keeps_codes: bool) -> Parts:
@@ -375,4 +375,4 @@ def lower_choice(call: Call, keeps_codes: bool) -> Parts:
             **fields,
         )
 
-    return _works(call, make)
+    return works(call, make)

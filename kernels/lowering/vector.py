@@ -87,16 +87,16 @@ def table_work(source: Rows, target: Rows, table: Array) -> Work:
     return _dense_work(source, target, look_up, table.tobytes())
 
 
-def lower_table(call: Call, table: Array) -> Parts:
+def lower_table(call: Call, table: Array, position: int = 0) -> Parts:
     """An operator of one operand of bytes as a look-up in its table of 256 entries, in raw byte order."""
-    return (_part_by_table(table, 0, call.outputs[0].elements),)
+    return (_part_by_table(table, 0, call.outputs[0].elements, position),)
 
 
-def _part_by_table(table: Array, first: int, elements: int) -> Work:
-    """The look-up of some elements from the first one on."""
+def _part_by_table(table: Array, first: int, elements: int, position: int = 0) -> Work:
+    """The look-up of some elements of an operand from the first one on."""
     width = table.itemsize
     row = dense_row_bytes(elements, _ROW_BYTES // width**2)  # so that rows of wide entries are not longer
-    source = Rows(("in", 0), elements // row, row, first)
+    source = Rows(("in", position), elements // row, row, first)
     return table_work(source, Rows(("out", 0), elements // row, row * width, first * width), table)
 
 

@@ -143,6 +143,7 @@ class Operator:
     defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
     rescales:  the ways to make codes of results that rules and reference know. Of "float32" an operator need not know:
                it then computes on the reals that codes stand for.
+    in_reals:  what then computes on them, where it is not the reference: functions and sums, rounded to float32 once.
     """
 
     name: str
@@ -161,12 +162,13 @@ class Operator:
     window: Callable[[Call], SlidingWindow] | None = None
     defined: Callable[[Sequence[Array]], list[Array]] | None = None
     rescales: tuple[Rescale, ...] = FIXED_POINT
+    in_reals: Reference | None = None
 
     def compute(self, call: Call, values: Values) -> list[Array]:
         """What a call that keeps the rules gives, in numpy."""
         if call.parameters.rescale in self.rescales:
             return self.reference(call, values)
-        return _compute_in_reals(self.reference, call, values)
+        return compute_in_reals(self.in_reals or self.reference, call, values)
 
     def broken_rule(self, call: Call) -> str | None:
         """The first rule that a call breaks, its element types included; None if it can be executed.
@@ -195,8 +197,9 @@ class Operator:
         """
         if self.name in hardware.lacks_operators:
             return LACKS.format(hardware.name)
-        apt = [row for row in self.lowerings if row.rules and row.rules[0](call)]
-        reasons = [reason for row in apt or self.lowerings if (reason := row.refusal(call, hardware))]
+        rows = [row for row in self.lowerings if call.parameters.rescale in row.rescales] or self.lowerings
+        apt = [row for row in rows if row.rules and row.rules[0](call)]
+        reasons = [reason for row in apt or rows if (reason := row.refusal(call, hardware))]
         return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"
 
 
@@ -217,7 +220,7 @@ def call_in_reals(call: Call) -> Call:
     )
 
 
-def _compute_in_reals(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
+def compute_in_reals(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
     """What the reference of an operator gives on reals, with codes where the call has them."""
     reals = [
         value if value is None or kind is None else reals_of_codes(value, kind)

@@ -67,6 +67,12 @@ def same_quantization(call: Call) -> bool:
     return all(tensor is None or tensor.quantization == first for tensor in (*call.inputs, *call.outputs))
 
 
+def same_codes(call: Call) -> bool:
+    """inputs and outputs have one element type, scale and zero point"""
+    kinds = {(kind.dtype, kind.quantization) for kind in (*call.inputs, *call.outputs) if kind is not None}
+    return len(kinds) == 1
+
+
 def eight_bit(call: Call) -> bool:
     """the NPU computes on int8 and uint8 tensors with one scale and zero point"""
     return all(tensor is not None and tensor.quantized8 for tensor in call.inputs) and per_tensor(call)

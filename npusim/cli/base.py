@@ -84,6 +84,27 @@ PartitionOption = Annotated[
 ]
 
 
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=N,N",
+        help="A shape that the model leaves open, such as image=1,3,224,224, or a size by its name, batch=1; may be "
+        "repeated.",
+        show_default=False,
+    ),
+]
+
+
+def sizes_of(shape: Sequence[str] | None) -> dict[str, int | tuple[int, ...]]:
+    """What --shape says. Raises NpusimError."""
+    if not shape:
+        return {}
+    from npusim.session.sizes import parse
+
+    return parse(shape)
+
+
 PARTITION_MODES = ("cost", "order", "single")
 """What --partition takes in place of a file."""
 

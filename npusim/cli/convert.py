@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from npusim.base.console import say
+from npusim.cli.base import ShapeOption, sizes_of
 from npusim.frontends.targets import summary, target_of
 from npusim.isa.base.errors import NpusimError
 
@@ -31,6 +32,7 @@ def convert(
         str,
         typer.Option("--to", metavar="FORMAT", help=f"{summary()}. By default what FILE ends in, or nnef."),
     ] = "",
+    shape: ShapeOption = None,
 ) -> None:
     """Write a model in another format, or say which layers it cannot express and why."""
     from npusim.base import files
@@ -39,7 +41,7 @@ def convert(
 
     target = target_of(format, output)
     files.check_outputs({"-o": output}, {"MODEL": Path(model)})
-    graph = api.load(model)
+    graph = api.load(model, sizes_of(shape))
     try:
         content = target.written(graph, output.name)
     except NpusimError as fault:

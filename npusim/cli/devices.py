@@ -15,6 +15,7 @@ from npusim.cli.base import Progress, hardware_inputs, names, partition_inputs
 from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
+    from npusim.kernels.graph.bind import Sizes
     from npusim.nnadapter.device import Device
     from npusim.nnadapter.model_run import Prepared
     from npusim.numbers.provenance import Provenance
@@ -60,6 +61,7 @@ class How(NamedTuple):
     effort: str
     timing_only: bool
     seed: int
+    sizes: Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,7 @@ def _prepared(asked: Asked, devices: Sequence[Device]) -> Prepared:
         partition=how.partition,
         forced=forced,
         effort=how.effort,
+        sizes=how.sizes,
         cache_dir=asked.cache,
     )
 
@@ -194,6 +197,7 @@ def _provenance(asked: Asked, result: RunResult) -> Provenance:
         seed=asked.how.seed,
         inputs=result.provenance.inputs,
         devices=asked.devices,
+        sizes=asked.how.sizes,
     )
 
 

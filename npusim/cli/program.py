@@ -15,10 +15,12 @@ from npusim.cli.base import (
     PartitionOption,
     Progress,
     SetOption,
+    ShapeOption,
     UnknownOption,
     hardware_inputs,
     names,
     partition_inputs,
+    sizes_of,
 )
 from npusim.isa.base.errors import NpusimError
 
@@ -44,6 +46,7 @@ def compile_model(
     unknown: UnknownOption = None,
     host: HostOption = None,
     partition: PartitionOption = None,
+    shape: ShapeOption = None,
 ) -> None:
     """Compile a model to a program that `npusim run` executes."""
     from npusim.base import files
@@ -54,7 +57,7 @@ def compile_model(
     api.schedules_of_effort(effort)
     api.check_unknown(unknown)
     machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
-    graph = api.load(model)
+    graph = api.load(model, sizes_of(shape))
     with Progress(f"scheduling {graph.name}") as progress:
         program = api.compile_program(
             graph,

@@ -22,11 +22,13 @@ from npusim.cli.base import (
     PartitionOption,
     Progress,
     SetOption,
+    ShapeOption,
     UnknownOption,
     ascii_only,
     hardware_inputs,
     names,
     partition_inputs,
+    sizes_of,
 )
 from npusim.isa.base.errors import NpusimError
 from npusim.reports import REPORTS
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from npusim.base.files import Writer
     from npusim.isa.program.executable import Executable
     from npusim.isa.program.program import Program
+    from npusim.kernels.graph.bind import Sizes
     from npusim.numbers.run import RunResult
     from npusim.reports.folder import ReportFile
 
@@ -114,6 +117,7 @@ def run(
     unknown: UnknownOption = None,
     host: HostOption = None,
     partition: PartitionOption = None,
+    shape: ShapeOption = None,
     decide: job.DecideOption = None,
     device: devices.DeviceOption = None,
     print_partition: devices.PrintOption = False,
@@ -124,7 +128,8 @@ def run(
     from npusim.session import api
 
     machines = hw or [api.DEFAULT_HARDWARE]
-    how = devices.How(partition or (), devices.host_names(host), effort, timing_only, seed)
+    sizes = sizes_of(shape)
+    how = devices.How(partition or (), devices.host_names(host), effort, timing_only, seed, sizes)
     over = devices.Asked(models[0], device or (), how, input, output, dot, cache)
     if device:
         others: dict[str, object] = {"MODEL": models[1:], "--hw": hw, "--set": set_, "--what-if": what_if}
@@ -144,19 +149,19 @@ def run(
         one |= {DOT: dot, "--unknown": unknown, "--host": host, "--partition": partition}
         one |= {devices.PRINT_OPTION: print_partition or None, devices.CACHE_OPTION: cache}
         where = run_table.Targets(reports, report)
-        run_table.run(models, machines, set_ or (), effort, where, one)
+        run_table.run(models, machines, set_ or (), effort, sizes, where, one)
         return
     without_data = "--timing-only" if timing_only else "--unknown host" if api.check_unknown(unknown) else ""
     if without_data and (input or output):
         option = "--input" if input else OUTPUT
         raise NpusimError(f"{option}: {without_data} executes no data; give one or the other")
-    compiler = _Compiler(effort, unknown, names(host), partition)
+    compiler = _Compiler(effort, unknown, names(host), partition, sizes)
     asked = _Asked(models[0], hw[0] if hw else None, set_ or (), compiler, seed, input)
     targets = ({OUTPUT: output} if output else {}) | dict(reports)
     pages = _report_files(report) if report else {}
     _check_outputs(asked, machines[0], targets | ({DOT: dot} if dot else {}), report, pages)
     if dot:
-        _draw(asked.model, dot)
+        _draw(asked.model, dot, sizes)
     if print_partition:
         devices.print_subgraphs(over, machines[0], set_ or ())
     program, wall = _compiled(asked)
@@ -212,6 +217,7 @@ class _Compiler(NamedTuple):
     unknown: str | None
     host: Sequence[str]
     partition: Sequence[str] | None
+    sizes: Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +246,7 @@ class _Asked:
             inputs=result.provenance.inputs,
             settings=self.settings,
             compiled=is_program(self.model),
+            sizes=self.compiler.sizes,
         )
         return replace(result, provenance=made)
 
@@ -266,7 +273,7 @@ def _check_outputs(
     files.check_outputs(targets, sources, {"--report": (folder, [path.name for path in pages])})
 
 
-def _draw(path: str, target: Path) -> None:
+def _draw(path: str, target: Path, sizes: Sizes) -> None:
     """Write the model as a drawing. Raises NpusimError for a program, which is no graph any more."""
     from npusim.frontends.nnadapter.model import Model
     from npusim.session import api
@@ -276,7 +283,7 @@ def _draw(path: str, target: Path) -> None:
         raise NpusimError(
             f"{DOT} {target}: {path} is a compiled program, which has no operators; give the model"
         )
-    Model.of(api.load(path)).save_dot(target)
+    Model.of(api.load(path, sizes)).save_dot(target)
 
 
 def _compiled(asked: _Asked) -> tuple[Program | Executable, dict[str, float]]:

@@ -15,6 +15,7 @@ from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer
+    from npusim.kernels.graph.bind import Sizes
     from npusim.numbers.runs import RunTable
 
 PAGE = "table.html"
@@ -35,10 +36,13 @@ def run(
     machines: Sequence[str],
     settings: Sequence[str],
     effort: str,
+    sizes: Sizes,
     targets: Targets,
     one: Mapping[str, object],
 ) -> None:
     """Print and write the table. `one`: options that go with one run only, with what they were given.
+
+    sizes: that the model leaves open; several models have none in common.
 
     No data is executed: nothing of it would be shown, and cycles and energy are the same.
     """
@@ -52,6 +56,8 @@ def run(
         raise NpusimError(
             f"{given}: goes with one model on one machine; this is a table of {_count(models, machines)}"
         )
+    if sizes and len(models) > 1:
+        raise NpusimError(f"--shape: goes with one model; these are {len(models)}")
     sources: dict[str, Path | None] = {f"MODEL {model}": Path(model) for model in models}
     for name in machines:
         sources |= hardware_inputs(name, f"--hw {name}")
@@ -67,7 +73,7 @@ def run(
                 progress(step, len(models) * len(machines))
             step += 1
 
-        table = run_table.run_table(models, hardware, effort=effort, watch=watch)
+        table = run_table.run_table(models, hardware, effort=effort, sizes=sizes, watch=watch)
     try:
         _print(table)
     finally:  # what was computed is kept, even if nobody reads the table to its end

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.base.console import say
-from npusim.cli.base import SetOption, hardware_inputs
+from npusim.cli.base import SetOption, ShapeOption, hardware_inputs, sizes_of
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import printable
 
 if TYPE_CHECKING:
+    from npusim.kernels.graph.bind import Sizes
     from npusim.study.evaluate import Workload
     from npusim.study.explore import MakeExecutor
     from npusim.study.space_file import SpaceFile
@@ -70,6 +71,7 @@ def explore(
         typer.Option(metavar="KEY", help="Instead of the space's objectives; may be repeated."),
     ] = None,
     set_: SetOption = None,
+    shape: ShapeOption = None,
     programs: Annotated[
         Programs | None,
         typer.Option(help="shared: points that differ in timing, energy or clock execute one program."),
@@ -125,7 +127,7 @@ def explore(
         raise NpusimError("--points: a grid has all its points; choose another --sampler, such as random")
     where = study or Path(f"{Path(space).stem}.study")
     _check_outputs(where, Path(space), models, file)
-    workloads = _workloads(models, file, Path(space).parent)
+    workloads = _workloads(models, file, Path(space).parent, sizes_of(shape))
     make_executor = _executor(jobs, dask, dask_tls_ca, dask_tls_cert, dask_tls_key)
     _finish(_search(file, workloads, where, make_executor))
 
@@ -157,19 +159,29 @@ def _plain(value: object) -> object:
     return value.value if isinstance(value, StrEnum) else value
 
 
-def _workloads(models: list[str], file: SpaceFile, folder: Path) -> list[Workload]:
-    """The models of the command line, or those of the space file in `folder`; the file gives the weights of both."""
+def _workloads(models: list[str], file: SpaceFile, folder: Path, sizes: Sizes) -> list[Workload]:
+    """The models of the command line, or those of the space file in `folder`; the file gives the weights of both.
+
+    sizes: that the model leaves open; several have none in common.
+    """
     from npusim.session import api
+    from npusim.session.sizes import texts
     from npusim.study.evaluate import Workload
 
     named = dict.fromkeys(models) or file.models
     if not named:
         raise NpusimError("no model: name one before the space, or in its [models]")
+    if sizes and len(named) > 1:
+        raise NpusimError(f"--shape: goes with one model; these are {len(named)}")
     paths = {given: given if models else _beside(folder, given) for given in named}
     called = _called([str(path) for path in paths.values()])
     return [
         Workload(
-            name, api.load(path), file.models.get(given, 1.0), Path(path).name if Path(path).is_file() else ""
+            name,
+            api.load(path, sizes),
+            file.models.get(given, 1.0),
+            Path(path).name if Path(path).is_file() else "",
+            tuple(texts(sizes)),
         )
         for name, (given, path) in zip(called, paths.items(), strict=True)
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.base.console import say
-from npusim.cli.base import EXIT_OUR_FAULT, HardwareOption, Progress, hardware_inputs
+from npusim.cli.base import EXIT_OUR_FAULT, HardwareOption, Progress, ShapeOption, hardware_inputs, sizes_of
 
 if TYPE_CHECKING:
     from npusim.verification.verification import Difference, Verification
@@ -34,6 +34,7 @@ def verify(
         int, typer.Option("--inputs", metavar="N", min=1, help="On how many sets of random inputs.")
     ] = 1,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the first set.")] = 0,
+    shape: ShapeOption = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write every tensor.")] = None,
 ) -> None:
     """Compare npusim with LiteRT's reference kernels, layer by layer, and say where the first byte differs.
@@ -45,7 +46,9 @@ def verify(
 
     files.check_outputs({"--json": json}, {"MODEL": Path(model), **hardware_inputs(hw)})
     with Progress(f"verifying {model}") as progress:
-        found = verifying.verify(model, hw, samples=inputs, seed=seed, progress=progress)
+        found = verifying.verify(
+            model, hw, samples=inputs, seed=seed, sizes=sizes_of(shape), progress=progress
+        )
     try:
         for line in lines(found):
             say(line)

@@ -78,7 +78,9 @@ def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
     path = Path(path)
     try:
         door = _door_of(path)
-        graph = check(door.read(path, layouts.builder(path.stem, door.layout, sizes)))
+        builder = layouts.builder(path.stem, door.layout, sizes)
+        graph = check(door.read(path, builder))
+        builder.check_sizes()
     except OSError as fault:
         raise FormatError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from npusim.frontends.tflite.control import DECIDING
 from npusim.frontends.tflite.operators import OPERATORS
 from npusim.frontends.tflite.reader import graph_of
-from npusim.frontends.tflite.records import ModelRecord, OperatorRecord
+from npusim.frontends.tflite.records import ModelRecord
+from npusim.frontends.tflite.shapes import Folding, computed_operands, constant, from_shapes, part, touched
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.table import known
-from npusim.litert.shapes import Folding, computed_operands, constant, from_shapes
 
 Shape = tuple[int, ...]
 
@@ -121,10 +121,10 @@ class Subgraph:
         Raises NpusimError.
         """
         variables = {number for number in selection.inputs if self.record.tensors[number].variable}
-        part = self._graph(selection, shapes, frozenset())
-        others = frozenset(variables - set(part.inputs))
+        whole = self._graph(selection, shapes, frozenset())
+        others = frozenset(variables - set(whole.inputs))
         # A variable that these operators only read is an input like others.
-        return self._graph(selection, shapes, others) if others else part
+        return self._graph(selection, shapes, others) if others else whole
 
     def _graph(
         self, selection: Selection, shapes: Mapping[int, Shape], read_only: frozenset[int]
@@ -142,48 +142,14 @@ class Subgraph:
         for number, tensor in enumerate(self.record.tensors):
             shape = () if resized and number in results else shapes.get(number, self._shapes[number])
             tensors.append(replace(tensor, shape=shape, variable=tensor.variable and number not in read_only))
-        folding = Folding(replace(self.record, tensors=tuple(tensors)), given, self._part)
+        folding = Folding(replace(self.record, tensors=tuple(tensors)), given, self._graph_of)
         for operator in chosen:
             folding.add(operator)
-        found = self._part(folding.record, chosen, given, selection.outputs)
-        return _without_states(found, _tensors(chosen, given, selection.outputs), selection.outputs)
+        found = self._graph_of(part(folding.record, chosen, given, selection.outputs))
+        return _without_states(found, touched(chosen, given, selection.outputs), selection.outputs)
 
-    def _part(
-        self,
-        record: ModelRecord,
-        chosen: Sequence[OperatorRecord],
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-    ) -> Graph:
-        """The graph of operators of a subgraph; tensors that they do not touch are not in it."""
-        touched = _tensors(chosen, inputs, outputs)
-        numbers = {tensor: new for new, tensor in enumerate(touched)}
-        part = replace(
-            record,
-            tensors=tuple(record.tensors[number] for number in touched),
-            operators=tuple(_renumbered(operator, numbers) for operator in chosen),
-            inputs=tuple(numbers[number] for number in inputs),
-            outputs=tuple(numbers[number] for number in outputs),
-        )
-        return graph_of(part, GraphBuilder(self.name))
-
-
-def _tensors(records: Sequence[OperatorRecord], inputs: Sequence[int], outputs: Sequence[int]) -> list[int]:
-    """The tensors that operators touch, and those that go in and out, each once, in the order of the file."""
-    touched = {*inputs, *outputs}
-    for record in records:
-        touched.update(number for number in record.inputs if number is not None)
-        touched.update(record.outputs, record.intermediates)
-    return sorted(touched)
-
-
-def _renumbered(record: OperatorRecord, numbers: Mapping[int, int]) -> OperatorRecord:
-    return replace(
-        record,
-        inputs=tuple(None if number is None else numbers[number] for number in record.inputs),
-        outputs=tuple(numbers[number] for number in record.outputs),
-        intermediates=tuple(numbers[number] for number in record.intermediates),
-    )
+    def _graph_of(self, record: ModelRecord) -> Graph:
+        return graph_of(record, GraphBuilder(self.name))
 
 
 def _without_states(graph: Graph, numbers: Sequence[int], outputs: Sequence[int]) -> PartGraph:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
 from npusim.isa.base.placement import Placement
+from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.placing import Forced
 from npusim.nnadapter import subgraphs
 from npusim.nnadapter.compilation import Compilation
@@ -133,11 +134,13 @@ def prepare(
     partition: Sequence[str | Path] = (),
     forced: Sequence[Forced] = (),
     effort: str = "fast",
+    sizes: Sizes | None = None,
     cache_dir: Path | None = None,
 ) -> Prepared:
     """Read a model of any format and compile it for devices, or take what a cache has of it.
 
     partition: modes ("order", "cost", "single") and partition files. forced: more operators that a CPU must have.
+    sizes:     that the model leaves open, as for `npusim.load`.
     cache_dir: the folder of compiled models that are kept, where there is one.
 
     Raises NNAdapterError, and NpusimError for a partition file that is none.
@@ -146,7 +149,7 @@ def prepare(
     if len(set(modes)) > 1:
         raise InvalidParameter(f"partition: {', '.join(map(str, modes))}: may be one of them, beside files")
     begin = time.perf_counter()
-    model = from_file(path)
+    model = from_file(path, sizes)
     loaded = time.perf_counter()
     context = Context(devices, "" if effort == "fast" else f"{machines.COMMON}_EFFORT={effort}")
     plan = [*partition, Partition(tuple(forced))]
@@ -166,6 +169,7 @@ def run(
     effort: str = "fast",
     host: Sequence[str] = (),
     partition: str | Path | Sequence[str | Path] = (),
+    sizes: Sizes | None = None,
     cache_dir: str | Path | None = None,
 ) -> RunResult:
     """Load, compile and simulate a model of any format over devices in one call, as `npusim.run` does on one machine.
@@ -173,6 +177,7 @@ def run(
     devices:   names of devices, or hardware files.
     host:      kinds of operators that a CPU must have.
     partition: "order", "cost" or "single", a partition file, or several of these.
+    sizes:     that the model leaves open, as for `npusim.load`.
     cache_dir: the folder of compiled models that are kept.
 
     The other arguments are those of `npusim.run`. Raises NpusimError.
@@ -181,5 +186,7 @@ def run(
     folder = None if cache_dir is None else Path(cache_dir)
     forced = [Forced(name) for name in host]
     with acquired(devices) as found:
-        made = prepare(path, found, partition=parts, forced=forced, effort=effort, cache_dir=folder)
+        made = prepare(
+            path, found, partition=parts, forced=forced, effort=effort, sizes=sizes, cache_dir=folder
+        )
     return made.simulate(inputs, timing_only=timing_only, seed=seed)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from npusim.frontends import frontend
 from npusim.frontends.nn_hal import file as hal_file
 from npusim.frontends.nn_hal.reader import graph_of
 from npusim.frontends.nnadapter.errors import (
@@ -52,7 +51,7 @@ def from_file(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | No
 def _read(path: str | Path, sizes: Sizes) -> Model:
     """A model with all sizes of its inputs."""
     with faults_as(InvalidParameter):
-        graph = frontend.read(path, sizes) if Path(path).exists() else open_model(path)
+        graph = open_model(path, sizes)
     assert isinstance(graph, Graph)
     return from_graph(graph)
 

@@ -70,6 +70,8 @@ def _logic_um2(hardware: Hardware) -> dict[str, float]:
     bits += structure["shadow_register_bits"] * (circuits.weight_registers - 1)
     multiplier = um2["multiplier_9x9"] + um2["adder_32"] + bits * um2["register_bit"]
     requantise = um2["multiplier_32x32"] + um2["shifter_32"] + 2 * um2["adder_32"] + um2["logic_32"]
+    if hardware.float32_rescale:
+        requantise += _float32_rescale_um2(um2)
     operands = structure["lane_register_bits"] * um2["register_bit"]
     return {
         "mac_array": circuits.multipliers * multiplier + _real_columns_um2(hardware),
@@ -86,17 +88,41 @@ def _lane_um2(hardware: Hardware) -> float:
 
     A function of n steps in c cycles needs n / c of the parts that do a step; a lane has as many as its most
     demanding function. Steps as in `energy.toml`: three rescales for an add, a product and a rescale for a
-    multiply, about ten for an exponential, 32 subtractions for a division.
+    multiply, about ten for an exponential, 32 subtractions for a division. Float32 shares the multipliers.
     """
     um2, vector = _table()["logic_um2"], hardware.vector
     rescale = um2["multiplier_32x32"] + um2["shifter_32"]
+    float_steps = _float_steps(hardware)
     rescales = max(
-        3 / vector.add_cycles, 2 / vector.mul_cycles, 1 / vector.requantise_cycles, 10 / vector.exp_cycles
+        3 / vector.add_cycles,
+        2 / vector.mul_cycles,
+        1 / vector.requantise_cycles,
+        10 / vector.exp_cycles,
+        float_steps,
     )
     simple = um2["adder_32"] + um2["logic_32"]
     simples = 1 / vector.max_cycles + 1 / vector.pool_cycles + 1 / vector.reduce_cycles
     table = _sram_mm2(0.25, 1, 1, hardware) * 1e6 / _scale(hardware) / vector.lut_cycles
-    return float(rescales * rescale + simples * simple + 32 / vector.divide_cycles * um2["adder_32"] + table)
+    divisions = 32 / vector.divide_cycles * um2["adder_32"]
+    floats = float_steps * _multiply_add_um2(24, 0, {**um2, "multiplier_32x32": 0.0})
+    return float(rescales * rescale + simples * simple + divisions + floats + table)
+
+
+def _float_steps(hardware: Hardware) -> float:
+    """Products and sums in float32 that a lane does in a cycle: of two codes to float32, a product and a quotient six.
+
+    A quotient is three, as in `energy.toml`.
+    """
+    vector = hardware.vector
+    if not hardware.float32_rescale:
+        return 0.0
+    return max(
+        6 / vector.literal_cycles,
+        8 / vector.literal_divide_cycles,
+        2 / vector.fused_cycles,
+        1 / vector.dequantise_cycles,
+        6 / vector.quantise_cycles,
+    )
 
 
 def _real_lanes_um2(hardware: Hardware) -> float:
@@ -127,6 +153,14 @@ def _multiply_add_um2(significand_bits: int, stored_bits: int, um2: Mapping[str,
     product = um2["multiplier_32x32"] * (significand_bits / 32) ** 2
     width = 3 * significand_bits / 32
     return product + width * (2 * um2["shifter_32"] + um2["adder_32"]) + 3 * stored_bits * um2["register_bit"]
+
+
+def _float32_rescale_um2(um2: Mapping[str, float]) -> float:
+    """What a lane of the output stage takes to rescale in float32 too: the multiplier that is there takes significands
+    of 24 bits, and the shifter behind it makes a whole number of their product. Before it come the search for the
+    leading one and a shifter; adders are for the exponents and two roundings.
+    """
+    return um2["shifter_32"] + 3 * um2["adder_32"] + 2 * um2["logic_32"]
 
 
 def _crossbar_bytes(hardware: Hardware) -> int:

@@ -21,6 +21,7 @@ class Provenance:
     seed:         of the random inputs; None for others, and where no data was executed.
     inputs:       "random", "given", or "none" where no data was executed.
     model_sha256: of the file of the model or program, or of a built-in model; None for what Python made.
+    shapes:       sizes that the model leaves open, as `npusim run --shape`; None where none were given.
     """
 
     command: str | None = None
@@ -28,6 +29,7 @@ class Provenance:
     seed: int | None = None
     inputs: Inputs = "none"
     model_sha256: str | None = None
+    shapes: str | None = None
 
     def to_dict(self, hardware: Hardware) -> dict[str, Any]:
         """The block of the JSON: versions, what is held here, and the digest of the hardware without its name."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from npusim.isa.base.tensor import Array
     from npusim.isa.program.executable import Executable
     from npusim.isa.program.program import Program
+    from npusim.kernels.graph.bind import Sizes
     from npusim.kernels.graph.graph import Graph
     from npusim.numbers.job import JobResult
     from npusim.numbers.run import RunResult
@@ -42,12 +43,16 @@ Progress = Callable[[int, int], None]
 """Called now and then with (steps done, all steps): instructions of a simulation, schedules of a search."""
 
 
-def load(path: str | Path) -> Graph:
+def load(path: str | Path, sizes: Sizes | None = None) -> Graph:
     """The graph of a model file, or of a built-in model by its name.
 
-    Raises NpusimError for a file that is missing, damaged, or holds what npusim does not have.
+    sizes: those that the file leaves open: shapes by the names of inputs, {"image": (1, 3, 224, 224)}, or single sizes
+           by their own names, {"batch": 1}.
+
+    Raises NpusimError for a file that is missing, damaged, or holds what npusim does not have, for a size that is open
+    and not given, and for sizes that do not fit.
     """
-    model = open_model(path)
+    model = open_model(path, sizes)
     from npusim.isa.program.program import Program
 
     if isinstance(model, Program):
@@ -324,6 +329,7 @@ def run(
     unknown: str | None = None,
     host: Sequence[str] = (),
     partition: Asked = None,
+    sizes: Sizes | None = None,
     progress: Progress | None = None,
     decisions: Mapping[str, int] | None = None,
 ) -> RunResult | JobResult:
@@ -332,10 +338,13 @@ def run(
     path:   a model file, a `.npu` program, or the name of a built-in model.
     hw:     a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
     effort, unknown, host, partition: of the compiler, as for `compile`.
+    sizes:  that the model leaves open, as for `load`.
 
     The other arguments, and what is raised, are those of `simulate`.
     """
-    program, wall = prepare_any(path, hw, effort=effort, unknown=unknown, host=host, partition=partition)
+    program, wall = prepare_any(
+        path, hw, effort=effort, unknown=unknown, host=host, partition=partition, sizes=sizes
+    )
     result: RunResult | JobResult = simulate(
         program, inputs, timing_only=timing_only, seed=seed, progress=progress, decisions=decisions
     )
@@ -348,6 +357,7 @@ def run(
         seed=seed,
         inputs=result.provenance.inputs,
         compiled=is_program(path),
+        sizes=sizes,
     )
     return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
 
@@ -365,13 +375,21 @@ def prepare(
     unknown: str | None = None,
     host: Sequence[str] = (),
     partition: Asked = None,
+    sizes: Sizes | None = None,
     progress: Progress | None = None,
 ) -> tuple[Program, dict[str, float]]:
     """`prepare_any` for a model that decides nothing. Raises NpusimError for one that does, too."""
     from npusim.isa.program.program import Program
 
     program, wall = prepare_any(
-        path, hw, effort=effort, unknown=unknown, host=host, partition=partition, progress=progress
+        path,
+        hw,
+        effort=effort,
+        unknown=unknown,
+        host=host,
+        partition=partition,
+        sizes=sizes,
+        progress=progress,
     )
     if not isinstance(program, Program):
         raise NpusimError(
@@ -388,12 +406,13 @@ def prepare_any(
     unknown: str | None = None,
     host: Sequence[str] = (),
     partition: Asked = None,
+    sizes: Sizes | None = None,
     progress: Progress | None = None,
 ) -> tuple[Program | Executable, dict[str, float]]:
     """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
 
     `effort`, `unknown`, `host`, `partition` and `progress` are those of `compile`, and so is what becomes of a model
-    that decides.
+    that decides; `sizes` those of `load`.
     """
     from npusim.isa.program.program import Program
 
@@ -402,7 +421,7 @@ def prepare_any(
     wall = {"load": 0.0, "compile": 0.0}
     chosen = hardware(hw) if isinstance(hw, str | Path) else hw
     with _timed(wall, "load"):
-        model = open_model(path)
+        model = open_model(path, sizes)
     if isinstance(model, Program):
         require_same_hardware(path, model, chosen)
         if schedules:

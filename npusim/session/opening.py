@@ -11,27 +11,34 @@ from npusim.isa.base.nearest import nearest
 
 if TYPE_CHECKING:
     from npusim.isa.program.program import Program
+    from npusim.kernels.graph.bind import Sizes
     from npusim.kernels.graph.graph import Graph
 
 PROGRAM_SUFFIX = ".npu"
 
 
-def open_model(path: str | Path) -> Graph | Program:
-    """What a path or built-in name stands for: a file first, then a built-in model."""
+def open_model(path: str | Path, sizes: Sizes | None = None) -> Graph | Program:
+    """What a path or built-in name stands for: a file first, then a built-in model.
+
+    sizes: those that a model file leaves open, as for `npusim.kernels.graph.bind.bind`. Raises NpusimError for sizes
+    of what has none.
+    """
     from npusim.frontends import frontend as formats
     from npusim.isa.program import container
 
     file, name = Path(path), str(path)
     if file.is_file() and _is_program(file):
+        if sizes:
+            raise NpusimError(f"{path}: is compiled already, its sizes are known; give the model")
         return container.load(file)
     if file.exists():
-        return formats.read(file)
+        return formats.read(file, sizes)
     from npusim import models  # a file does without its imports
 
     if name in models.names():
         from npusim.frontends.tflite import reader as tflite
 
-        return tflite.parse(models.path_or_bytes(name), name)
+        return tflite.parse(models.path_or_bytes(name), name, sizes)
     if file.suffix or len(file.parts) != 1:
         raise NpusimError(f"{path}: no such file")
     near = nearest(name, models.names())

@@ -9,8 +9,10 @@ from npusim import models
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.graph.bind import Sizes
 from npusim.numbers.provenance import Inputs, Provenance
 from npusim.session.placing import Asked, parts_of
+from npusim.session.sizes import OPTION, texts
 
 
 def digest_of_model(path: str | Path) -> str | None:
@@ -46,12 +48,14 @@ def of_run(
     settings: Sequence[str] = (),
     compiled: bool = False,
     devices: Sequence[str] = (),
+    sizes: Sizes | None = None,
 ) -> Provenance:
     """The provenance of a run of the model at `path`.
 
     hw, settings: the hardware as it was named, None for the default; compiled: the model is a program already.
     host, partition: of the compiler; a `Partition` that Python made has no words.
     devices: in place of `hw`.
+    sizes: that the model leaves open.
     """
     import shlex
 
@@ -63,6 +67,8 @@ def of_run(
     words += ["--effort", str(effort)] if effort not in ("fast", 0, "0") else []
     words += ["--host", ",".join(host)] if host else []
     words += [word for part in parts_of(partition) for word in ("--partition", Path(part).name)]
+    shapes = texts(sizes)
+    words += [word for each in shapes for word in (OPTION, each)]
     words += ["--seed", str(seed)] if inputs == "random" and seed else []
     words += ["--timing-only"] if inputs == "none" else []
     return Provenance(
@@ -71,4 +77,5 @@ def of_run(
         seed if inputs == "random" else None,
         inputs,
         digest_of_model(path),
+        shlex.join(shapes) if shapes else None,
     )

@@ -11,6 +11,7 @@ from typing import Any
 from npusim.isa.base.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
+from npusim.kernels.graph.bind import Sizes
 from npusim.numbers.runs import Run, RunTable
 from npusim.session import api
 from npusim.session.opening import open_model
@@ -25,27 +26,38 @@ def run_table(
     machines: Sequence[Hardware],
     *,
     effort: str | int = "fast",
+    sizes: Sizes | None = None,
     watch: Callable[[str], Any] | None = None,
 ) -> RunTable:
     """Run every model on every machine. `watch` is called with what is run next.
+
+    sizes: that the models leave open, as for `npusim.load`.
 
     Raises NpusimError for a model that cannot be read, and for one or a machine that is given twice; that a model does
     not fit on a machine is told in its run.
     """
     _require_different("model", [str(Path(each)) for each in models])
     hardware = _named([each.name for each in machines], "hardware")
-    loaded = [open_model(path) for path in models]
+    loaded = [open_model(path, sizes) for path in models]
     names = _names([each.name for each in loaded], [str(path) for path in models])
     runs = []
     for path, name, model in zip(models, names, loaded, strict=True):
         for machine, called in zip(machines, hardware, strict=True):
             if watch:
                 watch(f"{name} on {called}")
-            runs.append(_run(path, name, model, machine, called, effort))
+            runs.append(_run(path, name, model, machine, called, effort, sizes))
     return RunTable(tuple(names), tuple(hardware), tuple(runs))
 
 
-def _run(path: str | Path, name: str, model: Any, machine: Hardware, called: str, effort: str | int) -> Run:
+def _run(
+    path: str | Path,
+    name: str,
+    model: Any,
+    machine: Hardware,
+    called: str,
+    effort: str | int,
+    sizes: Sizes | None,
+) -> Run:
     try:
         if isinstance(model, Program):
             program, _ = api.prepare(path, machine, effort=effort)
@@ -53,7 +65,13 @@ def _run(path: str | Path, name: str, model: Any, machine: Hardware, called: str
             program = api.compile_program(model, machine, effort=effort)
         result = api.simulate(program, timing_only=True)
         made = of_run(
-            path, machine, effort=effort, seed=0, inputs="none", compiled=isinstance(model, Program)
+            path,
+            machine,
+            effort=effort,
+            seed=0,
+            inputs="none",
+            compiled=isinstance(model, Program),
+            sizes=sizes,
         )
         result = replace(result, provenance=made)
     except _NO_RUN as fault:

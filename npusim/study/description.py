@@ -51,8 +51,12 @@ def _require_space(space: Space) -> None:
 def _require_models(models: Any) -> None:
     _require(isinstance(models, list) and len(models) > 0, "models: there are none")
     for each in models:
-        _require(set(each) - {"file"} == {"name", "digest", "weight"}, "models: not name, digest and weight")
-        texts = (each["name"], each["digest"], each.get("file", ""))
+        _require(
+            set(each) - {"file", "shapes"} == {"name", "digest", "weight"},
+            "models: not name, digest and weight",
+        )
+        _require(isinstance(each.get("shapes", []), list), "models: shapes that are no list")
+        texts = (each["name"], each["digest"], each.get("file", ""), *each.get("shapes", ()))
         _require(all(isinstance(text, str) for text in texts), "models: not text")
         _require(_is_number(each["weight"]) and each["weight"] > 0, "models: a weight is not above 0")
 

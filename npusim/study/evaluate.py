@@ -44,6 +44,7 @@ class Workload:
     model:  a graph, compiled for every point, or a program that runs as it is.
     weight: its part in combined values.
     file:   the name of its file without folders, for commands; empty for what is no file.
+    shapes: sizes that the model leaves open, as `npusim run --shape` takes them, for commands.
 
     Raises NpusimError for a weight that is not one.
     """
@@ -52,6 +53,7 @@ class Workload:
     model: Graph | Program
     weight: float = 1.0
     file: str = ""
+    shapes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not LEAST_WEIGHT <= self.weight <= MOST_WEIGHT:

@@ -66,6 +66,7 @@ def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) ->
         "npusim_version": npusim_version(),
         "models": [
             {"name": each.name, "digest": each.digest, "weight": each.weight, "file": each.file}
+            | ({"shapes": list(each.shapes)} if each.shapes else {})
             for each in workloads
         ],
         "sampler": sampling.model_dump(exclude={"points"}) | proposers(sampling),

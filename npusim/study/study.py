@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,12 +34,22 @@ LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1000
 
 @dataclass(frozen=True, slots=True)
 class StudyModel:
-    """A model of a study: its name, the SHA-256 of its graph, its weight, the name of its file if it is one."""
+    """A model of a study: its name, the SHA-256 of its graph, its weight, the name of its file if it is one.
+
+    shapes: sizes that it leaves open, as `npusim run --shape` takes them.
+    """
 
     name: str
     digest: str
     weight: float
     file: str = ""
+    shapes: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What `npusim run` takes for it."""
+        shapes = [word for shape in self.shapes for word in ("--shape", shape)]
+        return shlex.join(map(printable, (self.file or self.name, *shapes)))
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ class Study:
         return cls(
             Path(path),
             Space.from_plain(plain["space"]),
-            tuple(StudyModel(**each) for each in plain["models"]),
+            tuple(StudyModel(**each | {"shapes": tuple(each.get("shapes", ()))}) for each in plain["models"]),
             plain["sampler"],
             plain["npusim_version"],
             tuple(sorted(folder.records(), key=lambda record: record.point)),

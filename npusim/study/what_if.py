@@ -13,12 +13,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from shlex import split
 from typing import NamedTuple
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.file import Parameter, change, parameters, to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
+from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.unknown import unknown_on_host
 from npusim.numbers.run import RunResult
@@ -26,6 +28,7 @@ from npusim.numbers.variants import Variant, WhatIf
 from npusim.session import api
 from npusim.session.opening import open_model
 from npusim.session.placing import Asked
+from npusim.session.sizes import parse
 from npusim.study.evaluate import Job, Record, Workload
 from npusim.study.executors import Executor, InProcess, LocalProcesses, available_cores
 from npusim.study.metrics import number
@@ -48,6 +51,7 @@ def what_if(
     unknown: str | None = None,
     host: Sequence[str] = (),
     partition: Asked = None,
+    sizes: Sizes | None = None,
     jobs: int | None = None,
     progress: api.Progress | None = None,
 ) -> WhatIf:
@@ -57,12 +61,13 @@ def what_if(
     hw:       a preset, a file, or a Hardware; edge-128 if None.
     effort:   of the compiler, for every variant, as for `npusim.compile`; so is `unknown`.
     host, partition: likewise; what goes to the host by cost is found for `hw`, and stays there.
+    sizes:    that a model file leaves open, as for `npusim.load`.
     jobs:     processes; as many as there are cores if None. The result does not depend on it.
     progress: called now and then with (variants done, all variants).
 
     Raises NpusimError for a model or hardware that cannot be read or run.
     """
-    opened = open_model(model) if isinstance(model, str | Path) else model
+    opened = open_model(model, sizes) if isinstance(model, str | Path) else model
     if api.check_unknown(unknown) and isinstance(opened, Graph):
         opened = unknown_on_host(opened)
     base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
@@ -106,7 +111,7 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
     """`what_if` of the model of a result on its hardware; of its program, if that is all there is."""
     if result.source is None:
         return what_if(result.program, jobs=jobs)
-    model = open_model(result.source)
+    model = open_model(result.source, parse(split(result.provenance.shapes or "")))
     names = [layer.name for layer in result.program.layers]
     unknown = "host" if result.program.unknown_operators else None
     if isinstance(model, Graph) and names != [

@@ -78,9 +78,11 @@ class Session:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs by position, each an array of its own. States are zero at the beginning.
 
-        Raises LiteRTError for inputs that do not fit and for a kernel that fails.
+        Inputs may have other sizes than the file says. Raises LiteRTError for inputs that do not fit and for a kernel
+        that fails.
         """
         try:
+            self._resize(inputs)
             self._interpreter.reset_all_variables()
             for index, value in zip(self._inputs, inputs, strict=True):
                 self._interpreter.set_tensor(index, value)
@@ -88,6 +90,13 @@ class Session:
         except (RuntimeError, ValueError) as fault:
             raise LiteRTError(f"LiteRT cannot run the model: {one_line(fault)}") from None
         return [np.asarray(self._interpreter.get_tensor(index)) for index in self._outputs]
+
+    def _resize(self, inputs: Sequence[Array]) -> None:
+        shapes = [tuple(each["shape"]) for each in self._interpreter.get_input_details()]
+        if shapes != [value.shape for value in inputs]:
+            for index, value in zip(self._inputs, inputs, strict=True):
+                self._interpreter.resize_tensor_input(index, value.shape)
+            self._interpreter.allocate_tensors()
 
     def tensors(self, count: int) -> dict[str, Array]:
         """After a run those of the first `count` tensors of the file that LiteRT keeps, by their number as text."""

@@ -30,6 +30,7 @@ from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import CompileError, FormatError, NpusimError
 from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.reference import beginning, results
 from npusim.kernels.table import operator
@@ -152,6 +153,7 @@ def verify(
     *,
     samples: int = 1,
     seed: int = 0,
+    sizes: Sizes | None = None,
     progress: Progress | None = None,
 ) -> Verification:
     """Compare npusim with LiteRT on a TFLite file or built-in model, layer by layer.
@@ -159,6 +161,7 @@ def verify(
     hw:       the machine: a preset, a file, or a Hardware; edge-128 if None.
     inputs:   as for `npusim.run`; if None, `samples` sets of random ones, as `npusim.run` draws them for the seeds
               from `seed` on.
+    sizes:    that the file leaves open, as for `npusim.load`.
     progress: called with (sets of inputs done, all).
 
     Raises NpusimError if LiteRT is not installed, for a file that is no TFLite model, one that npusim or LiteRT
@@ -167,7 +170,7 @@ def verify(
     litert_reference.require()
     if samples < 1:
         raise NpusimError(f"{samples} sets of inputs; may be 1 or more")
-    data, graph = _model(path)
+    data, graph = _model(path, sizes)
     machine = hw if hw is not None and not isinstance(hw, str | Path) else hardware(hw or DEFAULT_HARDWARE)
     program = compile_program(graph, machine)
     drawn: list[list[Array]] = (
@@ -197,7 +200,7 @@ def verify(
     )
 
 
-def _model(path: str | Path) -> tuple[bytes | mmap, Graph]:
+def _model(path: str | Path, sizes: Sizes | None) -> tuple[bytes | mmap, Graph]:
     """The bytes of a model, read once so that both sides have the same, and its graph."""
     from npusim import models
 
@@ -205,14 +208,14 @@ def _model(path: str | Path) -> tuple[bytes | mmap, Graph]:
     data: bytes | mmap
     if not file.exists() and str(path) in models.names():
         data = models.path_or_bytes(str(path))
-        return data, tflite.parse(data, str(path))
+        return data, tflite.parse(data, str(path), sizes)
     if file.suffix.lower() == PROGRAM_SUFFIX:
         raise NpusimError(f"{path}: is a compiled program; LiteRT needs the model that it was compiled from")
     data = user_file.mapped(file, user_file.MODEL, FormatError)
     if not tflite.recognises(file, data[:64]):
         raise FormatError(f"{path}: is not a TensorFlow Lite file, which is what LiteRT reads")
     try:
-        return data, tflite.parse(data, file.stem)
+        return data, tflite.parse(data, file.stem, sizes)
     except NpusimError as fault:
         raise type(fault)(f"{path}: {fault}") from fault
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ def data(study: Study, parameters: Sequence[Parameter], values: Sequence[Value])
         "parameters": [_parameter(each, settings) for each in parameters],
         "values": [_value(each, study) for each in values],
         "models": [show.printable(model.name) for model in study.models],
-        "commands": [shlex.quote(show.printable(model.file or model.name)) for model in study.models],
+        "commands": [model.command for model in study.models],
         "base": _base(study, values),
         "hardware": _hardware(study, settings),
     }

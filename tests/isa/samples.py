@@ -147,7 +147,7 @@ def legal_instructions(row: type[Instruction], count: int, seed: int = 0) -> lis
     program = program_of([row()], layers=program_of([]).layers)
     rng = np.random.default_rng([seed, row.opcode])
     found: list[Instruction] = []
-    for _ in range(200_000):
+    for _ in range(300_000):
         fields: dict[str, Any] = {spec.name: _small_value(spec, rng) for spec in row.specs}
         instruction = row(**fields)
         if find_violation(program, [instruction]) is None:

@@ -78,6 +78,12 @@ CYCLES = {
     "vector_lut": "lut_cycles",
     "vector_exp": "exp_cycles",
     "requantise": "requantise_cycles",
+    "vector_literal_add": "literal_cycles",
+    "vector_literal_mul": "literal_cycles",
+    "vector_literal_divide": "literal_divide_cycles",
+    "vector_fused": "fused_cycles",
+    "vector_dequantise": "dequantise_cycles",
+    "vector_quantise": "quantise_cycles",
     **{
         f"vector_{element}_{effort}": cycles
         for element in ("float16", "float32")

@@ -111,6 +111,68 @@ def test_both_roundings(rounding: int, quarter_of_five: int) -> None:
     assert result(Convolve(**fields), codes(5), codes(1), parameters([0], QUARTER)) == [[[quarter_of_five]]]
 
 
+def float_parameters(biases: list[int], *scales: float) -> bytes:
+    """Biases, then float32 scales."""
+    return np.array(biases, "<i4").tobytes() + np.array(scales, "<f4").tobytes()
+
+
+def test_rescale_in_float32() -> None:
+    """5 * 1 and 5 * 3 by a half are 2.5 and 7.5: 2 and 8, halves to even, plus 1; fixed point gives 3 and 8."""
+    fields = window((1, 1, 1), (1, 1, 2), (1, 1), ofm_zero=1)
+    in_float = Convolve(**fields, rescale=1)
+    assert result(in_float, codes(5), codes(1, 3), float_parameters([0, 0], 0.5)) == [[[3, 9]]]
+    assert result(Convolve(**fields), codes(5), codes(1, 3), parameters([0, 0], HALF)) == [[[4, 9]]]
+    by_channel = replace(in_float, per_channel=1)
+    assert result(by_channel, codes(5), codes(1, 3), float_parameters([0, 2], 0.5, 0.25)) == [[[3, 5]]]
+    channel_by_channel = Depthwise(**window((1, 1, 2), (1, 1, 2), (1, 1), ofm_zero=1), rescale=1)
+    assert result(channel_by_channel, codes(5, 15), codes(1, 1), float_parameters([0, 0], 0.5)) == [[[3, 9]]]
+
+
+def test_an_output_of_the_other_sign() -> None:
+    """1 * 5 + 2 * 6 = 17 and 3 * 5 + 4 * 6 = 39, less 30, of int8 codes: 0 and 9 of uint8; and back, 200 - 150 = 50."""
+    fields = PIXELS | {"low": 0, "high": 255, "other_sign": 1, "ofm_zero": -30}
+    instruction = Convolve(**fields)
+    memory = run(
+        instruction, {IFM: codes(1, 2, 3, 4), WEIGHTS: codes(5, 6), PARAMETERS: parameters([0], ONE)}
+    )
+    assert read(memory, OFM, 2, dtype="uint8") == [0, 9]
+    back = Convolve(**window((1, 1, 1), (1, 1, 1), (1, 1), signed=0, other_sign=1, ofm_zero=-150))
+    memory = run(back, {IFM: codes(200, dtype="uint8"), WEIGHTS: codes(1), PARAMETERS: parameters([0], ONE)})
+    assert read(memory, OFM, 1, dtype="int8") == [50]
+    assert replace(back, high=200).faults() == ["clamp -128..200 does not lie in -128..127"]
+
+
+def test_what_a_rescale_in_float32_cannot_be_and_costs() -> None:
+    fields = window((1, 10, 5), (1, 10, 5), (1, 1))
+    assert Convolve(**fields, rescale=1, rounding=1).faults() == [
+        "rescale float32 with rounding single; it may be double"
+    ]
+    wide = Convolve(**fields | {"low": 0, "high": 0}, rescale=1, wide=2)
+    assert wide.faults() == [
+        "wide results with rescale float32 and other_sign 0; they may be fixed_point and 0"
+    ]
+    in_float = Convolve(**fields, rescale=1)
+    without = Context(change(CHIP, {"float32_rescale": False}))
+    assert in_float.misfits(Context(CHIP)) == []
+    assert in_float.misfits(without) == ["rescale is float32; the machine has float32_rescale = false"]
+    # The cycles of fixed point; a scale is 4 bytes, not 5.
+    fixed, cost = (each.cost(Context(CHIP)) for each in (Convolve(**fields), in_float))
+    assert (fixed.cycles, fixed.array_cycles) == (cost.cycles, cost.array_cycles)
+    changed = {name: count for name, count in cost.actions.items() if fixed.actions.get(name) != count}
+    read = fixed.actions["scratchpad_read_byte"] - 1
+    assert changed == {"requantise_float32": 50, "scratchpad_read_byte": read}
+    by_channel = replace(in_float, per_channel=1).cost(Context(CHIP))
+    assert by_channel.actions["scratchpad_read_byte"] == read + 4 * 4
+
+
+def test_the_new_fields_lie_behind_all_others() -> None:
+    """Words made before there were these fields say what they said."""
+    for row in (Convolve, Depthwise):
+        assert [spec.name for spec in row.specs[-2:]] == ["rescale", "other_sign"]
+    assert [spec.offset for spec in Convolve.specs[-3:]] == [569, 571, 572]
+    assert Depthwise.specs[-2].offset == 547
+
+
 def test_maps_inside_larger_ones() -> None:
     """A map of 2 x 2 pixels in rows of 3 pixels of 4 channels, of which the second is used; output every third byte."""
     fields = window((2, 2, 1), (2, 2, 1), (1, 1))

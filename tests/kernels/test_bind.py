@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import npusim
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.bind import bind
+from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check, check_bound
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
 from npusim.kernels.operator.parameters import Activated
@@ -41,7 +43,14 @@ def graph() -> Graph:
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"batch": 3}, {"a": (3, 4)}, {"a": [3, 4], "batch": 3}, {"a": (3, 4), "b": (1, 4)}]
+    "sizes",
+    [
+        {"batch": 3},
+        {"batch": np.int32(3)},
+        {"a": (3, 4)},
+        {"a": [3, 4], "batch": 3},
+        {"a": (3, 4), "b": (1, 4)},
+    ],
 )
 def test_all_shapes_follow_from_those_of_the_inputs(sizes: dict[str, Any]) -> None:
     bound = bind(check(graph()), sizes)
@@ -67,14 +76,21 @@ def test_compile_takes_bound_graphs() -> None:
 @pytest.mark.parametrize(
     ("sizes", "text"),
     [
-        ({}, 'input "a": shape [-1, 4] has an unknown size, named batch; give every size, from 0 on'),
+        (
+            {},
+            'input "a": has shape [-1, 4] with an unknown size, named batch; give --shape batch=N, in Python '
+            'sizes={"batch": N}',
+        ),
+        ({"batch": (1, 2)}, 'input "a": batch is one size, [1, 2] was given'),
+        ({"batch": 1.5}, 'size "batch": is 1.5, may be a whole number, or a list of them for a shape'),
+        ({"a": "3,4"}, "size \"a\": is '3,4', may be a whole number, or a list of them for a shape"),
         ({"a": (3, 5)}, 'input "a": shape [-1, 4] in the graph, [3, 5] was given'),
         ({"a": (3, 4, 1)}, 'input "a": shape [-1, 4] in the graph, [3, 4, 1] was given'),
         ({"a": (-1, 4)}, 'input "a": shape [-1, 4] in the graph, [-1, 4] was given'),
         ({"a": (3, 4), "batch": 2}, 'input "a": batch is 3, elsewhere 2'),
         (
             {"bach": 3},
-            'no input and no size is named "bach"; did you mean "batch"? there are "a", "b", "batch"',
+            'no input and no size is named "bach"; did you mean "batch"? there are "a", "batch", "b"',
         ),
     ],
 )
@@ -132,3 +148,47 @@ def test_a_state_of_unknown_size_has_none_to_begin_with() -> None:
     stateful = replace(graph(), inputs=(1,), states=(State(0, 3),))
     with pytest.raises(GraphError, match=r'state "a": shape \[-1, 4\] has an unknown size'):
         bind(stateful, {})
+
+
+def test_an_input_of_one_axis_takes_a_number() -> None:
+    builder = GraphBuilder("net", {"x": 3})
+    assert builder.shape(builder.input("x", eight(-1))) == (3,)
+    with pytest.raises(GraphError, match=r'input "x": shape \[-1, 2\] in the graph, \[3\] was given'):
+        GraphBuilder("net", {"x": 3}).input("x", eight(-1, 2))
+
+
+def test_inputs_that_are_added_share_the_sizes_with_names() -> None:
+    builder = GraphBuilder("net", {"x": (3, 7, 5)})
+    assert builder.shape(builder.input("x", eight(-1, 7, -1), ("batch", ""))) == (3, 7, 5)
+    assert builder.shape(builder.input("y", eight(-1, 2), ("batch",))) == (3, 2)
+    builder.check_sizes()
+    with pytest.raises(GraphError) as fault:
+        builder.input("z", eight(-1, 7, -1), ("batch", ""))
+    assert str(fault.value) == (
+        'input "z": has shape [-1, 7, -1] with an unknown size; give --shape z=N,7,N, in Python sizes={"z": [N, 7, N]}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"imag": (1, 2)},
+            'input "image": has shape [-1, 2] with an unknown size; give --shape image=N,2, in Python '
+            'sizes={"image": [N, 2]} (is "imag" meant?)',
+        ),
+        (
+            {"image": (1, 2), "imag": (1, 2)},
+            'no input and no size is named "imag"; did you mean "image"? there are "image"',
+        ),
+    ],
+)
+def test_a_name_that_is_none_is_said(given: dict[str, Any], text: str) -> None:
+    def read() -> None:
+        builder = GraphBuilder("net", given)
+        builder.input("image", eight(-1, 2))
+        builder.check_sizes()
+
+    with pytest.raises(GraphError) as fault:
+        read()
+    assert str(fault.value) == text

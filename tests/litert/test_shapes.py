@@ -121,7 +121,9 @@ def test_an_input_of_unknown_size_is_refused_by_name_unless_it_is_given(tmp_path
     writer = ModelWriter("unknown")
     x = writer.input("x", TensorType("int8", (-1, 4), per_tensor(0.05, 0)))
     data = writer.finish([writer.unary("RELU", x, per_tensor(0.05, 0))])
-    with pytest.raises(GraphError, match=r'^input "x": shape \[-1, 4\] has an unknown size; give every size'):
+    with pytest.raises(
+        GraphError, match=r'^input "x": has shape \[-1, 4\] with an unknown size; give --shape x=N,4'
+    ):
         tflite.parse(data, "unknown")
     path = tmp_path / "unknown.tflite"
     path.write_bytes(data)

@@ -64,7 +64,7 @@ def depthwise_conv_2d(sample: Sample) -> list[int]:
 
 
 def transpose_conv(sample: Sample) -> list[int]:
-    """LiteRT takes weights with one zero point; the size of the output is an operand."""
+    """LiteRT passes over zero points of int8 weights; the size of the output is an operand."""
     shape = sample.image()
     kernel, strides = (sample.pick(1, 4), sample.pick(1, 4)), (sample.pick(1, 3), sample.pick(1, 3))
     padding, channels = sample.one(PADDINGS), sample.pick(1, 9)
@@ -75,7 +75,7 @@ def transpose_conv(sample: Sample) -> list[int]:
     if padding == "same":  # all these sizes lead back to that of the input
         natural = [size - sample.pick(0, step - 1) for size, step in zip(natural, strides, strict=True)]
     ifm = sample.input(shape)
-    weights = sample.weights((channels, *kernel, shape[3]), 0)
+    weights = sample.weights((channels, *kernel, shape[3]), 0, shifted=True)
     terms = kernel[0] * kernel[1] * shape[3]
     operands = [sample.operand(shape[0], *natural, channels), weights, ifm]
     if sample.chance(2):

@@ -115,21 +115,23 @@ def _order(
 
 
 def _codes(rng: np.random.Generator) -> dict[str, int]:
-    """Types, zero points, clamp, rounding."""
-    signed, weights_signed = (int(x) for x in rng.integers(0, 2, 2))
-    code_low, code_high = CODES[signed]
-    low, high = code_low, code_high
+    """Types, zero points, clamp, rescale and rounding."""
+    signed, weights_signed, other_sign, rescale = (int(x) for x in rng.integers(0, 2, 4))
+    code_low, code_high = low, high = CODES[signed ^ other_sign]
     if rng.random() < 0.3:
         low, high = sorted(int(x) for x in rng.integers(code_low, code_high + 1, 2))
+    map_low, map_high = CODES[signed]
     return {
         "signed": signed,
         "weights_signed": weights_signed,
-        "ifm_zero": int(rng.integers(code_low, code_high + 1)),
+        "other_sign": other_sign,
+        "rescale": rescale,
+        "ifm_zero": int(rng.integers(map_low, map_high + 1)),
         "weight_zero": int(rng.integers(CODES[weights_signed][0], CODES[weights_signed][1] + 1)),
         "ofm_zero": int(rng.integers(code_low, code_high + 1)),
         "low": low,
         "high": high,
-        "rounding": int(rng.integers(0, 2)),
+        "rounding": 0 if rescale else int(rng.integers(0, 2)),
         "per_channel": int(rng.integers(0, 2)),
     }
 
@@ -145,6 +147,19 @@ def _parameters(rng: np.random.Generator, channels: int, inner: int, per_channel
         shift = rng.integers(-31, 36, scales)
         multiplier[rng.random(scales) < 0.2] = 0
     return bias.astype("<i4").tobytes() + multiplier.astype("<i4").tobytes() + shift.astype(np.int8).tobytes()
+
+
+def _float_parameters(rng: np.random.Generator, channels: int, inner: int, per_channel: int) -> bytes:
+    """Biases, float32 scales; mostly such that results spread over codes, sometimes any bits at all."""
+    scales = channels if per_channel else 1
+    bias = rng.integers(-(1 << 14), 1 << 14, channels)
+    scale = (rng.uniform(1, 8, scales) / (256 * np.sqrt(inner))).astype("<f4")
+    if rng.random() < 0.3:  # ties
+        scale = np.exp2(rng.integers(-10, -1, scales)).astype("<f4")
+    if rng.random() < 0.1:
+        bias = rng.integers(-(1 << 31), 1 << 31, channels)
+        scale = rng.integers(0, 1 << 32, scales, np.uint32).view("<f4")
+    return bias.astype("<i4").tobytes() + scale.tobytes()
 
 
 def draw_case(rng: np.random.Generator, shape: Shape, kind: str) -> Case:
@@ -176,8 +191,11 @@ def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
     wide = int(rng.choice([0, 0, 0, 1, 2])) if kind != "depthwise" else 0
     if wide:
         order["wide"] = wide
-        codes |= {"ofm_zero": 0, "low": 0, "high": 0}
-    parameters = _parameters(rng, ofm_depth, inner, codes["per_channel"], wide)
+        codes |= {"ofm_zero": 0, "low": 0, "high": 0, "rescale": 0, "other_sign": 0}
+    if codes["rescale"]:
+        parameters = _float_parameters(rng, ofm_depth, inner, codes["per_channel"])
+    else:
+        parameters = _parameters(rng, ofm_depth, inner, codes["per_channel"], wide)
     if weight_stride := order.get("weight_stride"):
         weight_bytes = inner * weight_stride
     ifm_pixel = ifm_depth + int(rng.choice([0, 0, 3]))

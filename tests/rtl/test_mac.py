@@ -6,9 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, MacArray
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.mac import CODES, Convolve, Depthwise
 from npusim.isa.instructions.real import REAL_TYPES
 from npusim.isa.instructions.real_mac import RealConvolve, RealDepthwise
 
@@ -16,6 +18,7 @@ from .conftest import ALL
 from .mac_referee import MacReferee, Shape
 from .model import executed
 from .random_mac import Case, draw_case
+from .unit_bench import SCRATCHPAD_BYTES
 
 SHAPES = (
     Shape(8, 4, 64, ifm_port=12, weight_port=4, lanes=4),
@@ -68,6 +71,100 @@ def test_random_instructions(shape: Shape, kind: str) -> None:
         case = draw_case(rng, shape, kind)
         found = differences(case, shape)
         assert not found, f"instruction {number}: {found}\n{case.instruction}\n{case.hardware.mac_array}"
+
+
+def chosen_sums(rng: np.random.Generator, count: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Sums and scales whose products lie near ties, sums that float32 rounds, scales of any bits."""
+    sums = rng.integers(-(1 << 31), 1 << 31, count) >> rng.integers(0, 32, count)
+    scales = rng.integers(0, 1 << 32, count, np.uint32).view(np.float32)
+    near = rng.random(count) < 0.7
+    steps = rng.integers(-300, 300, count) + 0.5
+    scales[near] = (steps / np.where(sums, sums, 1)).astype(np.float32)[near]
+    sums[rng.random(count) < 0.05] = 0
+    corners = [
+        np.inf,
+        -np.inf,
+        np.nan,
+        0,
+        -0.0,
+        1e-45,
+        1e-38,
+        1.1754944e-38,
+        3.4028235e38,
+        2**-31,
+        -(2**-24),
+        0.5,
+    ]
+    chosen = rng.random(count) < 0.2
+    scales[chosen] = rng.choice(np.array(corners, np.float32), count)[chosen]
+    whole = rng.random(count) < 0.1
+    sums[whole] = rng.choice(
+        [1 << 24, (1 << 24) + 1, (1 << 25) + 2, (1 << 25) + 6, (1 << 31) - 1, -(1 << 31)], count
+    )[whole]
+    return sums.astype(np.int32), scales
+
+
+@pytest.mark.parametrize("kind", [Convolve, Depthwise])
+def test_rescale_in_float32_of_chosen_sums(kind: type[Convolve | Depthwise]) -> None:
+    """A weight of 0 and a bias for each channel: any sum, any scale; registers and numpy agree on every code."""
+    shape, channels = SHAPES[0], 1200
+    hardware = Hardware(
+        name="rtl",
+        mac_array=MacArray(
+            rows=8,
+            columns=4,
+            accumulator_kib=1,
+            ifm_bytes_per_cycle=12,
+            weight_bytes_per_cycle=4,
+            output_lanes=4,
+        ),
+    )
+    rng = np.random.default_rng([7, kind.opcode])
+    ones = dict.fromkeys(
+        (
+            "ifm_height",
+            "ifm_width",
+            "ofm_height",
+            "ofm_width",
+            "kernel_height",
+            "kernel_width",
+            "stride_height",
+            "stride_width",
+            "dilation_height",
+            "dilation_width",
+        ),
+        1,
+    )
+    seen: set[int] = set()
+    for number in range(60 if ALL else 12):
+        sums, scales = chosen_sums(rng, channels)
+        signed = number % 2
+        low, high = CODES[signed]
+        instruction = kind(
+            **ones,
+            weights=4096,
+            parameters=16384,
+            ofm=32768,
+            ifm_depth=1 if kind is Convolve else channels,
+            ofm_depth=channels,
+            ifm_pixel_stride=1200,
+            ifm_row_stride=1200,
+            ofm_pixel_stride=channels,
+            ofm_row_stride=channels,
+            signed=signed,
+            low=low,
+            high=high,
+            per_channel=1,
+            rescale=1,
+            ofm_zero=int(rng.integers(low, high + 1)),
+        )
+        scratchpad = np.zeros(SCRATCHPAD_BYTES, np.uint8)
+        block = np.frombuffer(sums.astype("<i4").tobytes() + scales.astype("<f4").tobytes(), np.uint8)
+        scratchpad[16384 : 16384 + len(block)] = block
+        found = differences(Case(instruction, hardware, scratchpad), shape)
+        assert not found, found
+        seen |= set(executed(instruction, scratchpad)[32768 : 32768 + channels].tolist())
+    assert len(seen) == 256
 
 
 def with_mode(array: MacArray, element: str) -> Hardware:

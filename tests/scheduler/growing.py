@@ -299,7 +299,8 @@ ROWS: dict[str, Row] = {
         ("relu", "relu6", "hard_swish", "relu_n1_to_1", "relu_0_to_1", "abs", "neg", "sign", "square",
          "sqrt", "rsqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan",
          "sinh", "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "elu", "gelu", "logical_not",
-         "cumsum", "swish", "softplus", "clip"),
+         "cumsum", "swish", "softplus", "clip",
+         "erf", "mish", "selu", "celu", "thresholded_relu", "reciprocal"),
         one_operand(),
     ),
     "hard_sigmoid": one_operand(alpha=0.2, beta=0.5),
@@ -345,6 +346,7 @@ ROWS: dict[str, Row] = {
     "channel_shuffle": one_operand(groups=4, axis=1),
     "gather": lambda m, n: m.node([m.x(30, 64), m.c(n, of="int32", below=30)]),
     "gather_nd": lambda m, n: m.node([m.x(30, 64), m.c(n, 1, of="int32", below=30)]),
+    "scatter_nd": lambda m, n: m.node([m.x(8 * n, 64), m.c(n, 1, of="int32", below=8), m.x(n, 64)]),
     "embedding_lookup": lambda m, n: m.node([m.x(n, of="int32"), m.x(30, 64)]),
     "hashtable_lookup": lambda m, n: m.node(
         [m.x(n, of="int32"), m.x(30, of="int32"), m.x(30, 64)], m.result(), unshaped("uint8")

@@ -1,4 +1,4 @@
-"""roi_pooling: regions of feature maps at one size, every result the largest of the pixels of its bin.
+"""roi_pooling: regions of feature maps at one size, every result the largest, or the mean, of the pixels of its bin.
 
 Inputs: maps [images, height, width, depth], regions [n, 4] as (x1, y1, x2, y2) in the image, the image of each region
 [n]. Output [n, height, width, depth]. Corners are rounded to pixels, halves away from zero, and belong to the
@@ -6,6 +6,8 @@ region; a bin goes from the pixel in which it begins to that in which it ends, a
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,13 @@ from npusim.kernels.operators.detection import regions
 from npusim.kernels.operators.detection.reals import in_reals
 
 
-def _compute(call: Call[regions.Parameters], values: Values) -> list[Array]:
+class Parameters(regions.Parameters):
+    """mean: of the pixels of a bin, in place of the largest (NNEF)."""
+
+    mean: bool = False
+
+
+def _compute(call: Call[Parameters], values: Values) -> list[Array]:
     given = regions.regions(call, values)
     result = np.zeros(call.outputs[0].shape, np.float32)
     _, height, width, _ = given.maps.shape
@@ -31,8 +39,14 @@ def _compute(call: Call[regions.Parameters], values: Values) -> list[Array]:
             for column, (left, right) in enumerate(columns):
                 if top < bottom and left < right:
                     pixels = given.maps[image, top:bottom, left:right]
-                    result[index, row, column] = pixels.max(axis=(0, 1))
+                    result[index, row, column] = _of_bin(pixels, call.parameters.mean)
     return [result]
+
+
+def _of_bin(pixels: NDArray[np.float32], mean: bool) -> NDArray[np.floating[Any]]:
+    """[depth]: of pixels [rows, columns, depth]."""
+    found: NDArray[np.floating[Any]] = pixels.mean((0, 1), np.float64) if mean else pixels.max((0, 1))
+    return found
 
 
 def _bins(begin: np.float32, end: np.float32, pixels: int, bins: int) -> NDArray[np.int64]:
@@ -44,7 +58,7 @@ def _bins(begin: np.float32, end: np.float32, pixels: int, bins: int) -> NDArray
     return inside
 
 
-def _workload(call: Call[regions.Parameters]) -> Workload:
+def _workload(call: Call[Parameters]) -> Workload:
     """How many pixels a bin has depends on the data; counted are those of a region of the whole image."""
     _, height, width, _ = input_type(call).shape
     pixels = 1
@@ -60,7 +74,7 @@ def _same_codes(call: Call) -> bool:
 
 OPERATOR = Operator(
     name="roi_pooling",
-    parameters=regions.Parameters,
+    parameters=Parameters,
     types=regions.TYPES,
     rules=(rules.operands(3), regions.shapes, regions.strides, _same_codes),
     infer=regions.infer,

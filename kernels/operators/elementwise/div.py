@@ -9,6 +9,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import clamp, divide_codes
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_quotient
+from npusim.kernels.lowering.float_codes import literal_binary_lowering, literal_table_lowering
 from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.activation import act_range
@@ -74,5 +75,7 @@ OPERATOR = Operator(
             lambda call, hardware: lower_quotient(call, div_multiplier(call)),
         ),
         real_binary_lowering("div", activated=True),
+        literal_table_lowering(by_type(REFERENCES)),
+        literal_binary_lowering("div"),
     ),
 )

@@ -10,6 +10,7 @@ from npusim.isa.arithmetic.integer import clamp, multiply_by_quantized_multiplie
 from npusim.isa.arithmetic.real import BINARY_BY_NAME
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_prelu
+from npusim.kernels.lowering.float_codes import literal_binary_lowering, literal_table_lowering
 from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.broadcast import of_numbers
@@ -73,5 +74,7 @@ OPERATOR = Operator(
             lambda call, hardware: lower_prelu(call, *prelu_multipliers(call)),
         ),
         real_binary_lowering("prelu"),
+        literal_table_lowering(by_type(REFERENCES)),
+        literal_binary_lowering("prelu"),
     ),
 )

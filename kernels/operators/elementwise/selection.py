@@ -6,6 +6,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import broadcast_on_npu, lower_selection
+from npusim.kernels.lowering.float_codes import literal_binary_lowering, literal_table_lowering
 from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.broadcast import NUMBERS
@@ -14,6 +15,12 @@ from npusim.kernels.operator.operands import broadcast, elementwise, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import ByValue
 from npusim.kernels.operator.rescale import in_codes_of_output, keeps_codes, kept_in_32_bits, sound_scales
+
+
+def _codes_alike(name: str) -> Lowering:
+    """Of codes with one scale, which need not become reals to be compared."""
+    rows = (rules.eight_bit, rules.same_codes, broadcast_on_npu)
+    return Lowering("vector", rows, lambda call, hardware: lower_selection(call, name), (), ("float32",))
 
 
 def selecting_operator(name: str, select: np.ufunc) -> Operator:
@@ -39,5 +46,11 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
         infer=broadcast,
         reference=reference,
         workload=elementwise,
-        lowerings=(on_vector_unit, real_binary_lowering(name[:3])),
+        lowerings=(
+            on_vector_unit,
+            real_binary_lowering(name[:3]),
+            literal_table_lowering(reference),
+            _codes_alike(name),
+            literal_binary_lowering(name[:3]),
+        ),
     )

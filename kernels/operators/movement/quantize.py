@@ -9,6 +9,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
 from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, Quantization
+from npusim.kernels.lowering.float_codes import table_lowering
 from npusim.kernels.lowering.real import lower_real_convert, on_real_lanes, real_inputs
 from npusim.kernels.lowering.vector import lower_quantize
 from npusim.kernels.operator import parameters, rules
@@ -186,6 +187,7 @@ OPERATOR = Operator(
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),
         on_real_lanes(lower_real_convert, _one_scale, _as_litert, kind=real_inputs),
+        table_lowering(_literal),
     ),
     expand=_expand,
     rescales=("fixed_point", "float32"),

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.tables.lookup import real_function, tabulate_real, unary_operator
+from npusim.kernels.operators.tables.erf import error_function
+from npusim.kernels.operators.tables.lookup import (
+    Float64Array,
+    real_function,
+    tabulate_real,
+    unary_operator,
+)
 
 
 class Parameters(parameters.Parameters):
@@ -17,4 +27,15 @@ def _lanes(call: Call[Parameters]) -> tuple[str, float]:
     return ("gelu_by_tanh" if call.parameters.approximate else "gelu"), 0.0
 
 
-OPERATOR = unary_operator("gelu", tabulate_real(real_function(_lanes)), parameters=Parameters, lanes=_lanes)
+def _once(call: Call[Parameters], x: Float64Array) -> Float64Array:
+    if call.parameters.approximate:
+        tail = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    else:
+        tail = error_function(x * math.sqrt(0.5))
+    result: Float64Array = 0.5 * x * (1.0 + tail)
+    return result
+
+
+OPERATOR = unary_operator(
+    "gelu", tabulate_real(real_function(_lanes)), parameters=Parameters, lanes=_lanes, once=_once
+)

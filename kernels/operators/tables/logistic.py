@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from npusim.kernels.operators.tables.lookup import real_function, tabulate_real, unary_operator
+import numpy as np
+
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.operators.tables.lookup import (
+    Float64Array,
+    real_function,
+    tabulate_real,
+    unary_operator,
+)
+
+
+def _once(call: Call, x: Float64Array) -> Float64Array:
+    result: Float64Array = 1.0 / (1.0 + np.exp(-x))
+    return result
+
 
 table = tabulate_real(real_function("logistic"))
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("logistic", table)
+OPERATOR = unary_operator("logistic", table, once=_once)

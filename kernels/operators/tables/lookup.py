@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
 from npusim.isa.arithmetic.real import UNARY_BY_NAME
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.float_codes import literal_table_lowering
 from npusim.kernels.lowering.real import lower_real_unary, on_real_lanes
 from npusim.kernels.lowering.vector import lower_table
 from npusim.kernels.operator import rules
@@ -36,6 +37,7 @@ from npusim.kernels.operator.rescale import sound_scales
 
 Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]
+Float64Array = NDArray[np.float64]
 
 _BEYOND_CODES = (-(1 << 16), 1 << 16)
 """Steps that lead out of the codes from every zero point."""
@@ -45,6 +47,9 @@ CodeFunction = Callable[[Call, Int64Array], IntArray]
 
 RealFunction = Callable[[Call, Float32Array], Float32Array]
 """The same operator on float32 tensors."""
+
+WideFunction = Callable[[Call, Float64Array], Float64Array]
+"""The same in float64."""
 
 Lanes = Callable[[Call], tuple[str, float]]
 """The function of the real lanes that a call is, and its alpha."""
@@ -151,6 +156,7 @@ def unary_operator(
     on_host: RealFunction | None = None,
     lane_rules: tuple[Rule, ...] | None = None,
     expand: Callable[[Call], Expansion | None] | None = None,
+    once: WideFunction | None = None,
 ) -> Operator:
     """The operator that looks 8-bit tensors up in `table` and applies a function of the real lanes to real numbers.
 
@@ -159,18 +165,16 @@ def unary_operator(
     on_host: a function of real numbers that the lanes do not have, in place of that.
     lane_rules: which calls the lanes have nevertheless; None where they have none that `on_host` does.
     expand:  a call on real numbers as simpler ones that the lanes have.
+    once:    the same in float64, for rescale "float32", which rounds to float32 once; None where `real` does.
     """
     chosen = lanes or (lambda call: (name, 0.0))
     real = on_host or real_function(chosen)
+    literal = real if once is None else rounded_once(once)
 
     def codes(call: Call, values: Values) -> list[Array]:
         return [look_up(table(call), input_value(values))]
 
-    def reals(call: Call, values: Values) -> list[Array]:
-        with np.errstate(all="ignore"):
-            return [np.asarray(real(call, input_value(values).astype(np.float32, copy=False)))]
-
-    references = with_halves({"int8": codes, "uint8": codes, "float32": reals, **(whole or {})})
+    references = with_halves({"int8": codes, "uint8": codes, "float32": _of_reals(real), **(whole or {})})
     on_vector_unit = Lowering(
         "vector", (rules.eight_bit,), lambda call, hardware: lower_table(call, table(call))
     )
@@ -187,9 +191,44 @@ def unary_operator(
         infer=like_input,
         reference=by_type(references),
         workload=elementwise,
-        lowerings=(on_vector_unit,) if on_host and lane_rules is None else (on_vector_unit, on_lanes),
+        lowerings=(
+            on_vector_unit,
+            *([] if on_host and lane_rules is None else [on_lanes]),
+            literal_table_lowering(_of_reals(literal)),
+        ),
         expand=in_steps if expand else None,
+        in_reals=_of_reals(literal),
     )
+
+
+def _of_reals(function: RealFunction) -> Reference:
+    """The reference of float32 tensors."""
+
+    def reference(call: Call, values: Values) -> list[Array]:
+        with np.errstate(all="ignore"):
+            return [np.asarray(function(call, input_value(values).astype(np.float32, copy=False)))]
+
+    return reference
+
+
+def rounded_once(function: WideFunction) -> RealFunction:
+    """A function of float64 as one of float32 whose result is rounded once."""
+
+    def rounded(call: Call, x: Float32Array) -> Float32Array:
+        with np.errstate(all="ignore"):
+            result: Float32Array = np.asarray(function(call, x.astype(np.float64)), np.float32)
+        return result
+
+    return rounded
+
+
+def wide_operator(
+    name: str, function: WideFunction, *own_rules: Rule, parameters: type[Parameters] = Parameters
+) -> Operator:
+    """The operator of a function of float64, rounded to float32 once: a look-up in 8 bits, of reals on the host."""
+    real = rounded_once(function)
+    table = tabulate_by_value(real)
+    return unary_operator(name, table, *own_rules, parameters=parameters, on_host=real)
 
 
 def of_whole_numbers(function: Callable[[Any], Any]) -> Reference:

@@ -11,7 +11,7 @@ from npusim.kernels.operator.fixed_point import inverse_square_root
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits
-from npusim.kernels.operators.tables.lookup import Int64Array, tabulate, unary_operator
+from npusim.kernels.operators.tables.lookup import Float64Array, Int64Array, tabulate, unary_operator
 
 _FRACTION_BITS = 20
 
@@ -40,6 +40,11 @@ def _codes(call: Call, codes: Int64Array) -> Int64Array:
     return results
 
 
+def _once(call: Call, x: Float64Array) -> Float64Array:
+    result: Float64Array = 1.0 / np.sqrt(x)
+    return result
+
+
 table = tabulate(_codes)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
@@ -47,4 +52,5 @@ OPERATOR = unary_operator(
     "rsqrt",
     table,
     moved_in_32_bits("2**-20 / (root of input scale * output scale)", _multiplier),
+    once=_once,
 )

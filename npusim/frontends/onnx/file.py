@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.onnx.elements import NARROW, held_type, type_name
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
+from npusim.frontends.onnx.order import in_order
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array
@@ -15,9 +17,6 @@ from npusim.kernels.graph.names import quoted
 
 OLDEST_OPSET = 11
 """Of ONNX's own operations; older ones mean other things by the same names."""
-
-HOLDS_4_BITS = {"int4": "int8", "uint4": "uint8"}
-"""How codes of 4 bits are held: one a byte."""
 
 
 def parsed(path: Path) -> Network:
@@ -62,8 +61,21 @@ def _network(graph: Any, opsets: dict[str, int], folder: Path) -> Network:
     inputs = tuple(_value(each) for each in graph.input if each.name not in constants)
     read = [_node(each, number, opsets, folder) for number, each in enumerate(graph.node)]
     constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
-    nodes = tuple(node for node in read if not _is_constant(node))
-    return Network(graph.name, nodes, constants, inputs, tuple(each.name for each in graph.output), opsets)
+    nodes = in_order([node for node in read if not _is_constant(node)])
+    outputs = tuple(each.name for each in graph.output)
+    return Network(graph.name, nodes, constants, inputs, outputs, opsets, narrow=_narrow(graph))
+
+
+def _narrow(graph: Any) -> dict[str, int]:
+    """How many bits constants and inputs have whose elements are less than a byte."""
+    types = {each.name: each.type.tensor_type.elem_type for each in graph.input}
+    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for node in graph.node:
+        for attribute in node.attribute:
+            if (node.op_type, attribute.name) == ("Constant", "value") and node.output:
+                types[node.output[0]] = attribute.t.data_type
+    held = {name: NARROW.get(type_name(code)) for name, code in types.items() if code}
+    return {name: how[1] for name, how in held.items() if how is not None}
 
 
 def _node(node: Any, number: int, opsets: dict[str, int], folder: Path) -> Node:
@@ -96,15 +108,6 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value]
 
 
-def _dtype(code: int) -> str:
-    """The element type of a number of TensorProto.DataType. Raises KeyError for one that npusim does not have."""
-    import onnx
-
-    name: str = onnx.TensorProto.DataType.Name(code).lower()
-    name = {"float": "float32", "double": "float64"}.get(name, name)
-    return HOLDS_4_BITS.get(name, name)
-
-
 def _array(tensor: Any, folder: Path) -> Array:
     import onnx
 
@@ -112,8 +115,8 @@ def _array(tensor: Any, folder: Path) -> Array:
         array = onnx.numpy_helper.to_array(tensor, str(folder))
     except Exception as fault:  # the package raises what it comes across
         raise FormatError(f"constant {quoted(tensor.name)}: {_line(fault)}") from None
-    held = HOLDS_4_BITS.get(array.dtype.name)
-    return np.ascontiguousarray(array.astype(held) if held else array).reshape(array.shape)
+    held = NARROW.get(array.dtype.name)
+    return np.ascontiguousarray(array.astype(held[0]) if held else array).reshape(array.shape)
 
 
 def _value(value: Any) -> Value:
@@ -126,7 +129,7 @@ def _value(value: Any) -> Value:
             int(size.dim_value) if size.HasField("dim_value") else str(size.dim_param)
             for size in kind.shape.dim
         )
-    return Value(value.name, _dtype(kind.elem_type), sizes)
+    return Value(value.name, held_type(kind.elem_type)[0], sizes)
 
 
 def _line(fault: Exception) -> str:

@@ -65,6 +65,7 @@ class Network:
     nodes:     in an order in which they can run.
     constants: by the names of their values.
     opsets:    versions of the operations by domain.
+    narrow:    how many bits the elements of constants and inputs have that are held one a byte, by name.
     """
 
     name: str
@@ -74,3 +75,4 @@ class Network:
     outputs: tuple[str, ...]
     opsets: Mapping[str, int]
     notes: tuple[str, ...] = field(default=())
+    narrow: Mapping[str, int] = field(default_factory=dict)

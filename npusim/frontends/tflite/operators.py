@@ -215,7 +215,7 @@ OPERATORS: dict[str, Translation] = {
         windows.depthwise_convolution,
         "DepthwiseConv2DOptions",
         keeps=(0, 1, 2),
-        retyped=windows.depthwise_weights,
+        retyped=windows.symmetric_weights,
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, movement.block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, Layer.activation, "DivOptions"),
@@ -275,7 +275,13 @@ OPERATORS: dict[str, Translation] = {
     "TOPK_V2": Translation("topk_v2", 2, 2, _top, "TopKV2Options", keeps=(0,), results=2),
     "TRANSPOSE": Translation("transpose", 2, 2, movement.transpose, keeps=(0,)),
     "TRANSPOSE_CONV": Translation(
-        "transpose_conv", 3, 4, windows.transposed_convolution, "TransposeConvOptions", keeps=(2, 1, 3)
+        "transpose_conv",
+        3,
+        4,
+        windows.transposed_convolution,
+        "TransposeConvOptions",
+        keeps=(2, 1, 3),
+        retyped=windows.symmetric_weights,
     ),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Translation(
         "unidirectional_sequence_lstm",

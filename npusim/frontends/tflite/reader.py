@@ -17,13 +17,16 @@ from npusim.frontends.tflite.control import DECIDING, Deciding
 from npusim.frontends.tflite.layer import EMPTY_TABLE, Layer
 from npusim.frontends.tflite.operators import OPERATORS, Translation
 from npusim.frontends.tflite.records import IDENTIFIER, ModelRecord, OperatorRecord, decode, inside_the_file
+from npusim.frontends.tflite.shapes import resized
 from npusim.frontends.tflite.tensors import check_size, tensor_name, tensors_of, zeros
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.control import body_names
-from npusim.kernels.graph.graph import UNRANKED, Graph
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph
+from npusim.kernels.graph.inference import fits
 from npusim.kernels.graph.names import quoted
 from npusim.kernels.operator.parameters import Parameters, Unchecked
 from npusim.kernels.table import known, operator
@@ -41,12 +44,37 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
     """The graph of a TFLite file, as a whole not checked; raises FormatError or GraphError."""
-    return _Reading(decode(user_file.mapped(path, user_file.MODEL, FormatError, "")), builder).graph()
+    return _whole(decode(user_file.mapped(path, user_file.MODEL, FormatError, "")), builder)
 
 
-def parse(data: bytes | mmap, name: str) -> Graph:
-    """The graph of the bytes of a TFLite file, as a whole not checked; raises FormatError or GraphError."""
-    return _Reading(decode(data), GraphBuilder(name)).graph()
+def parse(data: bytes | mmap, name: str, sizes: Sizes | None = None) -> Graph:
+    """The graph of the bytes of a TFLite file, as a whole not checked; raises FormatError or GraphError.
+
+    sizes: of inputs that the file leaves open, as for `npusim.kernels.graph.bind.bind`.
+    """
+    builder = GraphBuilder(name, sizes)
+    graph = _whole(decode(data), builder)
+    builder.check_sizes()
+    return graph
+
+
+def _whole(model: ModelRecord, builder: GraphBuilder) -> Graph:
+    """The graph of a model, its inputs with the sizes that are given where their signature leaves these open."""
+    shapes = {}
+    for number in model.inputs if builder.sizes else ():
+        given = builder.sizes.get(tensor_name(model, number))
+        if given is None or number >= len(model.tensors):
+            continue
+        shape = (given,) if isinstance(given, int) else given
+        signature = model.tensors[number].signature or model.tensors[number].shape
+        if UNKNOWN in signature and shape != model.tensors[number].shape:
+            if not fits(signature, shape):
+                where = f"input {quoted(tensor_name(model, number))}"
+                raise GraphError(f"{where}: shape {list(signature)} in the file, {list(shape)} was given")
+            shapes[number] = shape
+    if shapes:
+        model = resized(model, shapes, lambda part: graph_of(part, GraphBuilder(builder.name)))
+    return graph_of(model, builder)
 
 
 def graph_of(record: ModelRecord, builder: GraphBuilder) -> Graph:
@@ -88,6 +116,9 @@ class _Reading:
             self._numbers(record.outputs, where)
             if number not in skipped:
                 self._operator(number, record, where)
+                continue
+            for output in record.outputs:  # nothing reads it any more
+                self._settle(output, where)
         for number in range(len(model.tensors)):
             if self._is_variable(number) and number not in self._now:
                 builder.tensors[number] = zeros(builder.tensors[number])

@@ -43,7 +43,8 @@ _EMPTY: NDArray[Any] = np.frombuffer(b"", np.uint8)
 @dataclass(frozen=True, slots=True)
 class TensorRecord:
     """A row of SubGraph.tensors. `scales` (float32) and `zero_points` (int64) are empty where the file says
-    nothing; `axis` is what several scales run along."""
+    nothing; `axis` is what several scales run along. `signature` is the shape with -1 for sizes that whoever runs
+    the model may change; empty where the file says none."""
 
     name: str
     kind: str
@@ -54,6 +55,7 @@ class TensorRecord:
     scales: NDArray[np.float32]
     zero_points: NDArray[np.int64]
     axis: int
+    signature: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +285,7 @@ class _Decoder:
         if len(name) > _LONGEST_NAME:
             raise FormatError(f"{where}: name of {len(name)} bytes, may have {_LONGEST_NAME}")
         shape = self._vector(tensor, "Shape", where)
+        signature = self._vector(tensor, "ShapeSignature", where)
         if shape.size > _MOST_DIMENSIONS:
             raise FormatError(f"{where}: {shape.size} dimensions, may have {_MOST_DIMENSIONS}")
         scales = zero_points = _EMPTY
@@ -303,6 +306,7 @@ class _Decoder:
             scales=scales,
             zero_points=zero_points,
             axis=axis,
+            signature=tuple(signature.tolist()),
         )
 
     def _operator(self, row: Any, kinds: list[tuple[str, int, bool]], where: str) -> OperatorRecord:

@@ -64,7 +64,8 @@ def _without_zero_point(layer: Layer, position: int) -> dict[int, TensorType]:
     return {position: replace(weights, quantization=symmetric)}
 
 
-def depthwise_weights(layer: Layer) -> dict[int, TensorType]:
+def symmetric_weights(layer: Layer) -> dict[int, TensorType]:
+    """Of depthwise and transposed convolutions."""
     return _without_zero_point(layer, 1)
 
 

@@ -80,7 +80,19 @@ COMMANDS: dict[str, list[str]] = {
 }  # fmt: skip
 """Command lines of each command: `<` reads a file, `>` writes one, `+` writes into a folder; then the parameter."""
 
-PLAIN = {"names", "format", "effort", "fail_if", "objective", "dask", "set_", "unknown", "host", "decide"}
+PLAIN = {
+    "names",
+    "shape",
+    "format",
+    "effort",
+    "fail_if",
+    "objective",
+    "dask",
+    "set_",
+    "unknown",
+    "host",
+    "decide",
+}
 """Parameters of text that name no file."""
 
 PATHS = ("MODEL", "FILE", "DIR", "SPACE", "F", "F.npz", "P.npu", "P.asm", "F.pem", "A.json")

@@ -100,7 +100,8 @@ def test_sizes_that_a_file_leaves_open_are_given(tmp_path: Path) -> None:
     with pytest.raises(GraphError) as fault:
         frontend.read(path)
     assert str(fault.value) == (
-        f'{path}: input "image": shape [-1, 2, 3, 4] has an unknown size; give every size, from 0 on'
+        f'{path}: input "image": has shape [-1, 2, 3, 4] with an unknown size; give --shape image=N,2,3,4, in Python '
+        'sizes={"image": [N, 2, 3, 4]}'
     )
 
 

@@ -245,7 +245,9 @@ def test_a_document_of_nnef_is_a_model(tmp_path: Path) -> None:
     image = np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 4, 8, 8)
     execution.set_input(0, image)
     assert np.array_equal(execution.compute().outputs[0], np.maximum(image, 0))
-    with pytest.raises(nna.InvalidParameter, match=r'input "x": shape \[-1, 4, 8, 8\] has an unknown size'):
+    with pytest.raises(
+        nna.InvalidParameter, match=r'input "x": has shape \[-1, 4, 8, 8\] with an unknown size'
+    ):
         nna.from_nnef(tmp_path / "net.nnef")
 
 

@@ -21,6 +21,15 @@ def test_array_by_hand() -> None:
     assert area(EDGE).by_component["mac_array"] == pytest.approx(by_hand)
 
 
+def test_a_rescale_in_float32_by_hand() -> None:
+    """A lane more: a shifter, three adders and twice 32 gates, no second multiplier; scaled as above."""
+    without = change(EDGE, {"float32_rescale": False})
+    lane = 122 + 3 * 136 + 2 * 24.7
+    by_hand = 8 * lane * 0.75 * (1 + 0.25 * (500 / 1100) ** 2) * 1e-6
+    more, fewer = (area(each).by_component["output_stage"] for each in (EDGE, without))
+    assert more - fewer == pytest.approx(by_hand)
+
+
 def test_every_assumption_is_called_one() -> None:
     for table in ("area.toml", "energy.toml"):
         assert "from memory" not in (files("npusim.numbers") / table).read_text("utf-8").lower()

@@ -28,6 +28,8 @@ def chip(**changes: Any) -> Hardware:
 
 # The rows of the table by their published 45 nm value in pJ; 0.926 is three 32-bit operand registers.
 REGISTERS = 96 * 0.009 * (45 / 40) ** 0.59
+SHIFT = 0.417 * (45 / 40) ** 0.59
+TO_FLOAT, QUOTIENT, TO_CODE = 0.2 + SHIFT + 3.7, 3 * (0.9 + 3.7), 3 * (0.9 + 3.7) + 0.6
 AT_45_NM = {
     "mac_int8": 0.2 * (9 / 8) ** 2 + 0.1,
     "mac_float16": 1.1 + 0.9 + 64 * 0.009 * (45 / 40) ** 0.59,
@@ -35,6 +37,7 @@ AT_45_NM = {
     "pe_register": 40 * 0.009 * (45 / 40) ** 0.59,
     "pe_idle": 0.02,
     "requantise": 3.1 + 0.6,
+    "requantise_float32": 3.7 + 0.6 + 0.417 * (45 / 40) ** 0.59 + 0.1,
     "vector_add_q8": 11 + REGISTERS,
     "vector_mul_q8": 0.2 + 3.7 + REGISTERS,
     "vector_max": 0.032 + REGISTERS,
@@ -56,7 +59,13 @@ AT_45_NM = {
             ("function", 6 * (add + multiply)),
         )
     },
-    "weight_unpack": 0.417 * (45 / 40) ** 0.59 + 0.1 + 0.526,
+    "vector_literal_add": 2 * TO_FLOAT + 0.9 + TO_CODE + REGISTERS,
+    "vector_literal_mul": 2 * TO_FLOAT + 3.7 + TO_CODE + REGISTERS,
+    "vector_literal_divide": 2 * TO_FLOAT + QUOTIENT + TO_CODE + REGISTERS,
+    "vector_fused": 2 * (0.9 + 3.7) + 2 * (0.2 + SHIFT) + 0.6 + REGISTERS,
+    "vector_dequantise": TO_FLOAT + 0.9 + REGISTERS,
+    "vector_quantise": QUOTIENT + TO_CODE + REGISTERS,
+    "weight_unpack": SHIFT + 0.1 + 0.526,
     "instruction_issue": 20,
 }
 

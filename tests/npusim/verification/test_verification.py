@@ -172,7 +172,7 @@ def test_files_that_it_does_not_take(tmp_path: Path) -> None:
 
 @needs_litert
 def test_a_model_that_litert_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "_model", lambda path: (b"nothing", npusim.load(MODEL)))
+    monkeypatch.setattr(verification, "_model", lambda path, sizes: (b"nothing", npusim.load(MODEL)))
     with pytest.raises(litert_reference.LiteRTError, match=r"^x: LiteRT refuses the model: "):
         npusim.verify("x")
 

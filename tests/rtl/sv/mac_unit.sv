@@ -42,7 +42,7 @@ module mac_unit
   window_t i, incoming;
   logic depthwise, output_stationary, incoming_depthwise, next_output_stationary;
   count_t all_inner, incoming_inner, weight_stride;
-  logic transposed;
+  logic transposed, in_float32;
   logic [1:0] wide;
   corner_t corner, incoming_corner;
   // Where the corner of an instruction stands depends on its opcode.
@@ -74,6 +74,7 @@ module mac_unit
     weight_stride = depthwise ? 0 : 32'(held[CONVOLVE_WEIGHT_STRIDE_OFFSET+:CONVOLVE_WEIGHT_STRIDE_BITS]);
     transposed = !depthwise && held[CONVOLVE_IFM_TRANSPOSED_OFFSET];
     wide = depthwise ? 0 : held[CONVOLVE_WIDE_OFFSET+:CONVOLVE_WIDE_BITS];
+    in_float32 = depthwise ? held[DEPTHWISE_RESCALE_OFFSET] : held[CONVOLVE_RESCALE_OFFSET];
     corner = corner_of(held);
     incoming_corner = start ? corner_of(word) : corner;
     incoming = start ? window_t'(word[WINDOW_OFFSET+:$bits(window_t)]) : i;
@@ -321,6 +322,7 @@ module mac_unit
       .reset,
       .i,
       .wide,
+      .in_float32,
       .lanes      (straps.lanes),
       .push,
       .pushed,

@@ -12,6 +12,7 @@ module output_stage
     input  logic                          reset,
     input  window_t                       i,
     input  logic     [ 1:0]               wide,           // results of 1, 2 or 4 bytes
+    input  logic                          in_float32,     // scales are float32 numbers
     input  count_t                        lanes,
     input  logic                          push,           // the array begins to write a group
     input  group_t                        pushed,
@@ -68,6 +69,7 @@ module output_stage
 
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
     requantise rescale (
+        .in_float32,
         .single     (i.rounding),
         .accumulator(read[lane]),
         .bias       (parameter_data[lane][3:0]),

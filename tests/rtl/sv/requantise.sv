@@ -4,7 +4,9 @@
 module requantise
   import npu_types::*;
   import npu_arithmetic::*;
+  import npu_floats::*;
 (
+    input  logic               in_float32,  // the multiplier is a float32, and there is no shift
     input  logic               single,      // rounding: one, or two
     input  sum_t               accumulator,
     input  sum_t               bias,
@@ -17,11 +19,14 @@ module requantise
     output code_t [3:0]        code         // low byte first
 );
   sum_t biased, scaled;
+  logic no_number;
   always_comb begin
-    biased  = accumulator + bias;
-    scaled  = single ? round_once(biased, multiplier, shift) : round_twice(biased, multiplier, shift);
+    biased = accumulator + bias;
+    no_number = in_float32 && undefined(biased, multiplier);
+    if (in_float32) scaled = rescaled(biased, multiplier);
+    else scaled = single ? round_once(biased, multiplier, shift) : round_twice(biased, multiplier, shift);
     case (wide)
-      0: code = {24'd0, clamped(scaled + 32'(zero), low, high)};
+      0: code = {24'd0, no_number ? low[7:0] : clamped(scaled + 32'(zero), low, high)};
       1: code = {16'd0, scaled < -32768 ? 16'h8000 : scaled > 32767 ? 16'h7fff : scaled[15:0]};
       default: code = scaled;
     endcase

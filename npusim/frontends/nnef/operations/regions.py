@@ -25,9 +25,9 @@ def _regions(c: Conversion) -> tuple[list[int], tuple[int, int]]:
     return [*operands, c.tensor("batch_index")], (size[0], size[1])
 
 
-def _largest(c: Conversion) -> Sequence[int]:
+def _pooled(c: Conversion, **how: bool) -> Sequence[int]:
     operands, size = _regions(c)
-    return [c.node("roi_pooling", operands, size=size, height_stride=1.0, width_stride=1.0)]
+    return [c.node("roi_pooling", operands, size=size, height_stride=1.0, width_stride=1.0, **how)]
 
 
 def _sampled(c: Conversion, method: str, samples: tuple[int, int]) -> Sequence[int]:
@@ -49,7 +49,8 @@ def _aligned_mean(c: Conversion) -> Sequence[int]:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("max_roi_pool", _largest, ("roi_pooling",)),
+    Row("max_roi_pool", _pooled, ("roi_pooling",)),
+    Row("avg_roi_pool", lambda c: _pooled(c, mean=True), ("roi_pooling",)),
     Row("roi_resample", _resampled, ("roi_align",)),
     Row("avg_roi_align", _aligned_mean, ("roi_align",)),
 )

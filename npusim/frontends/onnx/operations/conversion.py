@@ -9,12 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npusim.frontends.onnx.groups import Codes
+from npusim.frontends.onnx.codes import Codes
 from npusim.frontends.onnx.network import Node
+from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import file_of, operator
@@ -24,6 +26,13 @@ _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min"})
 
 _MOST_FOLDED = 1 << 24
 """Elements of a constant that is computed here; larger ones are left to the machine."""
+
+
+ITSELF = Quantization((1.0,), (0,))
+"""Of codes that stand for the numbers that they are."""
+
+MOST_MADE = 1 << 26
+"""Elements of a tensor that a few bytes of a file can ask for."""
 
 
 class Surroundings(Protocol):
@@ -46,8 +55,18 @@ class Surroundings(Protocol):
     def dequantized(self, name: str, codes: int) -> None:
         """Says that a value is what these codes stand for."""
 
+    def bits(self, name: str) -> int:
+        """How many bits the elements of a value have, where that is not all of their type; otherwise 0."""
+
     def result(self, name: str) -> Codes | None:
-        """The codes that a QuantizeLinear makes of a value at once; None where it stays real."""
+        """The codes in which a value is held; None where it stays real."""
+
+    def in_reals(self, node: Node, reason: str) -> None:
+        """Says why a node computes in reals that could compute on codes."""
+
+    @property
+    def makers(self) -> dict[int, int]:
+        """The places of nodes in the graph by the tensors that they make."""
 
 
 class Conversion:
@@ -103,6 +122,10 @@ class Conversion:
         """The tensor of an input, never as codes."""
         return self._around.number(self._name(name))
 
+    def codes(self, name: str) -> int | None:
+        """The tensor of an input's codes, whatever the node makes; None where it has none."""
+        return self._around.codes(self._name(name))
+
     def _tensor(self, name: str) -> int:
         if self.makes_codes:
             codes = self._around.codes(name)
@@ -128,6 +151,10 @@ class Conversion:
             )
         return array
 
+    def bits(self, name: str) -> int:
+        """How many bits the elements of an input have, where that is not all of their type; otherwise 0."""
+        return self._around.bits(self._name(name)) if self.has(name) else 0
+
     def wholes(self, name: str) -> list[int]:
         """Such a value as whole numbers."""
         return [int(number) for number in self.value(name).reshape(-1)]
@@ -145,8 +172,8 @@ class Conversion:
 
     @property
     def makes_codes(self) -> bool:
-        """Whether all outputs are quantised at once: the node is a group with what surrounds it."""
-        return all(self._around.result(name) is not None for name in self.onnx.outputs if name)
+        """Whether the results are held as codes: the node is a group with what surrounds it, or moves codes."""
+        return any(self._around.result(name) is not None for name in self.onnx.outputs if name)
 
     def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
         """The type of an output: its codes, or `dtype`."""
@@ -183,7 +210,22 @@ class Conversion:
         if held.type.quantization is None and tensor in self.builder.inputs:
             self.builder.tensors[tensor] = replace(held, type=replace(held.type, quantization=quantization))
             return tensor
-        raise self.onnx.fault(f"{held.name} has the codes of another scale and zero point than the node says")
+        return self._renamed(tensor, quantization)
+
+    def plainly(self, tensor: int) -> int:
+        """A tensor of codes as the whole numbers that they are; its bytes stay."""
+        held = self.builder.tensors[tensor]
+        if held.type.quantization is None:
+            return tensor
+        return self._renamed(tensor, None)
+
+    def _renamed(self, tensor: int, quantization: Quantization | None) -> int:
+        held, shape = self.builder.tensors[tensor], self.builder.shape(tensor)
+        if held.array is not None:
+            return self.builder.constant(held.name, held.array, quantization)
+        return self._nodes("reshape", [tensor], [unshaped(held.type.dtype, quantization)], {"shape": shape})[
+            0
+        ]
 
     def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
         """A tensor under another shape; a constant becomes another one."""
@@ -227,7 +269,7 @@ class Conversion:
         if kind is None:
             first = next((number for number in inputs if number is not None), None)
             dtype = "float32"
-            if first is not None and self.builder.type(first).quantization is None:
+            if first is not None and not (self.builder.type(first).quantization and self.makes_codes):
                 dtype = self.builder.type(first).dtype
             kind = self.kind(0, dtype)
         return self.nodes(op, inputs, [kind], **parameters)[0]
@@ -242,22 +284,141 @@ class Conversion:
         """
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         scalings = [kind.quantization for kind in (*kinds, *results) if kind is not None]
-        if not any(scalings) or "rescale" in parameters:
+        if not any(scalings):
+            return self._plain(op, inputs, results, parameters)
+        if "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
-        data = [kind.quantization for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
-        keeps = op in _KEEP_CODES or file_of(op).startswith("movement.")
-        if not (keeps and len({*data, *(kind.quantization for kind in results)}) == 1):
+        if not self.makes_codes and not any(kind.quantization for kind in results):
+            return self._on_bytes(op, inputs, results, parameters)
+        if _keeps_codes(op):
+            inputs = self._alike(op, inputs, results)
+            kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        else:
             parameters = {**parameters, "rescale": "float32"}
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
+        self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
         reals = [None if number is None else self.as_real(number) for number in inputs]
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
 
+    def _alike(
+        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType]
+    ) -> list[int | None]:
+        """The operands of a move in the codes of its results, where these are the same of all."""
+        target = results[0]
+        data = slice(0, 1) if op in _FIRST_ONLY else slice(0, None)
+        if target.quantization is None or any(kind != target for kind in results):
+            return list(inputs)
+        places = range(*data.indices(len(inputs)))
+        return [
+            self.in_codes(number, target) if place in places and number is not None else number
+            for place, number in enumerate(inputs)
+        ]
+
+    def _plain(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node on plain numbers; whole ones of a type that the operator does not have go by way of a wider one."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        if chooses(op) and any(kind is not None and kind.dtype in BYTES for kind in kinds):
+            return self._of_bytes(op, inputs, results, parameters)
+        wide = wider(op, kinds, results)
+        if wide is None:
+            return self._nodes(op, inputs, results, parameters)
+        narrow = next(kind.dtype for kind in kinds if kind is not None)
+        operands = [
+            self.cast(number, wide)
+            if number is not None and kind is not None and kind.dtype == narrow
+            else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [unshaped(wide) if kind.dtype == narrow else kind for kind in results]
+        made = self._nodes(op, operands, types, parameters)
+        return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, results, strict=True)])
+
+    def _of_bytes(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node that chooses among numbers of a byte: where it wants codes, they are those of themselves."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        if op not in SPATIAL and takes(op, kinds, results, parameters):
+            return self._nodes(op, inputs, results, parameters)
+        coded = [
+            number
+            if number is None or kind is None
+            else self._renamed(number, ITSELF)
+            if kind.dtype in BYTES
+            else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [replace(kind, quantization=ITSELF) if kind.dtype in BYTES else kind for kind in results]
+        made = self._nodes(op, coded, types, parameters)
+        return tuple([self.plainly(number) for number in made])
+
+    def cast(self, tensor: int, dtype: str) -> int:
+        """The same numbers in another element type."""
+        if self.builder.type(tensor).dtype == dtype:
+            return tensor
+        return self._nodes("cast", [tensor], [unshaped(dtype)], {})[0]
+
+    def step(self, op: str, inputs: Sequence[int | None], dtype: str | None = None, **parameters: Any) -> int:
+        """Adds a node on the way to a result: on plain numbers, whatever codes the node makes.
+
+        dtype: the element type of its result, where that is not the first operand's.
+        """
+        if dtype is None:
+            dtype = next(self.builder.type(number).dtype for number in inputs if number is not None)
+        return self.nodes(op, inputs, [unshaped(dtype)], **parameters)[0]
+
+    def scalar(self, value: float, like: int) -> int:
+        """A constant number of the element type of a tensor."""
+        return self.constant(np.array(value, self.builder.type(like).numpy_dtype))
+
+    def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
+        """A constant of one value."""
+        return self.constant(np.full(self.small(shape), value, np.dtype(dtype)))
+
+    def small(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
+        count = prod(shape)
+        self.require(
+            min(shape, default=0) >= 0 and count <= MOST_MADE,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {MOST_MADE:,} elements at most",
+        )
+        return tuple(shape)
+
+    def _on_bytes(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node on whole numbers, some of which are codes of something: where they only move they stay so."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        data = [kind for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
+        scaling = data[0].quantization
+        coded = [replace(kind, quantization=scaling) for kind in results]
+        alike = len({(kind.dtype, kind.quantization) for kind in (*data, *coded)}) == 1
+        moves = alike and scaling is not None and scaling.axis is None and _keeps_codes(op)
+        if moves and takes(op, kinds, coded, parameters):
+            return self._nodes(op, inputs, coded, parameters)
+        bytes_ = [None if number is None else self.plainly(number) for number in inputs]
+        return self._plain(op, bytes_, results, parameters)
+
     def in_codes(self, tensor: int, kind: TensorType) -> int:
-        """Reals in the codes of a type; other types stay."""
-        if kind.quantization is None:
+        """Reals, or other codes, in the codes of a type; other types stay."""
+        if kind.quantization is None or self.like(tensor) == unshaped(kind.dtype, kind.quantization):
             return tensor
         return self._nodes("quantize", [tensor], [kind], {"rescale": "float32"})[0]
 
@@ -277,6 +438,8 @@ class Conversion:
             node = builder.add(
                 op, inputs, outputs, operator(op).parameters(**parameters), name=self.onnx.name
             )
+            if builder.nodes and builder.nodes[-1] is node:
+                self._around.makers.update(dict.fromkeys(outputs, len(builder.nodes) - 1))
             call = call_of(builder, node)
             if all(kind is None or min(kind.shape, default=0) >= 0 for kind in call.inputs):
                 broken = operator(node.op).broken_rule(call)
@@ -329,8 +492,16 @@ class Conversion:
         return fault if text.startswith(self.onnx.place) else self.onnx.fault(text)
 
 
+def _keeps_codes(op: str) -> bool:
+    return op in _KEEP_CODES or file_of(op).startswith("movement.")
+
+
 _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})
 """Operators whose other operands are no data."""
+
+
+def _kinds(kinds: Sequence[TensorType | None]) -> str:
+    return ", ".join("-" if kind is None else kind.dtype for kind in kinds)
 
 
 def _shapes(kinds: Sequence[TensorType | None]) -> str:

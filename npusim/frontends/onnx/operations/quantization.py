@@ -1,50 +1,200 @@
-"""Codes and reals: QuantizeLinear and DequantizeLinear."""
+"""Codes and reals: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npusim.frontends.onnx.groups import codes_of
+import numpy as np
+
+from npusim.frontends.onnx.codes import Codes, codes_of
+from npusim.frontends.onnx.elements import held_type
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
+from npusim.isa.base.elements import element, is_element
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
 
-
-def _arrays(c: Conversion) -> dict[str, object]:
-    """The constants among scale and zero point, by the names of their values."""
-    names = zip(("x", "scale", "zero_point"), c.onnx.inputs, strict=False)
-    known = {value: c.known(name) for name, value in names if value and name != "x"}
-    return {value: array for value, array in known.items() if array is not None}
+_STEPS = 255
+"""Of DynamicQuantizeLinear, whose codes are uint8."""
 
 
-def _at_axis(c: Conversion, scaling: Quantization, rank: int) -> Quantization:
+def _codes(c: Conversion, dtype: str = "") -> Codes | None:
+    """What a node says of codes, if it is constant and not in blocks; dtype: that of what it dequantises."""
+    values = dict(zip(("x", "scale", "zero_point"), c.onnx.inputs, strict=False))
+    names = {name: value for name, value in values.items() if value and name != "x"}
+    known = {value: array for name, value in names.items() if (array := c.known(name)) is not None}
+    bits = {value: c.bits(name) for name, value in names.items()}
+    codes = codes_of(c.onnx, known, bits, dtype)
+    return None if codes is None or c.builder.type(c.real("scale")).dtype != "float32" else codes
+
+
+def _at_axis(c: Conversion, scaling: Quantization, shape: Sequence[int]) -> Quantization:
     if scaling.axis is None:
         return scaling
-    return replace(scaling, axis=c.axis(scaling.axis, rank))
+    axis = c.axis(scaling.axis, len(shape))
+    c.require(
+        len(scaling.scales) == shape[axis],
+        f"has {len(scaling.scales)} scales for the {shape[axis]} elements of axis {axis}",
+    )
+    return replace(scaling, axis=axis)
 
 
 def _quantize(c: Conversion) -> Sequence[int]:
-    codes = codes_of(c.onnx, _arrays(c))  # type: ignore[arg-type]
-    if codes is None:
-        raise c.onnx.fault("scale and zero point must be constants, without blocks")
-    x = c.real("x")
-    scaling = _at_axis(c, codes.quantization, len(c.shape(x)))
-    return [c.node("quantize", [x], unshaped(codes.dtype, scaling), rescale="float32")]
+    """Reals to codes, or codes to other codes; those that are the same already stay."""
+    held, codes = c.codes("x"), _codes(c)
+    x = as_floats(c, c.real("x")) if held is None or codes is None else held
+    if codes is None or (held is None and c.builder.type(x).dtype != "float32"):
+        return [_quantized_by_steps(c, x)]
+    _require_codes(c, codes.dtype)
+    target = unshaped(codes.dtype, _at_axis(c, codes.quantization, c.shape(x)))
+    if c.like(x) == target and not codes.bits:
+        return [x]
+    return [c.node("quantize", [x], target, rescale="float32", bits=codes.bits)]
 
 
 def _dequantize(c: Conversion) -> Sequence[int | None]:
-    codes = codes_of(c.onnx, _arrays(c))  # type: ignore[arg-type]
-    if codes is None:
-        raise c.onnx.fault("scale and zero point must be constants, without blocks")
     x = c.real("x")
-    scaling = _at_axis(c, codes.quantization, len(c.shape(x)))
-    c.dequantized(c.coded(x, scaling))
+    _require_codes(c, c.builder.type(x).dtype)
+    codes = _codes(c, c.builder.type(x).dtype)
+    if codes is None:
+        return [_dequantized_by_steps(c, x)]
+    c.dequantized(c.coded(x, _at_axis(c, codes.quantization, c.shape(x))))
     return [None]
 
 
+def as_floats(c: Conversion, tensor: int) -> int:
+    """Whole numbers as float32; reals stay."""
+    kind = c.builder.type(tensor)
+    return tensor if kind.real else c.node("cast", [c.plainly(tensor)], c.plain("float32"))
+
+
+# Step by step, where scales follow from data, lie in blocks, or are no float32
+
+
+def _quantized_by_steps(c: Conversion, x: int) -> int:
+    scale, zero = _spread(c, "scale", x), _spread(c, "zero_point", x)
+    return steps_of(c, c.node("div", [x, scale], c.plain(c.builder.type(x).dtype)), zero, *_asked_type(c))
+
+
+def steps_of(c: Conversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
+    """Whole numbers rint(ratio) + zero within the codes of a type: QuantizeLinear behind its division."""
+    wide = c.plain("float32")
+    ratio = ratio if c.builder.type(ratio).dtype == "float32" else c.node("cast", [ratio], wide)
+    known = None if zero is None else c.builder.tensors[zero].array
+    first = 0 if known is None or known.size > 1 else int(known.reshape(-1)[0])
+    if zero is not None and (known is None or known.size > 1):
+        ratio = c.node("add", [c.node("round", [ratio], wide), as_floats(c, zero)], wide)
+    counted = unshaped(dtype, Quantization((1.0,), (first,)))
+    return c.plainly(c.node("quantize", [ratio], counted, rescale="float32", bits=bits))
+
+
+def _dequantized_by_steps(c: Conversion, x: int) -> int:
+    steps = c.plainly(x)
+    scale = _spread(c, "scale", x)
+    zero = _spread(c, "zero_point", x)
+    if zero is not None:
+        whole = c.plain("int32")
+        steps = c.node("sub", [c.node("cast", [each], whole) for each in (steps, c.plainly(zero))], whole)
+    kind = c.plain("float32" if scale is None else c.builder.type(scale).dtype)
+    reals = c.node("cast", [steps], kind)
+    return reals if scale is None else c.node("mul", [reals, scale], kind)
+
+
+def _asked_type(c: Conversion) -> tuple[str, int]:
+    if c.has("zero_point"):
+        _require_codes(c, dtype := c.builder.type(c.real("zero_point")).dtype)
+        return dtype, c.bits("zero_point")
+    said = int(c.attribute("output_dtype", 0))
+    dtype, bits = held_type(said) if said else ("uint8", 0)
+    _require_codes(c, dtype)
+    return dtype, bits
+
+
+def _require_codes(c: Conversion, dtype: str) -> None:
+    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
+
+
+def _spread(c: Conversion, name: str, x: int) -> int | None:
+    """Scales or zero points as they broadcast with what has them; None where they are left out."""
+    if not c.has(name):
+        return None
+    number, shape = c.plainly(c.real(name)), c.shape(x)
+    own = c.shape(number)
+    if len(own) == 0 or own == (1,):
+        return c.reshaped(number, ())
+    axis = c.axis(int(c.attribute("axis", 1)), len(shape))
+    if len(own) == 1:
+        c.require(own[0] == shape[axis], f"{name} has {own[0]} elements for the {shape[axis]} of axis {axis}")
+        return c.reshaped(number, (*own, *(1,) * (len(shape) - 1 - axis)))
+    return _repeated(c, name, number, axis, shape)
+
+
+def _repeated(c: Conversion, name: str, number: int, axis: int, shape: Sequence[int]) -> int:
+    """One value for each block along an axis, as many times as a block is long; the last one may be short."""
+    own, size = c.shape(number), int(c.attribute("block_size", 0))
+    blocks = -(-shape[axis] // size) if size > 0 else 0
+    fitting = (*shape[:axis], blocks, *shape[axis + 1 :])
+    c.require(
+        own == fitting, f"{name} {list(own)} does not fit {list(shape)} in blocks of {size} along axis {axis}"
+    )
+    split = c.reshaped(number, (*own[: axis + 1], 1, *own[axis + 1 :]))
+    times = tuple(size if place == axis + 1 else 1 for place in range(len(own) + 1))
+    dtype = c.plain(c.builder.type(number).dtype)
+    tiled = c.node("tile", [split], dtype, multiples=times)
+    whole = c.reshaped(tiled, (*own[:axis], blocks * size, *own[axis + 1 :]))
+    if blocks * size == shape[axis]:
+        return whole
+    rank = len(shape)
+    return c.node("slice", [whole], dtype, begin=(0,) * rank, size=tuple(shape), strides=(1,) * rank)
+
+
+# Scales that follow from what is quantised
+
+
+def dynamically(c: Conversion, x: int) -> tuple[int, int, int]:
+    """Codes uint8, scale and zero point of DynamicQuantizeLinear."""
+    wide = c.plain("float32")
+    axes = tuple(range(len(c.shape(x))))
+
+    def number(value: float) -> int:
+        return c.constant(np.array(value, np.float32))
+
+    def pair(op: str, a: int, b: int) -> int:
+        return c.node(op, [a, b], wide)
+
+    nothing = number(0)
+    low = pair("minimum", c.node("reduce_min", [x], wide, axes=axes), nothing)
+    high = pair("maximum", c.node("reduce_max", [x], wide, axes=axes), nothing)
+    extent = pair("sub", high, low)
+    flat = c.node("equal", [extent, nothing], c.plain("bool"))
+    scale = c.node("select_v2", [flat, number(1), pair("div", extent, number(_STEPS))], wide)
+    zero = c.node("round", [pair("div", pair("sub", nothing, low), scale)], wide)
+    zero = pair("minimum", pair("maximum", zero, nothing), number(_STEPS))
+    codes = steps_of(c, pair("div", x, scale), zero, "uint8")
+    return codes, scale, c.node("cast", [zero], c.plain("uint8"))
+
+
 ROWS: tuple[Row, ...] = (
-    Row("QuantizeLinear", "x scale zero_point?", _quantize, ("quantize",), groups=False),
-    Row("DequantizeLinear", "x scale zero_point?", _dequantize, ("dequantize",), groups=False),
+    Row(
+        "QuantizeLinear",
+        "x scale zero_point?",
+        _quantize,
+        ("quantize", "div", "round", "add", "cast"),
+        groups=False,
+    ),
+    Row(
+        "DequantizeLinear",
+        "x scale zero_point?",
+        _dequantize,
+        ("dequantize", "cast", "sub", "mul", "tile", "slice"),
+        groups=False,
+    ),
+    Row(
+        "DynamicQuantizeLinear",
+        "x",
+        lambda c: dynamically(c, c.real("x")),
+        ("reduce_min", "reduce_max", "div", "round", "add", "quantize"),
+        groups=False,
+    ),
 )

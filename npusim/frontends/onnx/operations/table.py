@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
-from npusim.frontends.onnx.operations import convolutions, elementwise, movement, quantization
+from npusim.frontends.onnx.operations import (
+    convolutions,
+    elementwise,
+    functions,
+    gathers,
+    matrices,
+    movement,
+    normalizations,
+    pools,
+    products,
+    qoperators,
+    quantization,
+    reductions,
+    shapes,
+)
 from npusim.frontends.onnx.operations.row import Row
 
 ROWS: tuple[Row, ...] = tuple(
     sorted(
-        (*convolutions.ROWS, *elementwise.ROWS, *movement.ROWS, *quantization.ROWS),
+        (
+            *convolutions.ROWS,
+            *elementwise.ROWS,
+            *functions.ROWS,
+            *gathers.ROWS,
+            *matrices.ROWS,
+            *movement.ROWS,
+            *normalizations.ROWS,
+            *pools.ROWS,
+            *products.ROWS,
+            *qoperators.ROWS,
+            *quantization.ROWS,
+            *reductions.ROWS,
+            *shapes.ROWS,
+        ),
         key=lambda row: (row.domain, row.name),
     )
 )

@@ -80,20 +80,10 @@ def _resolved(to: Rewriting, node: Node) -> None:
     rank = len(to.image(node).shape) if node.inputs and node.inputs[0] is not None else 0
     values: dict[str, Any] = {}
     if hasattr(how, "axis") and rank:
-        values["axis"] = _axis(how.axis, rank + (node.op == "pack"), node.op)
+        values["axis"] = how.axis % (rank + (node.op == "pack"))
     if hasattr(how, "shape"):
         values["shape"] = to.shape(node.outputs[0])
     to.keep_node(node, parameters=_changed(how, **values))
-
-
-_LAST_ONLY = ("softmax", "log_softmax", "topk_v2", "l2_normalization", "local_response_normalization")
-"""Operators that TFLite has along the last axis: the reader leaves the parameter at its default."""
-
-
-def _axis(axis: int, rank: int, op: str) -> int:
-    if op in _LAST_ONLY:
-        return -1 if axis % rank == rank - 1 else axis
-    return axis % rank
 
 
 # Windows
@@ -132,10 +122,13 @@ def _with_bias(to: Rewriting, node: Node, inputs: Sequence[int | None]) -> tuple
     """The operands with a bias of zeros where LiteRT insists on one; codes of a bias have the scale of the sums."""
     if len(inputs) > 2 and inputs[2] is not None:
         bias = to.tensors[inputs[2]]
-        if bias.type.quantization is not None or bias.array is None or bias.type.real:
+        if bias.type.quantization is not None or bias.type.real:
             return tuple(inputs)
         scales = _sum_scales(to.image(node), to.image(node, 1))
-        return (*inputs[:2], to.constant(bias.name, bias.array, scales))
+        if bias.array is not None:
+            return (*inputs[:2], to.constant(bias.name, bias.array, scales))
+        to.tensors[inputs[2]] = replace(bias, type=replace(bias.type, quantization=scales))
+        return tuple(inputs)
     if node.op != "conv_2d":
         return tuple(inputs)
     channels = to.type(node.outputs[0]).shape[-1]
@@ -156,17 +149,30 @@ def _sum_scales(ifm: TensorType, weights: TensorType) -> Quantization | None:
 
 
 def _transposed(to: Rewriting, node: Node) -> None:
-    """TFLite's paddings are none and SAME; with another one the whole result is cut."""
+    """TFLite's paddings are none and SAME of a convolution of the result; with another one a wider result is cut."""
     how: Any = node.parameters
+    if to.image(node).shape[3] != to.image(node, 1).shape[3]:
+        raise GraphError("TFLite's transposed convolutions have no groups")
+    node = replace(node, inputs=_with_bias(to, node, node.inputs))
     kernel, result = to.image(node, 1).shape[1:3], to.type(node.outputs[0])
-    size = result.shape[1:3]
-    if _is_tflites(how.padding, size, kernel, how.strides, (1, 1)):
+    size, rows = result.shape[1:3], to.image(node).shape[1:3]
+    axes = list(zip(size, kernel, how.strides, strict=True))
+    same, none = tuple(same_padding(*axis) for axis in axes), NO_BORDERS
+    windows = {
+        same: tuple(-(-extent // step) for extent, _, step in axes),
+        none: tuple(-(-(extent - k + 1) // step) for extent, k, step in axes),
+    }
+    if windows.get(how.padding) == rows:
         to.keep_node(node, parameters=how.changed(size=size))
         return
     (top, _), (left, _) = how.padding
-    whole = (result.shape[0], size[0] + top, size[1] + left, result.shape[3])
-    wide = how.changed(padding=NO_BORDERS, size=whole[1:3])
-    [image] = to.node(node.op, node.inputs, [replace(result, shape=whole)], wide, name=f"{node.name}/whole")
+    covered = [(row - 1) * step + k for row, (_, k, step) in zip(rows, axes, strict=True)]
+    whole = [max(pair) for pair in zip(covered, (size[0] + top, size[1] + left), strict=True)]
+    if any(more - least >= step for more, least, (_, _, step) in zip(whole, covered, axes, strict=True)):
+        raise GraphError(f"TFLite's size of a result is what windows cover, not {list(size)}")
+    shape = (result.shape[0], *whole, result.shape[3])
+    wide = how.changed(padding=NO_BORDERS, size=tuple(whole))
+    [image] = to.node(node.op, node.inputs, [replace(result, shape=shape)], wide, name=f"{node.name}/whole")
     cut = operator("slice").parameters(begin=(0, top, left, 0), size=result.shape)
     to.add("slice", [image], node.outputs, cut, name=node.name)
 
@@ -277,7 +283,52 @@ def _reduced(to: Rewriting, node: Node) -> None:
     to.keep_node(node, parameters=how.changed(axes=tuple(axes)))
 
 
+def _along_last(to: Rewriting, node: Node) -> None:
+    """TFLite has these operators along the last axis: another one is brought there and back."""
+    how: Any = node.parameters
+    rank = len(to.image(node).shape)
+    axis = how.axis % rank
+    if axis == rank - 1:
+        to.keep_node(node, parameters=how.changed(axis=-1))
+        return
+    order = (*(other for other in range(rank) if other != axis), axis)
+    back = tuple(order.index(place) for place in range(rank))
+    image = to.made(
+        "transpose", [node.inputs[0]], _turned(to.image(node), order), f"{node.name}/turned", perm=order
+    )
+    kinds = [_turned(to.type(number), order) for number in node.outputs]
+    results = to.node(
+        node.op, [image, *node.inputs[1:]], kinds, how.changed(axis=-1), name=f"{node.name}/last"
+    )
+    perm = operator("transpose").parameters(perm=back)
+    for result, number in zip(results, node.outputs, strict=True):
+        to.add("transpose", [result], [number], perm, name=node.name)
+
+
+def _last_or_none(to: Rewriting, node: Node) -> None:
+    """The last axis, as the reader says it."""
+    how: Any = node.parameters
+    is_last = how.axis % len(to.image(node).shape) == len(to.image(node).shape) - 1
+    to.keep_node(node, parameters=how.changed(axis=-1 if is_last else how.axis))
+
+
+def _turned(kind: TensorType, order: Sequence[int]) -> TensorType:
+    return replace(kind, shape=tuple(kind.shape[axis] for axis in order))
+
+
 # Elements
+
+
+def _by_code(to: Rewriting, node: Node) -> None:
+    """What is chosen by value is chosen by code where all codes stand for the same."""
+    kinds = {to.type(number).quantization for number in (*node.inputs, *node.outputs) if number is not None}
+    is_plain = kinds == {None} or (len(kinds - {None}) == 1 and node.op in _CHOOSING)
+    how: Any = node.parameters
+    to.keep_node(node, parameters=how.changed(by_value=False) if is_plain else how)
+
+
+_CHOOSING = ("maximum", "minimum", "select", "select_v2")
+_COMPARING = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 
 
 def _clip(to: Rewriting, node: Node) -> None:
@@ -318,12 +369,15 @@ REWRITES: dict[str, Rewrite] = {
     "fill": _filled,
     "fully_connected": _vectors,
     "l2_pool_2d": _pool,
+    "local_response_normalization": _last_or_none,
     "logical_xor": _exclusive_or,
     "max_pool_2d": _pool,
     "slice": _slice,
     "squeeze": _squeeze,
     "strided_slice": _strided_slice,
     "transpose_conv": _transposed,
+    **dict.fromkeys(("softmax", "log_softmax", "topk_v2", "l2_normalization"), _along_last),
+    **dict.fromkeys((*_CHOOSING, *_COMPARING), _by_code),
     **dict.fromkeys(
         ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any", "reverse_v2"),
         _reduced,

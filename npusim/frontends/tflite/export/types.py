@@ -88,6 +88,10 @@ def check_types(code: str, call: Call) -> None:
     main = call.inputs[_MAIN.get(code, 0)]
     if main is not None and main.dtype not in TYPES[code]:
         raise GraphError(f"LiteRT's {code} takes {', '.join(TYPES[code])}, not {main.dtype}")
+    if code == "TRANSPOSE_CONV" and main is not None and call.inputs[1] is not None:
+        weights = call.inputs[1].dtype
+        if weights != main.dtype:
+            raise GraphError(f"LiteRT's {code} takes weights of the image's {main.dtype}, not {weights}")
     result = call.outputs[0].dtype
     if code == "DEQUANTIZE" and result != "float32":
         raise GraphError(f"LiteRT's {code} gives float32, not {result}")

@@ -23,7 +23,6 @@ from tests.npusim.frontends.nnef.bodies import IMAGE, bodies
 from tests.npusim.frontends.nnef.documents import own
 from tests.npusim.frontends.nnef.models import entry, folder, result
 
-REGIONS = {"avg_roi_pool", "max_roi_pool", "roi_resample", "avg_roi_align", "max_roi_align"}
 PRIMITIVE = {row.name for row in standard.OPERATIONS.values() if not row.body}
 
 
@@ -42,9 +41,7 @@ def operators(path: Path) -> list[str]:
 def test_every_standard_operation_has_a_row_or_a_body() -> None:
     names = {row.name for row in ROWS}
     missing = {row.name for row in standard.OPERATIONS.values() if not row.body} - names
-    assert missing == {"external", "variable", "constant"} | (
-        REGIONS - names - {"avg_roi_align", "max_roi_align"}
-    )
+    assert missing == {"external", "variable", "constant"}
     assert {op for row in ROWS for op in row.operators} <= set(NAMES)
     assert len(names) == len(ROWS)
 
@@ -283,8 +280,26 @@ def test_a_structure_without_weights_is_timed_and_not_run(tmp_path: Path) -> Non
     path = tmp_path / "net.nnef"
     path.write_text(
         "version 1.0;\ngraph net(x) -> (y)\n{ x = external(shape = [1,4,8,8]);"
-        " w = variable(shape = [4,4,3,3], label = 'a/w'); y = conv(x, w); }\n"
+        " w = variable(shape = [4,4,3,3], label = 'a/w'); v = variable(shape = [4,4,1,1], label = 'a/v');"
+        " z = conv(x, w); y = conv(z, v); }\n"
     )
     assert npusim.run(path, timing_only=True).cycles > 0
-    with pytest.raises(NpusimError, match='"w" is known by its size only'):
+    with pytest.raises(NpusimError, match=r'constant "w", as 1 more \("v"\), is known by its size only'):
         npusim.run(path)
+
+
+@pytest.mark.parametrize("name", ["avg_roi_pool", "max_roi_pool"])
+def test_pools_of_regions(name: str) -> None:
+    """A region of 4 x 4 pixels in 2 x 2 bins of 2 x 2 pixels each."""
+    text = (
+        "version 1.0;\ngraph net(x, r, i) -> (y) {"
+        "x = external(shape = [1,2,6,6]); r = external(shape = [1,4]); i = external<integer>(shape = [1]);"
+        f"y = {name}(x, r, i, output_size = [2,2]); }}\n"
+    )
+    graph = graph_of(text)
+    x = np.random.default_rng(4).standard_normal((1, 2, 6, 6), np.float32)
+    inputs = [x, np.array([[1, 2, 4, 5]], np.float32), np.zeros(1, np.int32)]
+    [found] = [evaluate(graph, inputs)[number] for number in graph.outputs]
+    bins = x[0, :, 2:6, 1:5].reshape(2, 2, 2, 2, 2).transpose(0, 1, 3, 2, 4).reshape(2, 2, 2, 4)
+    expected = bins.mean(-1, np.float64) if name == "avg_roi_pool" else bins.max(-1)
+    np.testing.assert_array_equal(found[0], expected.astype(np.float32))

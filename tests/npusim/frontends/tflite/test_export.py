@@ -121,6 +121,8 @@ def test_every_operator_is_written_or_refused_with_its_layer(op: str) -> None:
         graph_of("clip", IMAGE, "float32", least=-0.5, most=0.25),
         graph_of("clip", IMAGE, "float32", most=0.25),
         graph_of("concatenation", IMAGE, axis=3),
+        graph_of("softmax", IMAGE, "float32", axis=1),
+        graph_of("l2_normalization", IMAGE, "float32", axis=2),
         graph_of("leaky_relu", IMAGE, alpha=0.1),
     ],
 )
@@ -149,7 +151,7 @@ def test_equal_graphs_give_equal_bytes() -> None:
     ("graph", "message"),
     [
         (graph_of("tan", (3, 4), "float32"), 'layer "y": TFLite has no operator for tan'),
-        (graph_of("softmax", (3, 4), "float32", axis=0), 'layer "y": TFLite\'s softmax has no axis = 0'),
+        (graph_of("elu", (3, 4), "float32", alpha=0.5), 'layer "y": TFLite\'s elu has no alpha = 0.5'),
         (
             graph_of("average_pool_2d", IMAGE, filter=(3, 3), padding=((2, 1), (1, 1))),
             'layer "y": TFLite\'s windows have SAME padding or none, not [[2, 1], [1, 1]]',

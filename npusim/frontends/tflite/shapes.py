@@ -4,7 +4,7 @@ PACK, RESHAPE. Once the sizes of what goes in are known they are constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +19,10 @@ from npusim.kernels.graph.reference import evaluate
 _SHAPE = "SHAPE"
 _TYPES = {"INT32": np.int32, "INT64": np.int64}
 
-GraphOf = Callable[[ModelRecord, Sequence[OperatorRecord], Sequence[int], Sequence[int]], Graph]
-"""(subgraph, operators, inputs, outputs) -> their graph."""
+Shape = tuple[int, ...]
+
+GraphOf = Callable[[ModelRecord], Graph]
+"""What makes the graph of a subgraph."""
 
 
 def constant(record: ModelRecord, number: int) -> bool:
@@ -60,6 +62,57 @@ def from_shapes(record: ModelRecord, number: int) -> bool:
     return True
 
 
+def touched(operators: Sequence[OperatorRecord], inputs: Sequence[int], outputs: Sequence[int]) -> list[int]:
+    """The tensors that operators touch, and those that go in and out, each once, in the order of the file."""
+    numbers = {*inputs, *outputs}
+    for operator in operators:
+        numbers.update(number for number in operator.inputs if number is not None)
+        numbers.update(operator.outputs, operator.intermediates)
+    return sorted(numbers)
+
+
+def part(
+    record: ModelRecord, operators: Sequence[OperatorRecord], inputs: Sequence[int], outputs: Sequence[int]
+) -> ModelRecord:
+    """Operators of a subgraph as one, with the tensors that they touch."""
+    kept = touched(operators, inputs, outputs)
+    numbers = {tensor: new for new, tensor in enumerate(kept)}
+    return replace(
+        record,
+        tensors=tuple(record.tensors[number] for number in kept),
+        operators=tuple(_renumbered(operator, numbers) for operator in operators),
+        inputs=tuple(numbers[number] for number in inputs),
+        outputs=tuple(numbers[number] for number in outputs),
+    )
+
+
+def _renumbered(operator: OperatorRecord, numbers: Mapping[int, int]) -> OperatorRecord:
+    return replace(
+        operator,
+        inputs=tuple(None if number is None else numbers[number] for number in operator.inputs),
+        outputs=tuple(numbers[number] for number in operator.outputs),
+        intermediates=tuple(numbers[number] for number in operator.intermediates),
+    )
+
+
+def resized(record: ModelRecord, shapes: Mapping[int, Shape], graph_of: GraphOf) -> ModelRecord:
+    """A subgraph with other shapes of inputs, by number: those of results are open, those that it computes constants.
+
+    Raises GraphError where one is computed from values.
+    """
+    results = {
+        output for one in record.operators if one.kind in OPERATORS for output in one.outputs
+    }  # of others nobody but the file knows the shape
+    tensors = [
+        replace(tensor, shape=shapes.get(number, () if number in results else tensor.shape))
+        for number, tensor in enumerate(record.tensors)
+    ]
+    folding = Folding(replace(record, tensors=tuple(tensors)), record.inputs, graph_of)
+    for operator in record.operators:
+        folding.add(operator)
+    return folding.record
+
+
 class Folding:
     """The operators of a selection, with what they compute from shapes as constants."""
 
@@ -89,16 +142,13 @@ class Folding:
     def _value(self, number: int) -> Array:
         maker = self._makers.get(number)
         if maker is None:
-            raise GraphError(
-                f"tensor {number}: says a shape and is computed in another partition; choose other operators"
-            )
+            raise GraphError(f"tensor {number}: says a shape, and none of these operators computes it")
         if maker.kind == _SHAPE:
             [measured] = maker.inputs
             assert measured is not None
             # All operators before: those that do not lead to it are no trouble.
-            graph = self._graph_of(
-                self.record, self._before[: self._before.index(maker)], self._inputs, (measured,)
-            )
+            before = self._before[: self._before.index(maker)]
+            graph = self._graph_of(part(self.record, before, self._inputs, (measured,)))
             shape = graph.tensors[graph.outputs[0]].type.shape
             return np.array(shape, _TYPES[self.record.tensors[number].kind])
         operands = [
@@ -108,6 +158,6 @@ class Folding:
         ]
         for operand in operands:
             self._store(operand, self._value(operand))
-        graph = self._graph_of(self.record, [maker], (), maker.outputs)
+        graph = self._graph_of(part(self.record, [maker], (), maker.outputs))
         values = evaluate(graph, [])
         return values[graph.outputs[maker.outputs.index(number)]]

@@ -1,0 +1,167 @@
+"""How operators on 8-bit codes become instructions that compute in float32, as ONNX does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.real import bits_of
+from npusim.kernels.lowering.elementwise import Grid, broadcast_on_npu, strides, works
+from npusim.kernels.lowering.vector import lower_table, signed
+from npusim.kernels.lowering.work import Parts, Tile, TileAddresses
+from npusim.kernels.operator.fused import bounds, one_scale, product_factor, sum_factors
+from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operator import Call, Lowering, Reference, compute_in_reals
+
+
+def float32_rescale(call: Call, hardware: Hardware) -> bool:
+    """lanes compute on codes in float32 (float32_rescale)"""
+    return hardware.float32_rescale
+
+
+def on_codes(call: Call) -> bool:
+    """on the NPU operands and results are int8 or uint8 codes with one scale and zero point"""
+    return all(kind is not None and one_scale(kind) for kind in (*call.inputs, *call.outputs))
+
+
+def scaling(name: str, kind: TensorType, factor: float | None = None) -> dict[str, Any]:
+    """The fields that say how codes stand for reals; `factor` stands in the place of their scale."""
+    found = quantization(kind)
+    said = {
+        f"{name}_scale": bits_of(found.scale if factor is None else factor),
+        f"{name}_zero": found.zero_point,
+    }
+    return {**said, "signed" if name == "output" else f"{name}_signed": signed(kind.dtype)}
+
+
+def lower_float_binary(call: Call, function: str, fields: dict[str, Any]) -> Parts:
+    """A function of two operands; `fields` say how codes stand for reals."""
+    number = FLOAT_NAMES.index(function)
+    low, high = bounds(call)
+
+    def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
+        return FloatBinary(
+            function=number,
+            a=at.inputs[0],
+            b=at.inputs[1],
+            output=at.output,
+            rows=tile.rows,
+            columns=grid.columns,
+            low=low,
+            high=high,
+            **strides(grid, "a", "b"),
+            **fields,
+        )
+
+    return works(call, make)
+
+
+def literal_binary_lowering(function: str) -> Lowering:
+    """Two operands to float32, a function of these, and its results back to codes."""
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        fields = {
+            **scaling("a", input_type(call)),
+            **scaling("b", input_type(call, 1)),
+            **scaling("output", call.outputs[0]),
+        }
+        return lower_float_binary(call, function, fields)
+
+    return Lowering("vector", (on_codes, broadcast_on_npu), lower, (float32_rescale,), ("float32",))
+
+
+def _lower_fused_sum(call: Call, hardware: Hardware) -> Parts:
+    factors = sum_factors(call)
+    fields = {
+        **scaling("a", input_type(call), float(factors.first)),
+        **scaling("b", input_type(call, 1), float(factors.second)),
+        **scaling("output", call.outputs[0], float(factors.addend)),
+    }
+    return lower_float_binary(call, "fused_add", fields)
+
+
+def _lower_fused_product(call: Call, hardware: Hardware) -> Parts:
+    fields = {
+        **scaling("a", input_type(call)),
+        **scaling("b", input_type(call, 1)),
+        **scaling("output", call.outputs[0], float(product_factor(call))),
+    }
+    return lower_float_binary(call, "fused_mul", fields)
+
+
+FUSED_SUM, FUSED_PRODUCT = (
+    Lowering("vector", (on_codes, broadcast_on_npu), lower, (float32_rescale,), ("fused",))
+    for lower in (_lower_fused_sum, _lower_fused_product)
+)
+
+
+def varying(call: Call) -> int | None:
+    """The only operand of codes whose elements are not the same in every run, if the others are one number each."""
+    free = [position for position in range(len(call.inputs)) if not _one_number(call, position)]
+    if len(free) != 1 or call.inputs[free[0]] is None:
+        return None
+    return free[0] if input_type(call, free[0]).shape == call.outputs[0].shape else None
+
+
+def _one_number(call: Call, position: int) -> bool:
+    data = call.constants.get(position)
+    return isinstance(data, np.ndarray) and data.size == 1
+
+
+def by_one_number(call: Call) -> bool:
+    """on the NPU all operands but one are constants of one number"""
+    return varying(call) is not None
+
+
+def _bytes(call: Call) -> bool:
+    """on the NPU the operand and the result are int8 or uint8 codes with one scale and zero point"""
+    position = varying(call)
+    operands = [input_type(call, 0 if position is None else position), *call.outputs]
+    return all(one_scale(kind) for kind in operands)
+
+
+Compute = Callable[[Call, list[Array | None]], list[Array]]
+"""What a call gives for values."""
+
+
+def table_of(compute: Compute, call: Call) -> Array:
+    """What a call gives for each of the 256 codes of its varying operand, in the order of their bytes."""
+    place = varying(call)
+    assert place is not None
+    codes = np.arange(256, dtype=np.uint8).view(input_type(call, place).numpy_dtype)
+    constants = {
+        position: data.reshape(1)
+        for position, data in call.constants.items()
+        if position != place and isinstance(data, np.ndarray)
+    }
+    values: list[Array | None] = [constants.get(position, codes) for position in range(len(call.inputs))]
+    inputs = [
+        None if kind is None else replace(kind, shape=(256,) if position == place else (1,))
+        for position, kind in enumerate(call.inputs)
+    ]
+    outputs = tuple([replace(kind, shape=(256,)) for kind in call.outputs])
+    small = replace(call, inputs=tuple(inputs), outputs=outputs, constants=constants)
+    return compute(small, values)[0]
+
+
+def literal_table_lowering(reference: Reference) -> Lowering:
+    """A function of one operand, or of one and numbers: a look-up in the table that `reference`, on reals, gives."""
+    return table_lowering(lambda call, values: compute_in_reals(reference, call, values))
+
+
+def table_lowering(compute: Compute) -> Lowering:
+    """The same by what gives codes for codes."""
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        place = varying(call)
+        assert place is not None
+        return lower_table(call, table_of(compute, call), place)
+
+    return Lowering("vector", (by_one_number, _bytes), lower, (), ("float32",))

@@ -1,0 +1,106 @@
+"""Operators of com.microsoft on codes, whose formulas fuse what ONNX writes one after the other (`rescale` "fused").
+
+The formulas are those of ONNX Runtime's kernels for processors with a fused multiply-add.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import NamedTuple
+
+import numpy as np
+
+from npusim.isa.arithmetic.float_codes import Codes, clamped, multiply_add
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.operator.activation import REAL_RANGES
+from npusim.kernels.operator.in_reals import codes_of_results
+from npusim.kernels.operator.operands import input_type, input_value, quantization
+from npusim.kernels.operator.operator import Call, Rule, Values
+
+
+class SumFactors(NamedTuple):
+    """Numbers of a fused sum: what codes of each operand are multiplied by, and what is added."""
+
+    first: np.float32
+    second: np.float32
+    addend: np.float32
+
+
+@np.errstate(all="ignore")
+def sum_factors(call: Call) -> SumFactors:
+    """f32(scale / output scale) of both operands, and the output's zero point less what theirs are worth there.
+
+    f32(zero - fma(first, first zero, f32(second * second zero))).
+    """
+    a, b, output = (quantization(kind) for kind in (input_type(call), input_type(call, 1), call.outputs[0]))
+    first, second = (np.float32(each.scale) / np.float32(output.scale) for each in (a, b))
+    worth = np.full(1, second * np.float32(b.zero_point), np.float32)
+    zeros = multiply_add(first, np.full(1, a.zero_point), worth)[0]
+    return SumFactors(first, second, np.float32(output.zero_point) - zeros)
+
+
+def fused_sum(call: Call, values: Values) -> list[Array]:
+    """QLinearAdd: rint(fma(first, a, fma(second, b, addend))). Which operand comes last makes a difference in ties.
+
+    ONNX Runtime takes the first operand last, unless it alone is one number along the innermost axis of the result
+    that has more than one element; a reader of models gives operands in that order.
+    """
+    factors = sum_factors(call)
+    a, b = np.broadcast_arrays(*_codes(values))
+    addend = np.full(a.shape, factors.addend, np.float32)
+    steps = multiply_add(factors.first, a, multiply_add(factors.second, b, addend))
+    return [finish_steps(call, np.rint(steps))]
+
+
+@np.errstate(all="ignore")
+def product_factor(call: Call) -> np.float32:
+    """f32(f32(scale * scale) / output scale)."""
+    a, b, output = (quantization(kind) for kind in (input_type(call), input_type(call, 1), call.outputs[0]))
+    return np.float32(a.scale) * np.float32(b.scale) / np.float32(output.scale)
+
+
+@np.errstate(all="ignore")
+def fused_product(call: Call, values: Values) -> list[Array]:
+    """QLinearMul: rint(f32(f32(f32((a - zero) * (b - zero)) * factor) + output zero))."""
+    zeros = (quantization(input_type(call, position)).zero_point for position in (0, 1))
+    a, b = (codes.astype(np.int32) - zero for codes, zero in zip(_codes(values), zeros, strict=True))
+    steps = (a * b).astype(np.float32) * product_factor(call)
+    return [finish_steps(call, np.rint(steps + np.float32(quantization(call.outputs[0]).zero_point)))]
+
+
+def _codes(values: Values) -> list[Codes]:
+    return [np.asarray(input_value(values, position)) for position in (0, 1)]
+
+
+def finish_steps(call: Call, steps: np.ndarray) -> Array:
+    """Whole steps that hold the zero point as codes of the output, within what the activation lets through."""
+    output = call.outputs[0]
+    return np.asarray(clamped(steps, *bounds(call), output.numpy_dtype))
+
+
+def bounds(call: Call) -> tuple[int, int]:
+    """The smallest and largest code of the output that the activation lets through, in float32."""
+    limits = REAL_RANGES[getattr(call.parameters, "activation", "none")]
+    low, high = codes_of_results(np.array(limits, np.float32), call.outputs[0]).tolist()
+    return low, high
+
+
+def in_fixed_point(rule: Rule) -> Rule:
+    """A rule of the integers that TFLite's kernels compute with."""
+
+    @wraps(rule)
+    def held(call: Call) -> bool:
+        return call.parameters.rescale != "fixed_point" or rule(call)
+
+    return held
+
+
+def only_codes(call: Call) -> bool:
+    """fused, operands and result are int8 or uint8 codes with one scale and zero point"""
+    kinds: list[TensorType | None] = [*call.inputs, *call.outputs]
+    return call.parameters.rescale != "fused" or all(kind is not None and one_scale(kind) for kind in kinds)
+
+
+def one_scale(kind: TensorType) -> bool:
+    """Whether elements are codes of 8 bits with one scale and zero point."""
+    return kind.quantized8 and kind.quantization is not None and kind.quantization.axis is None

@@ -1,0 +1,420 @@
+"""Exact sums of products of codes: convolutions and products of matrices of QOperator and dynamic models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npusim.frontends.onnx.network import MICROSOFT
+from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.convolutions import convolved
+from npusim.frontends.onnx.operations.quantization import dynamically
+from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.onnx.operations.scaled import codes, quantization, result
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.builder import unshaped
+
+_WHOLE = unshaped("int32")
+_REAL = unshaped("float32")
+
+
+# Convolutions
+
+
+def _qlinear_conv(c: Conversion) -> Sequence[int]:
+    image = codes(c, "x", "x_scale", "x_zero_point")
+    weights = codes(c, "w", "w_scale", "w_zero_point", axis=0)
+    bias = _bias(c, c.real("B"), image, weights) if c.has("B") else None
+    kind = result(c, image, "y_scale", "y_zero_point")
+    return [convolved(c, image, weights, bias, kind=kind, rescale="float32")]
+
+
+def _bias(c: Conversion, bias: int, x: int, weights: int) -> int:
+    """A bias in steps of the products."""
+    own, theirs = c.builder.type(x).quantization, c.builder.type(weights).quantization
+    assert own is not None
+    assert theirs is not None
+    scales = np.float32(own.scale) * np.array(theirs.scales, np.float32)
+    axis = None if theirs.axis is None else 0
+    return c.coded(bias, Quantization(tuple(map(float, scales)), (0,) * scales.size, axis))
+
+
+def _conv_integer(c: Conversion) -> Sequence[int]:
+    """Zero points that follow from data are taken off the sum: that of the image times the sums of the weights."""
+    x, w = c.plainly(c.real("x")), c.plainly(c.real("w"))
+    zero, weights_zero = _zero(c, "x_zero_point"), _zero(c, "w_zero_point")
+    c.require(
+        isinstance(weights_zero, np.ndarray), "w_zero_point follows from data; npusim has constant ones"
+    )
+    weights = c.coded(w, _counted(weights_zero, 0))
+    if isinstance(zero, np.ndarray):
+        c.require(zero.size == 1, "x_zero_point must be one number")
+        return [convolved(c, c.coded(x, _counted(zero)), weights, None, kind=_WHOLE, rescale="float32")]
+    nothing = _counted(np.zeros(1))
+    sums = convolved(c, c.coded(x, nothing), weights, None, kind=_WHOLE, rescale="float32")
+    ones = np.ones((1, *c.shape(x)[1:]), c.builder.type(x).numpy_dtype)
+    behind = convolved(c, c.constant(ones, nothing), weights, None, kind=_WHOLE, rescale="float32")
+    return [_less(c, sums, _times(c, c.reshaped(_whole(c, zero), ()), behind))]
+
+
+# Products of matrices
+
+
+class _Factor(NamedTuple):
+    """A matrix of plain whole numbers, and what is taken off them: known, or a tensor."""
+
+    codes: int
+    zero: Array | int
+
+
+def _zero(c: Conversion, name: str) -> Any:
+    """A zero point as an array, or as the tensor that has it."""
+    if not c.has(name):
+        return np.zeros(1, np.int64)
+    array = c.known(name)
+    return c.plainly(c.real(name)) if array is None else array
+
+
+def _counted(zero: Any, axis: int | None = None) -> Quantization:
+    """Codes that count: their scale is 1."""
+    zeros = np.asarray(zero).reshape(-1)
+    return Quantization((1.0,) * zeros.size, tuple(map(int, zeros)), axis if zeros.size > 1 else None)
+
+
+def _whole(c: Conversion, tensor: int) -> int:
+    return tensor if c.builder.type(tensor).dtype == "int32" else c.node("cast", [c.plainly(tensor)], _WHOLE)
+
+
+def _times(c: Conversion, a: int, b: int) -> int:
+    return c.node("mul", [a, b], _WHOLE)
+
+
+def _less(c: Conversion, a: int, b: int) -> int:
+    return c.node("sub", [a, b], _WHOLE)
+
+
+def _sums(c: Conversion, a: _Factor, b: _Factor) -> int:
+    """The sums of products in int32, [..., rows, columns]."""
+    known = isinstance(a.zero, np.ndarray) and isinstance(b.zero, np.ndarray)
+    if known and np.size(a.zero) == 1:
+        if _layer(c, b.codes, b.zero):
+            weights = c.coded(c.transposed(b.codes, (1, 0)), _counted(b.zero, 0))
+            return _layered(c, c.coded(a.codes, _counted(a.zero)), weights, None, _WHOLE)
+        if np.size(b.zero) == 1:
+            return _multiplied(c, c.coded(a.codes, _counted(a.zero)), c.coded(b.codes, _counted(b.zero)))
+    return _corrected(c, a, b)
+
+
+def _layer(c: Conversion, b: int, zero: Any) -> bool:
+    """Whether a matrix is that of a layer with weights: constant, with one zero point for each column."""
+    shape = c.shape(b)
+    fits = len(shape) == 2 and min(shape) > 0 and np.size(zero) in (1, shape[-1])
+    return c.builder.tensors[b].constant and fits
+
+
+def _layered(c: Conversion, x: int, weights: int, bias: int | None, kind: TensorType) -> int:
+    return c.node("fully_connected", [x, weights, bias], kind, keep_num_dims=True, rescale="float32")
+
+
+def _multiplied(c: Conversion, a: int, b: int) -> int:
+    return c.node("batch_matmul", [a, b], _WHOLE, rescale="float32")
+
+
+def _corrected(c: Conversion, a: _Factor, b: _Factor) -> int:
+    """sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb, with zero points by row and column."""
+    nothing = _counted(np.zeros(1))
+    inner = c.shape(a.codes)[-1]
+    if _layer(c, b.codes, 0):
+        weights = c.coded(c.transposed(b.codes, (1, 0)), nothing)
+        sums = _layered(c, c.coded(a.codes, nothing), weights, None, _WHOLE)
+    else:
+        sums = _multiplied(c, c.coded(a.codes, nothing), c.coded(b.codes, nothing))
+    rows, columns = _by_axis(c, a, -2), _by_axis(c, b, -1)
+    if rows is not None:
+        sums = _less(c, sums, _times(c, rows, _added(c, b.codes, -2)))
+    if columns is not None:
+        off = _added(c, a.codes, -1)
+        if rows is not None:
+            off = _less(c, off, _times(c, c.constant(np.array(inner, np.int32)), rows))
+        sums = _less(c, sums, _times(c, off, columns))
+    return sums
+
+
+def _by_axis(c: Conversion, factor: _Factor, axis: int) -> int | None:
+    """Zero points in int32 as they broadcast along rows (axis -2) or columns (-1); None where all are 0."""
+    zero = factor.zero
+    if isinstance(zero, np.ndarray):
+        if not zero.any():
+            return None
+        zero = c.constant(zero.astype(np.int32))
+    zero = _whole(c, zero)
+    shape = c.shape(zero)
+    if prod(shape) == 1:
+        return c.reshaped(zero, ())
+    if len(shape) > 1:
+        return zero
+    c.require(shape[0] == c.shape(factor.codes)[axis], f"{shape[0]} zero points do not fit the matrix")
+    return c.reshaped(zero, (*shape, 1) if axis == -2 else shape)
+
+
+def _added(c: Conversion, tensor: int, axis: int) -> int:
+    wide, rank = _whole(c, tensor), len(c.shape(tensor))
+    return c.node("sum", [wide], _WHOLE, axes=(rank + axis,), keep_dims=True)
+
+
+def _factors(c: Conversion, a: int, b: int) -> tuple[int, int, tuple[int, ...]]:
+    """Vectors as matrices, and the shape that the product has then."""
+    shapes = c.shape(a), c.shape(b)
+    c.require(bool(shapes[0]) and bool(shapes[1]), "multiplies matrices or vectors, not scalars")
+    inner = shapes[0][-1], shapes[1][-2:][0]
+    c.require(inner[0] == inner[1], f"{list(shapes[0])} and {list(shapes[1])} do not fit")
+    rows = c.reshaped(a, (1, *shapes[0])) if len(shapes[0]) == 1 else a
+    columns = c.reshaped(b, (*shapes[1], 1)) if len(shapes[1]) == 1 else b
+    batch = np.broadcast_shapes(c.shape(rows)[:-2], c.shape(columns)[:-2])
+    return rows, columns, (*batch, *shapes[0][-2:-1], *(shapes[1][-1:] if len(shapes[1]) > 1 else ()))
+
+
+def _matmul_integer(c: Conversion) -> Sequence[int]:
+    a, b, shape = _factors(c, c.plainly(c.real("A")), c.plainly(c.real("B")))
+    sums = _sums(c, _Factor(a, _zero(c, "a_zero_point")), _Factor(b, _zero(c, "b_zero_point")))
+    return [c.reshaped(sums, shape)]
+
+
+def _scaled_sums(c: Conversion, sums: int, *factors: int) -> int:
+    """f32(f32(sums) * f32(product of factors))."""
+    factor = factors[0]
+    for other in factors[1:]:
+        factor = c.node("mul", [factor, other], _REAL)
+    return c.node("mul", [c.node("cast", [sums], _REAL), factor], _REAL)
+
+
+def _in_codes(c: Conversion, reals: int, kind: TensorType) -> int:
+    """Reals in steps as codes: rounded, and the zero point added."""
+    assert kind.quantization is not None
+    steps = replace(kind, quantization=replace(kind.quantization, scales=(1.0,)))
+    assert steps.quantization is not None
+    return c.coded(c.node("quantize", [reals], steps, rescale="float32"), kind.quantization)
+
+
+def _by_column(c: Conversion, name: str) -> int:
+    """A scale in float32: one number, or one for each column."""
+    number = c.real(name)
+    c.require(
+        c.builder.type(number).dtype == "float32",
+        f"{name} is {c.builder.type(number).dtype}, must be float32",
+    )
+    return c.reshaped(number, ()) if prod(c.shape(number)) == 1 else number
+
+
+def _by_row(c: Conversion, name: str) -> int:
+    number = _by_column(c, name)
+    return c.reshaped(number, (*c.shape(number), 1)) if len(c.shape(number)) == 1 else number
+
+
+def _qlinear_matmul(c: Conversion) -> Sequence[int]:
+    a, b, shape = _factors(c, c.plainly(c.real("a")), c.plainly(c.real("b")))
+    kind = result(c, a, "y_scale", "y_zero_point")
+    scales: Any = c.known("a_scale"), c.known("b_scale")
+    zeros = _zero(c, "a_zero_point"), _zero(c, "b_zero_point")
+    known = all(isinstance(array, np.ndarray) for array in (*scales, *zeros))
+    if known and np.size(scales[0]) == np.size(zeros[0]) == 1 and _columns(c, b, scales[1], zeros[1]):
+        x = c.coded(a, quantization(c, "a_scale", "a_zero_point"))
+        if _layer(c, b, zeros[1]):
+            weights = c.coded(c.transposed(b, (1, 0)), quantization(c, "b_scale", "b_zero_point", 0))
+            return [c.reshaped(_layered(c, x, weights, None, kind), shape)]
+        y = c.coded(b, quantization(c, "b_scale", "b_zero_point"))
+        return [c.reshaped(c.node("batch_matmul", [x, y], kind, rescale="float32"), shape)]
+    sums = _sums(c, _Factor(a, zeros[0]), _Factor(b, zeros[1]))
+    assert kind.quantization is not None
+    factor = c.node("mul", [_by_row(c, "a_scale"), _by_column(c, "b_scale")], _REAL)
+    factor = c.node("div", [factor, c.constant(np.array(kind.quantization.scale, np.float32))], _REAL)
+    return [c.reshaped(_in_codes(c, _scaled_sums(c, sums, factor), kind), shape)]
+
+
+def _columns(c: Conversion, b: int, scales: Any, zeros: Any) -> bool:
+    """Whether one operator takes these weights: one scale, or one for each column of constant weights."""
+    if np.size(scales) == np.size(zeros) == 1:
+        return True
+    return _layer(c, b, zeros) and np.size(scales) in (1, c.shape(b)[-1])
+
+
+def _qgemm(c: Conversion) -> Sequence[int]:
+    """f32(alpha * a scale) is the scale of a."""
+    a, b = (
+        c.transposed(c.plainly(c.real(name)), (1, 0) if c.attribute(f"trans{name}", 0) else (0, 1))
+        for name in "AB"
+    )
+    c.require(len(c.shape(a)) == len(c.shape(b)) == 2, "multiplies matrices")
+    _factors(c, a, b)
+    kind = result(c, a, "y_scale", "y_zero_point") if c.has("y_scale") else _REAL
+    x = quantization(c, "a_scale", "a_zero_point")
+    y = quantization(c, "b_scale", "b_zero_point", 1)
+    alpha = np.float32(c.attribute("alpha", 1.0)) * np.float32(x.scale)
+    third = c.plainly(c.real("C")) if c.has("C") else None
+    columns = c.shape(b)[1]
+    biased = third is None or (prod(c.shape(third)) == columns and c.shape(third)[-1:] == (columns,))
+    if _layer(c, b, y.zero_points) and biased:
+        image = c.coded(a, replace(x, scales=(float(alpha),)))
+        weights = c.coded(c.transposed(b, (1, 0)), y if y.axis is None else replace(y, axis=0))
+        bias = None if third is None else _bias(c, c.reshaped(third, (columns,)), image, weights)
+        return [_layered(c, image, weights, bias, kind)]
+    sums = _sums(c, _Factor(a, np.array(x.zero_points)), _Factor(b, np.array(y.zero_points)))
+    if third is not None:
+        sums = c.node("add", [sums, third], _WHOLE)
+    factor = alpha * np.array(y.scales, np.float32)
+    if kind.quantization is None:
+        return [_scaled_sums(c, sums, c.constant(factor))]
+    factor = factor / np.float32(kind.quantization.scale)
+    return [_in_codes(c, _scaled_sums(c, sums, c.constant(factor)), kind)]
+
+
+def _matmul_to_float(c: Conversion) -> Sequence[int]:
+    a, b, shape = _factors(c, c.plainly(c.real("A")), c.plainly(c.real("B")))
+    zeros = _zero(c, "a_zero_point"), _zero(c, "b_zero_point")
+    scales: Any = c.known("a_scale"), c.known("b_scale")
+    known = all(isinstance(array, np.ndarray) for array in (*scales, *zeros))
+    if (
+        known
+        and np.size(zeros[0]) == np.size(scales[0]) == 1
+        and _layer(c, b, zeros[1])
+        and _columns(c, b, scales[1], zeros[1])
+    ):
+        x = c.coded(a, quantization(c, "a_scale", "a_zero_point"))
+        weights = c.coded(c.transposed(b, (1, 0)), quantization(c, "b_scale", "b_zero_point", 0))
+        return [_plus_bias(c, c.reshaped(_layered(c, x, weights, None, _REAL), shape))]
+    sums = _sums(c, _Factor(a, zeros[0]), _Factor(b, zeros[1]))
+    reals = _scaled_sums(c, sums, _by_row(c, "a_scale"), _by_column(c, "b_scale"))
+    return [_plus_bias(c, c.reshaped(reals, shape))]
+
+
+def _plus_bias(c: Conversion, reals: int) -> int:
+    return c.node("add", [reals, c.real("bias")], _REAL) if c.has("bias") else reals
+
+
+def _dynamic_matmul(c: Conversion) -> Sequence[int]:
+    x, scale, zero = dynamically(c, c.real("A"))
+    a, b, shape = _factors(c, x, c.plainly(c.real("B")))
+    sums = _sums(c, _Factor(a, zero), _Factor(b, _zero(c, "b_zero_point")))
+    return [_plus_bias(c, c.reshaped(_scaled_sums(c, sums, scale, _by_column(c, "b_scale")), shape))]
+
+
+# Weights in blocks of a few bits
+
+
+def _matmul_bits(c: Conversion) -> Sequence[int]:
+    a = c.real("A")
+    dtype = c.builder.type(a).numpy_dtype
+    c.require(
+        not c.attribute("weight_prepacked", 0), "has weights packed for one processor (weight_prepacked)"
+    )
+    weights = c.constant(_unpacked(c).astype(dtype))
+    bias = c.real("bias") if c.has("bias") else None
+    kind = c.plain(dtype.name)
+    return [c.node("fully_connected", [a, weights, bias], kind, keep_num_dims=True)]
+
+
+def _unpacked(c: Conversion) -> Any:
+    """The weights [N, K] that codes in blocks along K stand for, in float32."""
+    columns, inner = int(c.attribute("N", 0)), int(c.attribute("K", 0))
+    bits, size = int(c.attribute("bits", 4)), int(c.attribute("block_size", 0))
+    c.require(bits in (2, 4, 8), f"bits is {bits}, npusim has 2, 4 and 8")
+    c.require(min(columns, inner, size) > 0, f"has {columns} columns of {inner} in blocks of {size}")
+    blocks = -(-inner // size)
+    packed = c.value("B")
+    c.require(
+        packed.size * 8 == columns * blocks * size * bits, f"B has {packed.size} bytes, which do not fit"
+    )
+    found: Any = _narrow(packed.reshape(columns, -1), bits, blocks * size)
+    places = np.arange(inner) // size
+    if c.has("g_idx"):
+        places = np.asarray(c.value("g_idx")).astype(np.int64)
+        c.require(places.shape == (inner,), f"g_idx has {places.size} elements, must have {inner}")
+        c.require(bool((places >= 0).all() and (places < blocks).all()), "g_idx names blocks that are none")
+    scales = c.value("scales")
+    c.require(scales.size == columns * blocks, f"has {scales.size} scales for {columns * blocks} blocks")
+    zeros = _zeros_of_blocks(c, columns, blocks, bits)
+    return (found[:, :inner].astype(np.float32) - zeros[:, places]) * scales.astype(np.float32).reshape(
+        columns, blocks
+    )[:, places]
+
+
+def _narrow(packed: Any, bits: int, count: int) -> Array:
+    """Codes of a few bits, the first in the lowest, `count` of each row."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    spread: Array = ((packed[..., None] >> shifts) & (0xFF >> 8 - bits)).reshape(packed.shape[0], -1)
+    return spread[:, :count]
+
+
+def _zeros_of_blocks(c: Conversion, columns: int, blocks: int, bits: int) -> Any:
+    if not c.has("zero_points"):
+        return np.full((columns, blocks), 1 << bits - 1, np.float32)
+    zeros = c.value("zero_points")
+    if zeros.dtype == np.uint8:
+        count = columns * -(-blocks * bits // 8)
+        c.require(zeros.size == count, f"zero_points has {zeros.size} bytes, must have {count}")
+        return _narrow(zeros.reshape(columns, -1), bits, blocks).astype(np.float32)
+    c.require(zeros.size == columns * blocks, f"has {zeros.size} zero points for {columns * blocks} blocks")
+    return zeros.astype(np.float32).reshape(columns, blocks)
+
+
+_PRODUCTS = ("fully_connected", "batch_matmul")
+_CORRECTIONS = ("sum", "cast", "mul", "sub")
+
+
+def _microsoft(name: str, inputs: str, convert: Any, operators: tuple[str, ...]) -> Row:
+    return Row(name, inputs, convert, operators, domain=MICROSOFT, groups=False)
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "QLinearConv",
+        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?",
+        _qlinear_conv,
+        ("conv_2d", "depthwise_conv_2d"),
+        groups=False,
+    ),
+    Row(
+        "ConvInteger",
+        "x w x_zero_point? w_zero_point?",
+        _conv_integer,
+        ("conv_2d", "depthwise_conv_2d", "cast", "mul", "sub"),
+        groups=False,
+    ),
+    Row(
+        "MatMulInteger",
+        "A B a_zero_point? b_zero_point?",
+        _matmul_integer,
+        (*_PRODUCTS, *_CORRECTIONS),
+        groups=False,
+    ),
+    Row(
+        "QLinearMatMul",
+        "a a_scale a_zero_point b b_scale b_zero_point y_scale y_zero_point",
+        _qlinear_matmul,
+        (*_PRODUCTS, *_CORRECTIONS, "div", "quantize"),
+        groups=False,
+    ),
+    _microsoft(
+        "QGemm",
+        "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?",
+        _qgemm,
+        (*_PRODUCTS, *_CORRECTIONS, "add", "quantize"),
+    ),
+    _microsoft(
+        "MatMulIntegerToFloat",
+        "A B a_scale b_scale a_zero_point? b_zero_point? bias?",
+        _matmul_to_float,
+        (*_PRODUCTS, *_CORRECTIONS, "add"),
+    ),
+    _microsoft(
+        "DynamicQuantizeMatMul",
+        "A B b_scale b_zero_point? bias?",
+        _dynamic_matmul,
+        (*_PRODUCTS, *_CORRECTIONS, "reduce_min", "reduce_max", "div", "round", "add"),
+    ),
+    _microsoft("MatMulNBits", "A B scales zero_points? g_idx? bias?", _matmul_bits, ("fully_connected",)),
+)

@@ -1,0 +1,169 @@
+"""Operators of com.microsoft on codes: scales and zero points of operands and results are inputs of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from npusim.frontends.onnx.network import MICROSOFT
+from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.onnx.operations.scaled import codes, requantized, result
+from npusim.frontends.onnx.operations.windows import window_of
+from npusim.isa.base.tensor import Quantization, TensorType
+
+# Of two operands
+
+
+def _added(c: Conversion) -> Sequence[int]:
+    """The sum takes its first operand last: that is the second one where the first is one number in each row."""
+    a, b = _pair(c)
+    if _repeats(c.shape(a), c.shape(b)) and not _repeats(c.shape(b), c.shape(a)):
+        a, b = b, a
+    return [c.node("add", [a, b], _result(c, a, "C"), rescale="fused")]
+
+
+def _multiplied(c: Conversion) -> Sequence[int]:
+    a, b = _pair(c)
+    return [c.node("mul", [a, b], _result(c, a, "C"), rescale="fused")]
+
+
+def _pair(c: Conversion) -> tuple[int, int]:
+    first, second = (codes(c, name, f"{name}_scale", f"{name}_zero_point") for name in "AB")
+    return first, second
+
+
+def _result(c: Conversion, like: int, name: str) -> TensorType:
+    return result(c, like, f"{name}_scale", f"{name}_zero_point")
+
+
+def _repeats(shape: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether an operand is one number along the innermost axis along which the result has several."""
+    rank = max(len(shape), len(other))
+    both = [(*(1,) * (rank - len(each)), *each) for each in (shape, other)]
+    return next(
+        (size == 1 for size, across in zip(*map(reversed, both), strict=True) if (size, across) != (1, 1)),
+        False,
+    )
+
+
+def _where(c: Conversion) -> Sequence[int]:
+    first = codes(c, "X", "x_scale", "x_zero_point")
+    second = codes(c, "Y", "y_scale", "y_zero_point")
+    kind = result(c, first, "z_scale", "z_zero_point")
+    both = [requantized(c, each, kind) for each in (first, second)]
+    return [c.node("select_v2", [c.real("condition"), *both], kind, rescale="fixed_point")]
+
+
+def _concatenated(c: Conversion) -> Sequence[int]:
+    """Inputs in threes: codes, scale, zero point."""
+    tensors = c.tensors("inputs")
+    c.require(len(tensors) % 3 == 0, f"has {len(tensors)} inputs behind those of the result, not threes")
+    kind = _result(c, tensors[0], "Y")
+    parts = []
+    for place in range(0, len(tensors), 3):
+        data, scale, zero = tensors[place : place + 3]
+        said: Any = [c.builder.tensors[number].array for number in (scale, zero)]
+        c.require(
+            all(each is not None and each.size == 1 for each in said),
+            "scales and zero points must be constants",
+        )
+        parts.append(requantized(c, c.coded(data, Quantization((float(said[0]),), (int(said[1]),))), kind))
+    axis = c.axis(int(c.attribute("axis", 0)), len(c.shape(parts[0])))
+    return [c.node("concatenation", parts, kind, axis=axis, rescale="fixed_point")]
+
+
+# Of one operand
+
+
+def _function(op: str, **attributes: float) -> Callable[[Conversion], Sequence[int]]:
+    """A function of reals, with codes on both sides; attributes with what they are where nothing says them."""
+
+    def convert(c: Conversion) -> Sequence[int]:
+        x = codes(c, "X", "X_scale", "X_zero_point")
+        how = {name: float(c.attribute(name, default)) for name, default in attributes.items()}
+        return [c.node(op, [x], _result(c, x, "Y"), rescale="float32", **how)]
+
+    return convert
+
+
+def _image(c: Conversion) -> int:
+    """The codes of an image in [N, C, ...]."""
+    x = codes(c, "X", "x_scale", "x_zero_point")
+    rank = len(c.shape(x))
+    c.require(rank > 2, f"the input has shape {list(c.shape(x))}, must have 3 axes or more")
+    return c.transposed(x, (0, rank - 1, *range(1, rank - 1))) if c.attribute("channels_last", 0) else x
+
+
+def _as_it_was(c: Conversion, image: int) -> int:
+    rank = len(c.shape(image))
+    return c.transposed(image, (0, *range(2, rank), 1)) if c.attribute("channels_last", 0) else image
+
+
+def _averaged(c: Conversion) -> Sequence[int]:
+    x = _image(c)
+    shape, size = c.shape(x), [int(number) for number in c.attribute("kernel_shape", ())]
+    c.require(len(shape) in (3, 4), "npusim has pools of images [N, C, H, W] and [N, C, W]")
+    c.require(len(size) == len(shape) - 2, f"kernel_shape {size} is not one number for each axis")
+    window = window_of(c, shape[2:], size)
+    row = len(shape) == 3
+    if row:
+        x = c.reshaped(x, (*shape[:2], 1, shape[2]))
+    one, none = ((1,), ((0, 0),)) if row else ((), ())
+    padding = (*none, *window.padding)
+    how: dict[str, Any] = {
+        "filter": (*one, *window.size),
+        "strides": (*one, *window.stride),
+        "padding": padding,
+    }
+    if c.attribute("count_include_pad", 0):
+        how["counted"] = padding
+    made = c.node("average_pool_2d", [x], result(c, x, "y_scale", "y_zero_point"), rescale="fused", **how)
+    made = c.reshaped(made, (*c.shape(made)[:2], *c.shape(made)[3:])) if row else made
+    return [_as_it_was(c, made)]
+
+
+def _averaged_wholly(c: Conversion) -> Sequence[int]:
+    x = _image(c)
+    kind = result(c, x, "y_scale", "y_zero_point")
+    axes = tuple(range(2, len(c.shape(x))))
+    return [_as_it_was(c, c.node("mean", [x], kind, axes=axes, keep_dims=True, rescale="fused"))]
+
+
+def _softmax(c: Conversion) -> Sequence[int]:
+    """Before version 13 of the operation all axes from one on are one."""
+    x = codes(c, "X", "X_scale", "x_zero_point")
+    shape, kind = c.shape(x), result(c, x, "y_scale", "y_zero_point")
+    axis = c.axis(int(c.attribute("axis", -1)), len(shape))
+    if int(c.attribute("opset", 13)) >= 13:
+        return [c.node("softmax", [x], kind, axis=axis, rescale="fused")]
+    flat = c.reshaped(x, (prod(shape[:axis]), prod(shape[axis:])))
+    return [c.reshaped(c.node("softmax", [flat], kind, axis=1, rescale="fused"), shape)]
+
+
+def _row(name: str, inputs: str, convert: Callable[[Conversion], Sequence[int]], *operators: str) -> Row:
+    return Row(name, inputs, convert, operators, domain=MICROSOFT, groups=False)
+
+
+_TWO = "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point?"
+_ONE = "X X_scale X_zero_point Y_scale Y_zero_point?"
+_POOL = "X x_scale x_zero_point y_scale y_zero_point?"
+
+ROWS: tuple[Row, ...] = (
+    _row("QLinearAdd", _TWO, _added, "add"),
+    _row("QLinearMul", _TWO, _multiplied, "mul"),
+    _row(
+        "QLinearWhere",
+        "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point",
+        _where,
+        "select_v2",
+        "quantize",
+    ),
+    _row("QLinearConcat", "Y_scale Y_zero_point inputs*", _concatenated, "concatenation", "quantize"),
+    _row("QLinearLeakyRelu", _ONE, _function("leaky_relu", alpha=0.01), "leaky_relu"),
+    _row("QLinearSigmoid", _ONE, _function("logistic"), "logistic"),
+    _row("QLinearAveragePool", _POOL, _averaged, "average_pool_2d", "transpose"),
+    _row("QLinearGlobalAveragePool", _POOL, _averaged_wholly, "mean", "transpose"),
+    _row("QLinearSoftmax", "X X_scale x_zero_point y_scale y_zero_point", _softmax, "softmax"),
+)

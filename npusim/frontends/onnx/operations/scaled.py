@@ -1,0 +1,62 @@
+"""Operands and results whose scale and zero point are inputs of the same node, as QOperator models have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.builder import unshaped
+
+
+def numbers(c: Conversion, name: str, default: float = 0) -> Array:
+    """A scale or zero point as a vector. Raises GraphError where only a run gives it."""
+    if not c.has(name):
+        return np.full(1, default, np.float32)
+    array = c.known(name)
+    if array is None:
+        raise c.onnx.fault(f"{name} follows from data; npusim has constant scales and zero points here")
+    return array.reshape(-1)
+
+
+def quantization(c: Conversion, scale: str, zero: str, axis: int | None = None) -> Quantization:
+    """What two inputs say; along an axis where they have several elements."""
+    scales: Any = numbers(c, scale, 1)
+    zeros: Any = numbers(c, zero)
+    c.require(
+        scales.dtype == np.float32, f"{scale} is {scales.dtype}, npusim has codes with scales in float32"
+    )
+    count = max(scales.size, zeros.size)
+    fitting = axis is not None or count == 1
+    c.require(
+        fitting and {scales.size, zeros.size} <= {1, count},
+        f"{scale} and {zero} have {scales.size} and {zeros.size} elements, must have one"
+        + ("" if axis is None else " or one for each channel"),
+    )
+    values = np.broadcast_to(scales, count), np.broadcast_to(zeros, count)
+    return Quantization(tuple(map(float, values[0])), tuple(map(int, values[1])), axis if count > 1 else None)
+
+
+def codes(c: Conversion, name: str, scale: str, zero: str, axis: int | None = None) -> int:
+    """The codes of an input, with the scale and zero point that other inputs say."""
+    tensor = c.real(name)
+    found = quantization(c, scale, zero, axis)
+    c.require(c.builder.type(tensor).element.codes, f"{name} is {c.builder.type(tensor).dtype}, no codes")
+    return c.coded(tensor, found)
+
+
+def result(c: Conversion, like: int, scale: str, zero: str) -> TensorType:
+    """The type of a result in the codes that inputs say; without a zero point those of another tensor."""
+    zeros = c.known(zero) if c.has(zero) else None
+    dtype = c.builder.type(like).dtype if zeros is None else zeros.dtype.name
+    return unshaped(dtype, quantization(c, scale, zero))
+
+
+def requantized(c: Conversion, tensor: int, kind: TensorType) -> int:
+    """Codes in those of another type, as DequantizeLinear and QuantizeLinear make them; equal ones stay."""
+    own = c.builder.type(tensor)
+    if (own.dtype, own.quantization) == (kind.dtype, kind.quantization):
+        return tensor
+    return c.node("quantize", [tensor], kind, rescale="float32")
