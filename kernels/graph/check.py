@@ -55,8 +55,11 @@ def check_bound(graph: Graph) -> Graph:
 
 
 def _check_sizes(graph: Graph) -> None:
+    """Of what nothing reads or writes any more no size is asked: shapes that were computed leave such tensors behind."""
+    used = {*graph.inputs, *graph.outputs, *(tensor for state in graph.states for tensor in state)}
+    used.update(*((*node.inputs, *node.outputs) for node in graph.nodes))
     for number, tensor in enumerate(graph.tensors):
-        if not tensor.bound:
+        if number in used and not tensor.bound:
             raise GraphError(
                 f"{graph.origin(number).value} {quoted(tensor.name)}: shape {shape_text(tensor)} has an unknown size; "
                 "bind the graph to sizes (npusim.kernels.graph.bind), or convert the model with a fixed shape"
