@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from npusim.isa.base.fields import MORE, Capacity, Cycles, Positive, Rate, Section
+from npusim.isa.base.fields import MORE, MORE_OR_LESS, Capacity, Cycles, Positive, Section
 
 
 class Blocks(Section):
@@ -61,7 +61,7 @@ class Blocks(Section):
     few_channels_factor: Positive = Field(
         default=4, le=64, description="bytes that pass for one of a pixel with fewer channels, up to a brick"
     )
-    output_cycles: Rate = Field(
+    output_cycles: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE_OR_LESS)] = Field(
         default=0.5, le=1024, description="cycles of the output stage per element that it writes"
     )
     start_cycles: Cycles = Field(

@@ -13,9 +13,7 @@ from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
 from npusim.isa.engines.block.timing import Occupancy, occupancy
 from npusim.isa.engines.engine import EDGE, ArrayRule, Circuits, Engine, Layout, Problem, Use
-from npusim.isa.engines.mac_array import MacArray
-
-_MICRO = ("mac_array.block.micro_height", "mac_array.block.micro_width", "mac_array.block.micro_channels")
+from npusim.isa.engines.mac_array import Blocks, MacArray
 
 
 class Block(Engine):
@@ -124,8 +122,10 @@ def _codes_only(array: MacArray) -> str | None:
 
 
 Block.rules = (
-    ArrayRule("block.buffer_kib", ("block",), _micro_block),
-    ArrayRule("block.depth_first_channels", ("block",), _whole_products),
-    ArrayRule("block.split_channels", ("block",), _depth),
+    ArrayRule(
+        "block.depth_first_channels", ("block.part_kernel_elements", "block.step_cycles"), _whole_products
+    ),
+    ArrayRule("block.split_channels", ("block.micro_channels", "block.most_channels"), _depth),
+    ArrayRule("block.buffer_kib", tuple(f"block.{name}" for name in Blocks.model_fields), _micro_block),
     ArrayRule("float16_columns", (), _codes_only),
 )

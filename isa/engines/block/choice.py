@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from npusim.isa.engines.block.shape import BlockShape, rounded
 from npusim.isa.engines.engine import Problem
 
@@ -61,6 +59,8 @@ def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) ->
 @lru_cache(maxsize=65536)
 def chosen(shape: BlockShape, problem: Problem) -> Block | None:
     """The block of a problem; None where not even a micro-block fits the buffer."""
+    import numpy as np  # reading a hardware file needs no arrays
+
     parts = by_parts(shape, problem)
     deep = shape.part_kernel_channels if parts else shape.depth_first_channels
     input_depth = rounded(min(problem.ifm_depth, deep), _INPUT_GRAIN)
@@ -85,6 +85,8 @@ def _first(
     least: Any, shape: BlockShape, problem: Problem, sides: tuple[Any, Any], found: bool
 ) -> tuple[int, int] | None:
     """Of the blocks of least cost the last small one whose input covers most; else the first, unless one is `found`."""
+    import numpy as np
+
     places = np.argwhere(least)
     if len(places) == 1 and not found:
         return int(places[0][0]), int(places[0][1])
@@ -119,6 +121,8 @@ def _depths(shape: BlockShape, channels: int) -> list[int]:
 
 def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple[Any, Any, Any]:
     """(values fetched per output of blocks, infinite where they do not fit; their heights, their widths)."""
+    import numpy as np
+
     heights, widths = (
         np.arange(micro, rounded(min(size, most), micro) + 1, micro)
         for micro, size, most in (
