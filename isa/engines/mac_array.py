@@ -111,4 +111,12 @@ class MacArray(Section):
     float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=1024, description="likewise float32"
     )
-    block: Blocks = Blocks()
+    block: Blocks | None = Field(default=None, description="of the kind `block`")
+
+    @property
+    def blocks(self) -> Blocks:
+        """What the kind `block` goes by."""
+        return self.block or _BLOCKS
+
+
+_BLOCKS = Blocks()

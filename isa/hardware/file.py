@@ -335,7 +335,8 @@ def _without(values: Mapping[str, Any], faults: Mapping[str, str], prefix: str =
 
 def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
     for key, field in schema["properties"].items():
-        table = field.get("$ref", "").rpartition("/")[2]
+        own = field["anyOf"][0] if "anyOf" in field else field  # a table may be absent
+        table = own.get("$ref", "").rpartition("/")[2]
         if field.get("type") == "array" and "$ref" in field["items"]:
             rows = tables[field["items"]["$ref"].rpartition("/")[2]]
             yield from _parameters(rows, tables, f"{prefix}{key}.{ANY_NAME}.")

@@ -74,7 +74,7 @@ def what_if(
     if isinstance(opened, Graph):
         opened = api.placing(host, partition).of(opened, base)
     tried = [
-        _changed(base, parameter, factor) for parameter in parameters(base) for factor in parameter.what_if
+        _changed(base, parameter, factor) for parameter in _there(base) for factor in parameter.what_if
     ]
     runs = [each for each in tried if isinstance(each, _Try)]
     job = Job(_space(base, runs, api.schedules_of_effort(effort)), (Workload(opened.name, opened),))
@@ -94,6 +94,12 @@ def what_if(
         **now._asdict(),
         variants=tuple(sorted(variants, key=_gain)),
     )
+
+
+def _there(base: Hardware) -> list[Parameter]:
+    """The parameters of the tables that a machine has: not those of another kind of array."""
+    tables = {path.rpartition(".")[0] for path in to_flat(base)}
+    return [each for each in parameters(base) if each.path.rpartition(".")[0] in tables]
 
 
 def _base(model: Graph | Program, chosen: Hardware | None) -> Hardware:

@@ -12,7 +12,7 @@ from npusim.isa.base.cause import Cause
 from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
 from npusim.isa.engines.block.timing import Occupancy, occupancy
-from npusim.isa.engines.engine import EDGE, ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.engine import ArrayRule, Circuits, Engine, Layout, Problem, Use
 from npusim.isa.engines.mac_array import Blocks, MacArray
 
 
@@ -21,7 +21,13 @@ class Block(Engine):
 
     kind: ClassVar[str] = "block"
     causes: ClassVar[tuple[Cause, ...]] = (
-        EDGE,
+        Cause(
+            "micro_blocks",
+            "micro-blocks",
+            "#12a3b4",
+            "inside the MAC array: outputs that a micro-block, or products that a step does not have",
+            ("mac_array.block.micro_channels", "mac_array.block.depth_first_channels"),
+        ),
         Cause(
             "by_channel",
             "depthwise",
@@ -58,7 +64,7 @@ class Block(Engine):
 
     def width(self, array: MacArray) -> int:
         """What blocks are split by."""
-        return array.block.split_channels
+        return array.blocks.split_channels
 
     def fastest(self, array: MacArray, problem: Problem) -> Layout:
         """There is one."""
@@ -96,7 +102,7 @@ def _micro_block(array: MacArray) -> str | None:
 
 
 def _whole_products(array: MacArray) -> str | None:
-    block = array.block
+    block = array.blocks
     if block.depth_first_channels % (block.part_kernel_elements * block.step_cycles) == 0:
         return None
     return (
@@ -106,7 +112,7 @@ def _whole_products(array: MacArray) -> str | None:
 
 
 def _depth(array: MacArray) -> str | None:
-    block = array.block
+    block = array.blocks
     if block.split_channels % block.micro_channels == 0 and block.most_channels % block.split_channels == 0:
         return None
     return (
