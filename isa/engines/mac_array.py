@@ -35,7 +35,9 @@ class Blocks(Section):
         default=4, le=64, description="kernel elements of a step of a depthwise convolution, of one channel"
     )
     kernel_side: Positive = Field(
-        default=8, le=64, description="rows and columns of a kernel at most; a larger one is computed in pieces"
+        default=8,
+        le=64,
+        description="rows and columns of a kernel at most; a larger one is computed in pieces",
     )
     lone_step_cycles: Cycles = Field(
         default=2, le=256, description="cycles more of a step where the plane of a block is one micro-block"
@@ -68,7 +70,9 @@ class Blocks(Section):
         default=192, le=100_000, description="cycles of an instruction before its first inputs arrive"
     )
     access_cycles: Cycles = Field(
-        default=32, le=10_000, description="cycles from a request of a block to its first byte, or its last one"
+        default=32,
+        le=10_000,
+        description="cycles from a request of a block to its first byte, or its last one",
     )
     command_share: Positive = Field(
         default=4,

@@ -38,7 +38,7 @@ class BlockShape(NamedTuple):
 
     def passing(self, channels: int) -> int:
         """Bytes that pass the port for a pixel."""
-        return min(rounded(channels, self.brick_channels), self.few_channels_factor * channels)
+        return int(min(rounded(channels, self.brick_channels), self.few_channels_factor * channels))
 
     @property
     def reload_cycles(self) -> int:
