@@ -121,10 +121,8 @@ def _depth(array: MacArray) -> str | None:
     )
 
 
-def _codes_only(array: MacArray) -> str | None:
-    if not array.float16_columns:
-        return None
-    return f"{array.float16_columns}; an array of blocks computes no reals"
+def _no_reals(columns: int) -> str | None:
+    return f"{columns}; an array of blocks computes no reals" if columns else None
 
 
 Block.rules = (
@@ -133,5 +131,6 @@ Block.rules = (
     ),
     ArrayRule("block.split_channels", ("block.micro_channels", "block.most_channels"), _depth),
     ArrayRule("block.buffer_kib", tuple(f"block.{name}" for name in Blocks.model_fields), _micro_block),
-    ArrayRule("float16_columns", (), _codes_only),
+    ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
+    ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),
 )
