@@ -28,8 +28,8 @@ def u55(size: int) -> BlockShape:
 
 # On 128 multipliers: micro-blocks of 1 x 2 x 8, 32 products of each output in 4 cycles, 0.5 cycles per output.
 BY_HAND = [
-    # 32 micro-blocks in the plane, 2 in depth, one step: 2 x 128 cycles of products, half of whose 32 channels there are;
-    # commands take (64 + 2048 / 8 + 512 + 256) / 4 = 272. The 1024 outputs take 512. 192 to start, 128 of inputs.
+    # 32 micro-blocks in the plane, 2 in depth, one step: 2 x 128 cycles of products, half of whose 32 channels there
+    # are; commands take (64 + 2048 / 8 + 512 + 256) / 4 = 272. The 1024 outputs take 512. 192 to start, 128 of inputs.
     ("1 x 1", Problem(8, 8, 16, 16, 1, 1), Occupancy(128, 256, 256, 256, 1104, 1104, 1024, 256, 1024)),
     # Three steps of 4 of the 9 elements: 768. The multipliers could do 9 of 32: 72.
     (
@@ -56,7 +56,8 @@ def test_blocks_at_the_edge_are_smaller() -> None:
     """17 rows of 16 columns and 16 channels fill every micro-block, whatever the rows of a block."""
     problem = Problem(17, 16, 16, 32, 1, 1)
     block = chosen(u55(128), problem)
-    assert block is not None and 17 % block.height
+    assert block is not None
+    assert 17 % block.height
     assert occupancy(u55(128), problem).array == 17 * 8 * 2 * 4
 
 
@@ -68,7 +69,15 @@ def test_a_depthwise_convolution_of_one_channel_is_an_ordinary_one() -> None:
 @pytest.mark.parametrize(
     ("depth", "side", "parts"),
     # 48 channels use three quarters of two steps either way, which is enough.
-    [(3, 3, True), (8, 1, True), (16, 3, True), (16, 1, False), (32, 3, False), (48, 3, True), (64, 3, False)],
+    [
+        (3, 3, True),
+        (8, 1, True),
+        (16, 3, True),
+        (16, 1, False),
+        (32, 3, False),
+        (48, 3, True),
+        (64, 3, False),
+    ],
 )
 def test_few_channels_go_part_kernel_first(depth: int, side: int, parts: bool) -> None:
     assert by_parts(u55(128), Problem(8, 8, 16, depth, side, side)) is parts
@@ -90,7 +99,8 @@ def test_what_is_lost_adds_up(size: int, problem: Problem) -> None:
     engine = engine_of(array)
     layout = engine.fastest(array, problem)
     used, lost = engine.use(array, problem, layout), engine.split(array, problem, layout)
-    assert len(lost) == len(engine.causes) and min(lost) >= 0
+    assert len(lost) == len(engine.causes)
+    assert min(lost) >= 0
     assert -(-problem.macs // engine.macs_per_cycle(array)) + sum(lost) == used.cycles
     assert 0 < used.array_cycles <= used.cycles
     assert used.weight_values >= problem.weights
@@ -141,7 +151,8 @@ def test_a_layout_has_nothing_to_choose() -> None:
         ),
         (
             {"mac_array.block.split_channels": 12},
-            "mac_array.block.split_channels: 12 is not a multiple of micro_channels (8) that divides most_channels (128)",
+            "mac_array.block.split_channels: 12 is not a multiple of micro_channels (8) that divides most_channels "
+            "(128)",
         ),
         (
             {"mac_array.float16_columns": 8},
@@ -189,7 +200,9 @@ def test_the_table_of_vela(shared: Path) -> None:
         ratios[operator, row["accelerator"]].append((ratio, cycles, own == printed))
     assert len(ratios) == 2 * len(SIZES)
     for key, found in ratios.items():
-        together = sum([ratio * cycles for ratio, cycles, _ in found]) / sum([cycles for _, cycles, _ in found])
+        together = sum([ratio * cycles for ratio, cycles, _ in found]) / sum(
+            [cycles for _, cycles, _ in found]
+        )
         assert together == pytest.approx(1, abs=0.03), key
         assert median([ratio for ratio, _, _ in found]) == pytest.approx(1, abs=0.03), key
         assert sum([same for _, _, same in found]) >= 0.9 * len(found), key
