@@ -58,6 +58,7 @@ NNADAPTER_PAGE = ROOT / "docs" / "nnadapter.md"
 """The document with the table of NNAdapter's functions, and that of properties."""
 
 NNEF_PAGE = ROOT / "docs" / "nnef.md"
+CONVERT_PAGE = ROOT / "docs" / "convert.md"
 """The document with the table of the rules of NNEF's language."""
 
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
@@ -231,6 +232,23 @@ def with_rules_of_nnef(text: str) -> str:
     return _with_part(text, "rules", _table(("id", "rule"), [*RULES.items()]))
 
 
+def with_formats(text: str) -> str:
+    """A document with the formats of `npusim convert` written anew, and the operators that each has not."""
+    from npusim.frontends.targets import TARGETS
+    from npusim.kernels.table import NAMES
+
+    formats = []
+    for row in TARGETS:
+        suffixes = ", ".join(f"`{suffix}`" for suffix in row.suffixes)
+        takes = f"`npusim[{row.extra}]`" if row.extra else "nothing"
+        formats.append((f"`--to {row.name}`", row.title, suffixes, takes))
+    lacks = [
+        (row.title, ", ".join(f"`{name}`" for name in NAMES if name not in row.operators)) for row in TARGETS
+    ]
+    text = _with_part(text, "formats", _table(("option", "format", "files", "takes"), formats))
+    return _with_part(text, "operators", _table(("format", "operators that it does not have"), lacks))
+
+
 def with_functions(text: str) -> str:
     """A document with the functions of NNAdapter's C interface and the properties of simulated devices written anew."""
     from npusim.nnadapter.c.functions import ROWS
@@ -365,6 +383,7 @@ if __name__ == "__main__":
     CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
     HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
     NNEF_PAGE.write_text(with_rules_of_nnef(NNEF_PAGE.read_text("utf-8")), "utf-8")
+    CONVERT_PAGE.write_text(with_formats(CONVERT_PAGE.read_text("utf-8")), "utf-8")
     NNADAPTER_PAGE.write_text(with_functions(NNADAPTER_PAGE.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
         if document == NEEDS_LITERT and not litert.installed():

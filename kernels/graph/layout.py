@@ -141,7 +141,18 @@ class LayoutBuilder(GraphBuilder):
             return _Call([image] * len(inputs), parameters, images=True)
         if op == "transpose":
             return self._transposed(inputs, parameters)
+        if op == "reshape":
+            return self._renamed(inputs, parameters)
         return self._by_axis(op, inputs, parameters)
+
+    def _renamed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call | None:
+        """A reshape to the same shape, whose result only has another name or scale."""
+        how: Any = parameters
+        (source,) = inputs
+        if source is None or how.shape != self.shape(source) or not self._has_order(source):
+            return None
+        image = self._layout.image
+        return _Call([image], how.changed(shape=tuple(how.shape[axis] for axis in image)), images=True)
 
     def _is_turned(self, number: int) -> bool:
         """Whether a tensor that is computed, or an input, is there in NHWC."""

@@ -94,6 +94,16 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     return [exponentials / exponentials.sum(axis=axis, keepdims=True)]
 
 
+def _rounded_once(call: Call[Parameters], values: Values) -> list[Array]:
+    """Float32 numbers, computed in float64."""
+    x, axis = input_value(values).astype(np.float64), axis_of(call)
+    if not x.size:
+        return [x.astype(np.float32)]
+    with np.errstate(all="ignore"):
+        exponentials = np.exp((x - x.max(axis=axis, keepdims=True)) * call.parameters.beta)
+        return [np.asarray(exponentials / exponentials.sum(axis=axis, keepdims=True), np.float32)]
+
+
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     codes, output = input_value(values), call.outputs[0]
     if not codes.size:
@@ -138,6 +148,7 @@ OPERATOR = Operator(
     ),
     infer=like_input,
     reference=by_type(REFERENCES),
+    in_reals=_rounded_once,
     workload=elementwise,
     lowerings=(Lowering("vector", (rules.eight_bit,), _lower, (rows_at_once,)), real_softmax_lowering()),
 )

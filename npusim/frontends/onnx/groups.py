@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from npusim.frontends.onnx import sums
 from npusim.frontends.onnx.codes import DEQUANTIZE, QUANTIZE, Codes, codes_of, moved_axis
 from npusim.frontends.onnx.limits import Limits
 from npusim.frontends.onnx.network import Network, Node
+from npusim.frontends.onnx.tables import POINTWISE, Region, region_of, unneeded
 from npusim.isa.base.tensor import Array
 
 MOVES: Mapping[str, slice] = {
@@ -50,12 +51,23 @@ class Plan:
 
     results: the codes in which values are held that no DequantizeLinear makes.
     bounds:  what limits a value in the codes in which it is already.
+    tables:  what is one function of codes.
+    gone:    operations that are but parts of such.
     reasons: why operations with codes among their operands compute in reals, with the operation.
     """
 
     results: dict[str, Codes] = field(default_factory=dict)
     bounds: dict[Node, Limits] = field(default_factory=dict)
+    tables: dict[Node, Region] = field(default_factory=dict)
+    gone: set[Node] = field(default_factory=set)
     reasons: list[tuple[str, Node]] = field(default_factory=list)
+
+
+class Seen(NamedTuple):
+    """A value in codes that a body sees; shape: that of a constant."""
+
+    codes: Codes
+    shape: tuple[int, ...] | None
 
 
 def summary(reasons: Sequence[tuple[str, Node]]) -> list[str]:
@@ -74,15 +86,18 @@ def plan(
     network: Network,
     constants: Mapping[str, Array],
     groupable: Callable[[Node], bool],
-    outer: Mapping[str, Codes] | None = None,
+    outer: Mapping[str, Seen] | None = None,
 ) -> Plan:
     """The plan of a network.
 
     groupable: whether the operation of a node is one that may compute on codes.
-    outer:     the codes of values from outside, for the body of a node that decides.
+    outer:     what is known of values from outside, for the body of a node that decides.
     """
     return _Planning(network, constants, groupable, outer or {}).plan()
 
+
+_SAME_VALUE = frozenset({QUANTIZE, DEQUANTIZE, "Identity", "Dropout", "Relu", "Clip"})
+"""Operations that may give the tensor that they get."""
 
 _UNPAIRED = ""
 """The reason of what is an output: there is no QuantizeLinear for it to be a group with."""
@@ -94,7 +109,7 @@ class _Planning:
         network: Network,
         constants: Mapping[str, Array],
         groupable: Callable[[Node], bool],
-        outer: Mapping[str, Codes],
+        outer: Mapping[str, Seen],
     ) -> None:
         self._network = network
         self._constants = constants
@@ -102,10 +117,12 @@ class _Planning:
         self._readers: dict[str, list[Node]] = {}
         self._kept = {*network.outputs, *chain.from_iterable(map(captured, network.nodes))}
         self._targets: dict[str, Codes | str] = {}
-        self._held: dict[str, Codes] = dict(outer)
+        self._held: dict[str, Codes] = {name: seen.codes for name, seen in outer.items()}
         self._fixed: dict[str, tuple[int, ...]] = {name: data.shape for name, data in constants.items()}
+        self._fixed |= {name: seen.shape for name, seen in outer.items() if seen.shape is not None}
         self._dtypes = {value.name: value.dtype for value in network.inputs}
         self._dtypes |= {name: data.dtype.name for name, data in constants.items()}
+        self._makers = {name: node for node in network.nodes for name in node.outputs}
         self._plan = Plan()
         for node in network.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -117,7 +134,10 @@ class _Planning:
                 self._targets[name] = self._target(name)
         for node in self._network.nodes:
             self._forward(node)
-        return self._plan
+        plan = self._plan
+        plan.gone = unneeded(self._network.nodes, plan.tables, self._kept)
+        plan.reasons = [(reason, node) for reason, node in plan.reasons if node not in plan.gone]
+        return plan
 
     # Backward
 
@@ -158,6 +178,8 @@ class _Planning:
         if node.operation in (QUANTIZE, DEQUANTIZE):
             self._code(node)
             return
+        if self._as_table(node):
+            return
         held = [self._held.get(name) for name in node.inputs]
         if not any(held) or not self._groupable(node):
             return
@@ -172,12 +194,31 @@ class _Planning:
             self._hold(node, dict(zip(node.outputs, self._codes(node), strict=True)))
             limits = bounds_of(node, self._constants)
             if limits and held[0] == self._held.get(node.outputs[0]) and not any(held[1:]):
-                alone = self._readers[node.inputs[0]] == [node]
-                self._plan.bounds[node] = limits._replace(alone=alone)
+                self._plan.bounds[node] = limits._replace(alone=self._is_alone(node))
         elif missing and any(
             codes and name not in self._fixed for name, codes in zip(node.inputs, held, strict=True)
         ):
             self._plan.reasons.append((missing, node))
+
+    def _as_table(self, node: Node) -> bool:
+        """Whether a node ends what is one function of codes."""
+        target = self._targets[node.outputs[0]] if len(node.outputs) == 1 else None
+        if not isinstance(target, Codes) or node.operation not in POINTWISE or not self._groupable(node):
+            return False
+        region = region_of(node, self._held, self._makers, self._constants, target)
+        if region is None:
+            return False
+        self._plan.tables[node] = region
+        self._hold(node, {node.outputs[0]: target})
+        return True
+
+    def _is_alone(self, node: Node) -> bool:
+        """Whether nobody else reads what a node reads, be it under another name (QuantizeLinear and back)."""
+        name = node.inputs[0]
+        if name in self._kept or self._readers[name] != [node]:
+            return False
+        maker = self._makers.get(name)
+        return maker is not None and (maker.operation not in _SAME_VALUE or self._is_alone(maker))
 
     def _codes(self, node: Node) -> list[Codes | None]:
         targets = [self._targets[name] for name in node.outputs]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from npusim.frontends.onnx.codes import Codes
-from npusim.frontends.onnx.network import Node
+from npusim.frontends.onnx.network import Network, Node
 from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -21,7 +21,7 @@ from npusim.kernels.graph.taking import takes
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import file_of, operator
 
-_KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min"})
+_KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
 
 _MOST_FOLDED = 1 << 24
@@ -61,6 +61,9 @@ class Surroundings(Protocol):
     def result(self, name: str) -> Codes | None:
         """The codes in which a value is held; None where it stays real."""
 
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+
     def in_reals(self, node: Node, reason: str) -> None:
         """Says why a node computes in reals that could compute on codes."""
 
@@ -72,9 +75,13 @@ class Surroundings(Protocol):
 class Conversion:
     """One node on its way into a graph. What npusim cannot express raises GraphError, with the node's place."""
 
-    def __init__(self, node: Node, inputs: str, around: Surroundings) -> None:
-        """`inputs` as a row has them."""
+    def __init__(
+        self, node: Node, inputs: str, around: Surroundings, operators: Sequence[str] = ("reshape",)
+    ) -> None:
+        """`inputs` and `operators` as a row has them."""
         self.onnx = node
+        self._moves = _keeps_codes(operators[0]) if operators else True
+        self._bare: dict[int, int] = {}
         self._around = around
         self.builder = around.builder
         self._names = _dealt(node, inputs)
@@ -104,10 +111,24 @@ class Conversion:
         """The names of the outputs, "" for one that is left out."""
         return self.onnx.outputs
 
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a graph within the node for these inputs."""
+        self.require(
+            len(network.inputs) == len(operands),
+            f"its graph has {len(network.inputs)} inputs, gets {len(operands)}",
+        )
+        try:
+            return self._around.body(network, operands)
+        except GraphError as fault:
+            raise self._located(fault) from None
+
     # Operands
 
     def tensor(self, name: str) -> int:
-        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals."""
+        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals.
+
+        Whole numbers are codes only for what moves them.
+        """
         return self._tensor(self._name(name))
 
     def optional(self, name: str) -> int | None:
@@ -131,7 +152,12 @@ class Conversion:
             codes = self._around.codes(name)
             if codes is not None:
                 return codes
-        return self._around.number(name)
+        number = self._around.number(name)
+        if self._moves or self.makes_codes:
+            return number
+        if number not in self._bare:
+            self._bare[number] = self.plainly(number)
+        return self._bare[number]
 
     def _name(self, name: str) -> str:
         self.require(self.has(name), f"input {name} is left out, it must be there")
@@ -309,7 +335,8 @@ class Conversion:
         """The operands of a move in the codes of its results, where these are the same of all."""
         target = results[0]
         data = slice(0, 1) if op in _FIRST_ONLY else slice(0, None)
-        if target.quantization is None or any(kind != target for kind in results):
+        scaling = target.quantization
+        if scaling is None or scaling.axis is not None or any(kind != target for kind in results):
             return list(inputs)
         places = range(*data.indices(len(inputs)))
         return [
@@ -332,6 +359,8 @@ class Conversion:
         if wide is None:
             return self._nodes(op, inputs, results, parameters)
         narrow = next(kind.dtype for kind in kinds if kind is not None)
+        if narrow == "float64":
+            self.builder.note("computes in float32 what the model has in float64")
         operands = [
             self.cast(number, wide)
             if number is not None and kind is not None and kind.dtype == narrow
@@ -455,7 +484,9 @@ class Conversion:
         results: Sequence[TensorType],
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...] | None:
-        """The results of a node on constants, which are constants."""
+        """The results of a node on constants, which are constants; those on images want them in another order."""
+        if op in SPATIAL:
+            return None
         tensors = [None if number is None else self.builder.tensors[number] for number in inputs]
         values = [None if tensor is None else tensor.array for tensor in tensors]
         if any(tensor is not None and tensor.array is None for tensor in tensors):

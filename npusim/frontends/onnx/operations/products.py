@@ -15,6 +15,7 @@ from npusim.frontends.onnx.operations.convolutions import convolved
 from npusim.frontends.onnx.operations.quantization import dynamically
 from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.scaled import codes, quantization, result
+from npusim.frontends.onnx.operations.windows import window_of
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 
@@ -54,11 +55,22 @@ def _conv_integer(c: Conversion) -> Sequence[int]:
     if isinstance(zero, np.ndarray):
         c.require(zero.size == 1, "x_zero_point must be one number")
         return [convolved(c, c.coded(x, _counted(zero)), weights, None, kind=_WHOLE, rescale="float32")]
-    nothing = _counted(np.zeros(1))
-    sums = convolved(c, c.coded(x, nothing), weights, None, kind=_WHOLE, rescale="float32")
-    ones = np.ones((1, *c.shape(x)[1:]), c.builder.type(x).numpy_dtype)
-    behind = convolved(c, c.constant(ones, nothing), weights, None, kind=_WHOLE, rescale="float32")
+    sums = convolved(c, c.coded(x, _counted(0)), weights, None, kind=_WHOLE, rescale="float32")
+    behind = c.constant(_weights_seen(c, c.shape(x), c.value("w"), weights_zero))
     return [_less(c, sums, _times(c, c.reshaped(_whole(c, zero), ()), behind))]
+
+
+def _weights_seen(c: Conversion, shape: Sequence[int], weights: Any, zero: Any) -> Array:
+    """The sums of those weights that lie on the image, for each window: [1, channels, ...], in int32."""
+    window = window_of(c, shape[2:], weights.shape[2:])
+    by_channel = zero.reshape(-1, *(1,) * (weights.ndim - 1)).astype(np.int64)
+    sums: Any = (weights.astype(np.int64) - by_channel).sum(1)
+    for axis, (extent, count) in enumerate(zip(shape[2:], window.positions(shape[2:]), strict=True)):
+        places = np.arange(count)[:, None] * window.stride[axis] - window.padding[axis][0]
+        taps = places + np.arange(window.size[axis]) * window.dilation[axis]
+        inside = ((taps >= 0) & (taps < extent)).astype(np.int64)
+        sums = np.moveaxis(np.tensordot(inside, sums, (1, axis + 1)), 0, axis + 1)
+    return np.asarray(sums[None].astype(np.int32))
 
 
 # Products of matrices
@@ -97,73 +109,70 @@ def _less(c: Conversion, a: int, b: int) -> int:
     return c.node("sub", [a, b], _WHOLE)
 
 
-def _sums(c: Conversion, a: _Factor, b: _Factor) -> int:
-    """The sums of products in int32, [..., rows, columns]."""
-    known = isinstance(a.zero, np.ndarray) and isinstance(b.zero, np.ndarray)
-    if known and np.size(a.zero) == 1:
-        if _layer(c, b.codes, b.zero):
-            weights = c.coded(c.transposed(b.codes, (1, 0)), _counted(b.zero, 0))
-            return _layered(c, c.coded(a.codes, _counted(a.zero)), weights, None, _WHOLE)
-        if np.size(b.zero) == 1:
-            return _multiplied(c, c.coded(a.codes, _counted(a.zero)), c.coded(b.codes, _counted(b.zero)))
-    return _corrected(c, a, b)
+def _sums(c: Conversion, a: _Factor, b: _Factor, bias: int | None = None) -> int:
+    """The sums of products in int32, [..., rows, columns]; the bias is whole numbers that broadcast with them.
+
+    The array takes off one known number of each matrix. Zero points by row or column, and those that follow from
+    data, are taken off the sums: sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb.
+    """
+    first, rows = _taken_off(c, a, -2)
+    second, columns = _taken_off(c, b, -1)
+    sums = _products(c, a.codes, first, b.codes, second, bias)
+    if rows is not None:
+        sums = _less(c, sums, _times(c, rows, _added(c, b.codes, second, -2)))
+    if columns is not None:
+        off = _added(c, a.codes, first, -1)
+        if rows is not None:
+            inner = c.constant(np.array(c.shape(a.codes)[-1], np.int32))
+            off = _less(c, off, _times(c, inner, rows))
+        sums = _less(c, sums, _times(c, off, columns))
+    return sums
+
+
+def _products(c: Conversion, a: int, first: int, b: int, second: int, bias: int | None) -> int:
+    x = c.coded(a, _counted(first))
+    layer = _layer(c, b, second)
+    biased = bias is not None and c.shape(bias) == c.shape(b)[-1:] and layer
+    if layer:
+        weights = c.coded(c.transposed(b, (1, 0)), _counted(second))
+        sums = _layered(c, x, weights, bias if biased else None, _WHOLE)
+    else:
+        sums = c.node("batch_matmul", [x, c.coded(b, _counted(second))], _WHOLE, rescale="float32")
+    return sums if bias is None or biased else c.node("add", [sums, bias], _WHOLE)
 
 
 def _layer(c: Conversion, b: int, zero: Any) -> bool:
-    """Whether a matrix is that of a layer with weights: constant, with one zero point for each column."""
+    """Whether a matrix is that of a layer with weights: constant, with the same zero point everywhere."""
     shape = c.shape(b)
-    fits = len(shape) == 2 and min(shape) > 0 and np.size(zero) in (1, shape[-1])
-    return c.builder.tensors[b].constant and fits
+    return c.builder.tensors[b].constant and len(shape) == 2 and min(shape) > 0 and np.unique(zero).size == 1
 
 
 def _layered(c: Conversion, x: int, weights: int, bias: int | None, kind: TensorType) -> int:
     return c.node("fully_connected", [x, weights, bias], kind, keep_num_dims=True, rescale="float32")
 
 
-def _multiplied(c: Conversion, a: int, b: int) -> int:
-    return c.node("batch_matmul", [a, b], _WHOLE, rescale="float32")
-
-
-def _corrected(c: Conversion, a: _Factor, b: _Factor) -> int:
-    """sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb, with zero points by row and column."""
-    nothing = _counted(np.zeros(1))
-    inner = c.shape(a.codes)[-1]
-    if _layer(c, b.codes, 0):
-        weights = c.coded(c.transposed(b.codes, (1, 0)), nothing)
-        sums = _layered(c, c.coded(a.codes, nothing), weights, None, _WHOLE)
-    else:
-        sums = _multiplied(c, c.coded(a.codes, nothing), c.coded(b.codes, nothing))
-    rows, columns = _by_axis(c, a, -2), _by_axis(c, b, -1)
-    if rows is not None:
-        sums = _less(c, sums, _times(c, rows, _added(c, b.codes, -2)))
-    if columns is not None:
-        off = _added(c, a.codes, -1)
-        if rows is not None:
-            off = _less(c, off, _times(c, c.constant(np.array(inner, np.int32)), rows))
-        sums = _less(c, sums, _times(c, off, columns))
-    return sums
-
-
-def _by_axis(c: Conversion, factor: _Factor, axis: int) -> int | None:
-    """Zero points in int32 as they broadcast along rows (axis -2) or columns (-1); None where all are 0."""
+def _taken_off(c: Conversion, factor: _Factor, axis: int) -> tuple[int, int | None]:
+    """What the array takes off, and what is left to take off rows (axis -2) or columns (-1), in int32."""
     zero = factor.zero
     if isinstance(zero, np.ndarray):
-        if not zero.any():
-            return None
+        if np.unique(zero).size == 1:
+            return int(zero.flat[0]), None
         zero = c.constant(zero.astype(np.int32))
     zero = _whole(c, zero)
     shape = c.shape(zero)
     if prod(shape) == 1:
-        return c.reshaped(zero, ())
+        return 0, c.reshaped(zero, ())
     if len(shape) > 1:
-        return zero
+        return 0, zero
     c.require(shape[0] == c.shape(factor.codes)[axis], f"{shape[0]} zero points do not fit the matrix")
-    return c.reshaped(zero, (*shape, 1) if axis == -2 else shape)
+    return 0, c.reshaped(zero, (*shape, 1) if axis == -2 else shape)
 
 
-def _added(c: Conversion, tensor: int, axis: int) -> int:
+def _added(c: Conversion, tensor: int, zero: int, axis: int) -> int:
+    """The sums along an axis, without the zero point."""
     wide, rank = _whole(c, tensor), len(c.shape(tensor))
-    return c.node("sum", [wide], _WHOLE, axes=(rank + axis,), keep_dims=True)
+    sums = c.node("sum", [wide], _WHOLE, axes=(rank + axis,), keep_dims=True)
+    return _less(c, sums, c.constant(np.array(zero * c.shape(tensor)[axis], np.int32))) if zero else sums
 
 
 def _factors(c: Conversion, a: int, b: int) -> tuple[int, int, tuple[int, ...]]:
@@ -185,10 +194,15 @@ def _matmul_integer(c: Conversion) -> Sequence[int]:
 
 
 def _scaled_sums(c: Conversion, sums: int, *factors: int) -> int:
-    """f32(f32(sums) * f32(product of factors))."""
+    """f32(f32(sums) * f32(product of factors)); by known factors sums are codes of theirs."""
     factor = factors[0]
     for other in factors[1:]:
         factor = c.node("mul", [factor, other], _REAL)
+    known, shape = c.builder.tensors[factor].array, c.shape(sums)
+    if known is not None and (known.size == 1 or known.shape == shape[-1:]):
+        axis = None if known.size == 1 else len(shape) - 1
+        scales = tuple(map(float, known.reshape(-1)))
+        return c.as_real(c.coded(sums, Quantization(scales, (0,) * known.size, axis)))
     return c.node("mul", [c.node("cast", [sums], _REAL), factor], _REAL)
 
 
@@ -257,14 +271,15 @@ def _qgemm(c: Conversion) -> Sequence[int]:
     third = c.plainly(c.real("C")) if c.has("C") else None
     columns = c.shape(b)[1]
     biased = third is None or (prod(c.shape(third)) == columns and c.shape(third)[-1:] == (columns,))
-    if _layer(c, b, y.zero_points) and biased:
+    if third is not None and biased:
+        third = c.reshaped(third, (columns,))
+    if _layer(c, b, y.zero_points) and biased and kind.quantization is not None:
         image = c.coded(a, replace(x, scales=(float(alpha),)))
         weights = c.coded(c.transposed(b, (1, 0)), y if y.axis is None else replace(y, axis=0))
-        bias = None if third is None else _bias(c, c.reshaped(third, (columns,)), image, weights)
+        bias = None if third is None else _bias(c, third, image, weights)
         return [_layered(c, image, weights, bias, kind)]
-    sums = _sums(c, _Factor(a, np.array(x.zero_points)), _Factor(b, np.array(y.zero_points)))
-    if third is not None:
-        sums = c.node("add", [sums, third], _WHOLE)
+    factors = _Factor(a, np.array(x.zero_points)), _Factor(b, np.array(y.zero_points))
+    sums = _sums(c, *factors, third)
     factor = alpha * np.array(y.scales, np.float32)
     if kind.quantization is None:
         return [_scaled_sums(c, sums, c.constant(factor))]
@@ -275,17 +290,6 @@ def _qgemm(c: Conversion) -> Sequence[int]:
 def _matmul_to_float(c: Conversion) -> Sequence[int]:
     a, b, shape = _factors(c, c.plainly(c.real("A")), c.plainly(c.real("B")))
     zeros = _zero(c, "a_zero_point"), _zero(c, "b_zero_point")
-    scales: Any = c.known("a_scale"), c.known("b_scale")
-    known = all(isinstance(array, np.ndarray) for array in (*scales, *zeros))
-    if (
-        known
-        and np.size(zeros[0]) == np.size(scales[0]) == 1
-        and _layer(c, b, zeros[1])
-        and _columns(c, b, scales[1], zeros[1])
-    ):
-        x = c.coded(a, quantization(c, "a_scale", "a_zero_point"))
-        weights = c.coded(c.transposed(b, (1, 0)), quantization(c, "b_scale", "b_zero_point", 0))
-        return [_plus_bias(c, c.reshaped(_layered(c, x, weights, None, _REAL), shape))]
     sums = _sums(c, _Factor(a, zeros[0]), _Factor(b, zeros[1]))
     reals = _scaled_sums(c, sums, _by_row(c, "a_scale"), _by_column(c, "b_scale"))
     return [_plus_bias(c, c.reshaped(reals, shape))]
@@ -414,7 +418,7 @@ ROWS: tuple[Row, ...] = (
         "DynamicQuantizeMatMul",
         "A B b_scale b_zero_point? bias?",
         _dynamic_matmul,
-        (*_PRODUCTS, *_CORRECTIONS, "reduce_min", "reduce_max", "div", "round", "add"),
+        (*_PRODUCTS, *_CORRECTIONS, "dynamic_quantize", "add"),
     ),
     _microsoft("MatMulNBits", "A B scales zero_points? g_idx? bias?", _matmul_bits, ("fully_connected",)),
 )

@@ -106,7 +106,8 @@ def _averaged(c: Conversion) -> Sequence[int]:
     shape, size = c.shape(x), [int(number) for number in c.attribute("kernel_shape", ())]
     c.require(len(shape) in (3, 4), "npusim has pools of images [N, C, H, W] and [N, C, W]")
     c.require(len(size) == len(shape) - 2, f"kernel_shape {size} is not one number for each axis")
-    window = window_of(c, shape[2:], size)
+    window = window_of(c, shape[2:], size, ceil=bool(c.attribute("ceil_mode", 0)))
+    c.require(set(window.dilation) == {1}, "npusim has such pools without dilations")
     row = len(shape) == 3
     if row:
         x = c.reshaped(x, (*shape[:2], 1, shape[2]))
@@ -118,7 +119,7 @@ def _averaged(c: Conversion) -> Sequence[int]:
         "padding": padding,
     }
     if c.attribute("count_include_pad", 0):
-        how["counted"] = padding
+        how["counted"] = (*none, *window.said)
     made = c.node("average_pool_2d", [x], result(c, x, "y_scale", "y_zero_point"), rescale="fused", **how)
     made = c.reshaped(made, (*c.shape(made)[:2], *c.shape(made)[3:])) if row else made
     return [_as_it_was(c, made)]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from npusim.frontends.onnx.operations import (
+    attention,
+    control,
     convolutions,
+    einsum,
     elementwise,
     functions,
     gathers,
@@ -14,7 +17,9 @@ from npusim.frontends.onnx.operations import (
     products,
     qoperators,
     quantization,
+    recurrent,
     reductions,
+    resampling,
     shapes,
 )
 from npusim.frontends.onnx.operations.row import Row
@@ -22,7 +27,10 @@ from npusim.frontends.onnx.operations.row import Row
 ROWS: tuple[Row, ...] = tuple(
     sorted(
         (
+            *attention.ROWS,
+            *control.ROWS,
             *convolutions.ROWS,
+            *einsum.ROWS,
             *elementwise.ROWS,
             *functions.ROWS,
             *gathers.ROWS,
@@ -33,7 +41,9 @@ ROWS: tuple[Row, ...] = tuple(
             *products.ROWS,
             *qoperators.ROWS,
             *quantization.ROWS,
+            *recurrent.ROWS,
             *reductions.ROWS,
+            *resampling.ROWS,
             *shapes.ROWS,
         ),
         key=lambda row: (row.domain, row.name),

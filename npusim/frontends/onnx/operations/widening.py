@@ -16,6 +16,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "int32": ("int64",),
     "uint32": ("int64",),
     "uint64": ("int64",),
+    "float64": ("float32",),
 }
 
 _WRAPPING = frozenset({"add", "sub", "mul", "sum", "cumsum", "neg"})

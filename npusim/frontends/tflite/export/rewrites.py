@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.inexpressible import for_every_node
+from npusim.frontends.inexpressible import Refusals, for_every_node
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder
@@ -46,19 +46,27 @@ class Rewriting(GraphBuilder):
         return self.type(_there(node, position))
 
 
-def expressible(graph: Graph) -> Graph:
-    """The graph in TFLite's terms. Raises GraphError that names the layers for which there are none, and why."""
+def expressible(graph: Graph, refusals: Refusals) -> Graph:
+    """The graph in TFLite's terms; layers for which there are none stay as they are, and are added to the refusals."""
     to = Rewriting(graph)
 
     def rewrite(node: Node) -> None:
         if node.bodies:
-            to.keep_node(node, bodies=tuple(expressible(body) for body in node.bodies))
+            to.keep_node(node, bodies=tuple(expressible(body, refusals) for body in node.bodies))
         elif not known(node.op) or type(node.parameters) is not operator(node.op).parameters:
-            raise GraphError(f"npusim does not know the operator {node.op}")
+            to.nodes.append(node)
+            raise GraphError(
+                f"npusim does not know the operator {node.op}, or its parameters are not its own"
+            )
         else:
-            REWRITES.get(node.op, _resolved)(to, node)
+            before = len(to.nodes)
+            try:
+                REWRITES.get(node.op, _resolved)(to, node)
+            except GraphError:
+                to.nodes[before:] = [node]
+                raise
 
-    for_every_node(graph, rewrite)
+    for_every_node(graph, rewrite, refusals)
     return to.graph(graph.outputs)
 
 

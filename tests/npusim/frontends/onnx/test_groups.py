@@ -11,7 +11,7 @@ import pytest
 import npusim
 from npusim.frontends import frontend
 from npusim.kernels.graph.graph import Graph
-from tests.npusim.frontends.onnx.small_models import beside, model, saved
+from tests.npusim.frontends.onnx.small_models import beside, model, onnx, saved
 
 RANDOM = np.random.default_rng(12)
 S1, S3, SW = np.float32(0.02137), np.float32(0.05339), np.float32(0.01193)
@@ -138,6 +138,38 @@ CASES = {
     "codes to other codes": Case(f"{DX}\n{Y.format('dx')}", "quantize"),
     "codes to the same codes": Case(f"{DX}\ny = QuantizeLinear(dx, s1, z)", "reshape"),
     "an identity between": Case(f"{CONV}i = Identity(c)\n{Y.format('i')}", "conv_2d"),
+    "Relu on codes that others read too": Case(
+        f"{CONV}{Y.format('c')}\nd = DequantizeLinear(y, s3, z)\nr = Relu(d)\ny2 = QuantizeLinear(r, s3, z)",
+        "conv_2d relu",
+        outputs=("y", "y2"),
+    ),
+    "Relu on codes that nobody else reads": Case(
+        f"{CONV}q = QuantizeLinear(c, s3, z)\nd = DequantizeLinear(q, s3, z)\nr = Relu(d)\n{Y.format('r')}",
+        "conv_2d",
+    ),
+    "several operations on one value": Case(
+        f"{DX}\ne = Div(dx, six)\nf = Erf(e)\n{Y.format('f')}", "look_up"
+    ),
+    "a GELU in parts": Case(
+        f"{DX}\ne = Div(dx, six)\nf = Erf(e)\ng = Add(f, six)\nh = Mul(dx, g)\ni = Mul(h, s2)\n{Y.format('i')}",
+        "look_up",
+    ),
+    "parts of a table that others read": Case(
+        f"{DX}\ne = Sigmoid(dx)\nf = Mul(dx, e)\n{Y.format('f')}",
+        "dequantize logistic look_up",
+        outputs=("y", "e"),
+    ),
+    "several operations on two values": Case(
+        f"{DX}\nd2 = DequantizeLinear(x, s2, z)\ne = Sigmoid(dx)\nf = Mul(d2, e)\n{Y.format('f')}",
+        "reshape dequantize logistic mul",
+        'node "e" (Sigmoid): computes in reals, because no QuantizeLinear follows',
+    ),
+    "several operations on 16 bits": Case(
+        f"{DX}\nq = QuantizeLinear(dx, s2, z16)\nd = DequantizeLinear(q, s2, z16)\n"
+        f"e = Sigmoid(d)\nf = Mul(d, e)\n{Y.format('f')}",
+        "quantize dequantize logistic mul",
+        'node "e" (Sigmoid): computes in reals, because no QuantizeLinear follows',
+    ),
     "Constant nodes": Case(
         "s = Constant() value_float=0.02\nk = Identity(s)\n"
         f"dx = DequantizeLinear(x, k, z)\nr = Sigmoid(dx)\n{Y.format('r')}",
@@ -184,3 +216,47 @@ def test_groups_give_what_onnx_runtime_gives(case: Case, tmp_path: Path) -> None
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
         else:
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("chosen", [True, False, None])
+def test_groups_in_branches(chosen: bool | None, tmp_path: Path) -> None:
+    """Scales are constants of the graph around them, and what a branch reads was dequantised outside."""
+    helper, kinds = onnx.helper, onnx.TensorProto
+    yes = [
+        helper.make_node("Conv", ["dx", "dw", "db"], ["c"], "c"),
+        helper.make_node("Relu", ["c"], ["r"], "r"),
+        helper.make_node("QuantizeLinear", ["r", "s3", "z"], ["yes"], "yes"),
+    ]
+    no = [
+        helper.make_node("Slice", ["dx", "from", "to"], ["part"], "part"),
+        helper.make_node("Sigmoid", ["part"], ["g"], "g"),
+        helper.make_node("QuantizeLinear", ["g", "s3", "z"], ["no"], "no"),
+    ]
+    results = {name: [helper.make_empty_tensor_value_info(name)] for name in ("yes", "no")}
+    proto = model(
+        f"{DX}\n{DW}\n{DB}",
+        {**SCALES, **CONSTANTS, "from": np.array([0, 0, 1, 1]), "to": np.array([2, 4, 4, 4])},
+        {"x": ("uint8", (2, 4, 5, 5)), "which": ("bool", ())},
+        ["y"],
+    )
+    bodies = {
+        "then_branch": helper.make_graph(yes, "a", [], results["yes"]),
+        "else_branch": helper.make_graph(no, "b", [], results["no"]),
+    }
+    proto.graph.node.append(helper.make_node("If", ["which"], ["y"], "y", **bodies))
+    if chosen is not None:
+        proto.graph.input.pop()
+        proto.graph.initializer.append(helper.make_tensor("which", kinds.BOOL, [], [chosen]))
+    path = saved(proto, tmp_path)
+    operators = [node.op for node in frontend.read(path).nodes if node.op != "transpose"]
+    made = {
+        True: "conv_2d",
+        False: "strided_slice logistic",
+        None: "conv_2d strided_slice logistic select_v2",
+    }
+    assert [op for op in operators if op != "reshape"] == made[chosen].split()
+    x = RANDOM.integers(0, 256, (2, 4, 5, 5)).astype(np.uint8)
+    for which in (True, False) if chosen is None else (chosen,):
+        inputs = [x] if chosen is not None else [x, np.array(which)]
+        (found,) = npusim.run(path, inputs=inputs).outputs or ()
+        np.testing.assert_array_equal(found, beside(proto, inputs)[0])
