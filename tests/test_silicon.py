@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from benchmarks.silicon.frame import (
 )
 from benchmarks.silicon.page import held_out, page
 from npusim.cli.app import app
-from npusim.isa.hardware.file import list_presets
+from npusim.isa.hardware.file import hardware, list_presets
 
 
 def rows(*pairs: tuple[float, float]) -> list[Compared]:
@@ -99,6 +100,24 @@ def test_presets_keep_their_bars(chip: Chip, shared: Path) -> None:
     assert agreement(found).holds(chip.bar)
     apart = held_out(found)
     assert apart is None or apart.holds(chip.bar)
+
+
+@pytest.mark.parametrize("size", ethos_u55.SIZES)
+def test_a_preset_says_how_far_it_agrees(size: int, shared: Path) -> None:
+    assert shared
+    said = re.search(
+        r"agrees with (\d+) networks of Vela 5.2.0 within (\d+) %$", hardware(f"ethos-u55-{size}").description
+    )
+    assert said is not None
+    found = agreement(compared(ethos_u55.CHIPS[ethos_u55.SIZES.index(size)]))
+    assert int(said[1]) == found.rows
+    assert int(said[2]) / 100 - 0.01 < found.error <= int(said[2]) / 100
+
+
+def test_the_others_say_that_they_are_idealised() -> None:
+    for name in list_presets():
+        if name not in {chip.preset for chip in CHIPS}:
+            assert hardware(name).description.startswith("idealised array, always full: ")
 
 
 @pytest.mark.parametrize("size", ethos_u55.SIZES)
