@@ -46,12 +46,17 @@ def _table(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def layer_rows() -> list[dict[str, str]]:
+    """Vela's layer table. Raises `peers.Missing`."""
+    return _table("vela_u55_layers.csv")
+
+
 @cache
 def _described() -> Mapping[tuple[str, str], float]:
     """The share of the cycles of each network and accelerator that are in operators that are described."""
     spent: dict[tuple[str, str], int] = defaultdict(int)
     known: dict[tuple[str, str], int] = defaultdict(int)
-    for row in _table("vela_u55_layers.csv"):
+    for row in layer_rows():
         key, cycles = (row["model"], row["accelerator"]), int(row["op_cycles"])
         spent[key] += cycles
         known[key] += cycles if row["operator"] in DESCRIBED else 0

@@ -29,20 +29,21 @@ def u55(size: int) -> BlockShape:
 # On 128 multipliers: micro-blocks of 1 x 2 x 8, 32 products of each output in 4 cycles, 0.5 cycles per output.
 BY_HAND = [
     # 32 micro-blocks in the plane, 2 in depth, one step: 2 x 128 cycles of products, half of whose 32 channels there
-    # are; commands take (64 + 2048 / 8 + 512 + 256) / 4 = 272. The 1024 outputs take 512. 192 to start, 128 of inputs.
+    # are; commands take (64 + 2048 / 8 + 512 + 256) / 4 = 272. The 1024 outputs take 512. 320 for
+    # transfers of the first inputs and the last outputs.
     ("1 x 1", Problem(8, 8, 16, 16, 1, 1), Occupancy(128, 256, 256, 256, 1104, 1104, 1024, 256, 1024)),
     # Three steps of 4 of the 9 elements: 768. The multipliers could do 9 of 32: 72.
     (
         "depthwise 3 x 3",
         Problem(8, 8, 16, 16, 3, 3, by_channel=True),
-        Occupancy(72, 72, 768, 768, 192 + 128 + 768 + 512, 1600, 1600, 144, 3072),
+        Occupancy(72, 72, 768, 768, 320 + 768 + 512, 1600, 1600, 144, 3072),
     ),
     # One of two pixels, two input blocks of 32 channels: 2 x 2 x 4, but the weights of a step take 32 cycles each.
-    # Outputs: commands, (64 + (64 + 16) / 8 + 20 + 128) / 4 = 55.5. Inputs: 32 / 8.
+    # Outputs: commands, (64 + (64 + 16) / 8 + 20 + 128) / 4 = 55.5. Transfers: 64 + (32 + 16) / 8.
     (
         "product",
         Problem(1, 1, 16, 64, 1, 1),
-        Occupancy(8, 16, 16, 128, 380, 380, 128, 1024, 32),
+        Occupancy(8, 16, 16, 128, 254, 254, 128, 1024, 32),
     ),
 ]
 

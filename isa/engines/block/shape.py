@@ -30,7 +30,6 @@ class BlockShape(NamedTuple):
     brick_channels: int
     few_channels_factor: int
     output_cycles: float
-    start_cycles: int
     access_cycles: int
     command_share: int
     map_port: int

@@ -235,7 +235,7 @@ def test_what_an_architect_may_choose_comes_first() -> None:
         "front_end.decode_cycles", "dma.setup_cycles", "dram.latency_ns", "dram.row_bytes", "dram.row_miss_ns",
         "dram.burst_bytes", "dram.size_mib", "vector.startup_cycles", "host.threads", "host.clock_mhz",
         "host.call_overhead_us", "host.handover_us", "mac_array.block.lone_step_cycles",
-        "mac_array.block.start_cycles", "mac_array.block.access_cycles",
+        "mac_array.block.access_cycles",
     }  # fmt: skip
     assert not Variant("dram.latency_ns", 1.0, 0.5).chosen
     assert Variant("mac_array.rows", 1, 2).to_dict()["chosen"] is True
