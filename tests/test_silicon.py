@@ -111,7 +111,7 @@ def test_a_preset_says_how_far_it_agrees(size: int, shared: Path) -> None:
     assert said is not None
     found = agreement(compared(ethos_u55.CHIPS[ethos_u55.SIZES.index(size)]))
     assert int(said[1]) == found.rows
-    assert int(said[2]) / 100 - 0.01 < found.error <= int(said[2]) / 100
+    assert int(said[2]) / 100 - 0.015 < found.error <= int(said[2]) / 100
 
 
 def test_the_others_say_that_they_are_idealised() -> None:

@@ -35,6 +35,20 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class Fit:
+    """A constant of a preset: its value, the median of what rows say, and the least and the most of that without the
+    rows of one network or another.
+    """
+
+    key: str
+    value: float
+    rows: int
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
 class Chip:
     """A preset with its referee.
 
@@ -43,6 +57,7 @@ class Chip:
     measurements: the rows. Raises `benchmarks.peers.Missing` where the tables are not at hand.
     simulate:     what the preset gives for a row, in the same unit.
     remarks:      what is not modelled and what it costs, in sentences.
+    fits:         the constants of the preset that no document states.
     """
 
     preset: str
@@ -53,6 +68,7 @@ class Chip:
     simulate: Callable[[Measurement], float]
     decimals: int = 0
     remarks: tuple[str, ...] = ()
+    fits: Callable[[], Iterator[Fit]] = lambda: iter(())
 
 
 @dataclass(frozen=True, slots=True)

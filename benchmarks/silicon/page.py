@@ -59,9 +59,25 @@ def _chip(chip: Chip, rows: Sequence[Compared]) -> Iterator[str]:
     for row in rows:
         yield f"| {' | '.join(cells(chip, row))} |"
     yield ""
+    yield from _fits(chip)
     yield from (f"- {remark}" for remark in chip.remarks)
     if chip.remarks:
         yield ""
+
+
+def _fits(chip: Chip) -> Iterator[str]:
+    """The fitted constants, with what they would be without one network or another."""
+    fits = list(chip.fits())
+    if not fits:
+        return
+    yield from (
+        "| fitted constant | value | rows | their median | without any one network |",
+        "| --- " * 5 + "|",
+    )
+    for fit in fits:
+        apart = f"{fit.least:.1f} to {fit.most:.1f}"
+        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {fit.median:.1f} | {apart} |"
+    yield ""
 
 
 def cells(chip: Chip, row: Compared) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ class Occupancy(NamedTuple):
     steps:      whole micro-blocks and steps.
     by_channel: steps of a depthwise convolution, which multiply for one channel of each output only.
     array:      weights of a step that arrive more slowly than its products are done, and lone micro-blocks.
-    outputs:    until all outputs are away: the first inputs and the last outputs, and where the output stage or commands
-                are slower.
+    outputs:    until all outputs are away: the first inputs and the last outputs, and where the output stage or
+                commands are slower.
     total:      until all feature maps have passed their port, and the weights that are read again, which share it.
     map_values, weight_values: fetched. updates: accumulators written.
     """
