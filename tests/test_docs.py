@@ -74,6 +74,11 @@ def test_the_formats_of_convert_are_current() -> None:
     assert page == generate.with_formats(page), "run: python docs/generate.py"
 
 
+def test_the_doors_and_their_operations_are_current() -> None:
+    page = generate.FORMATS_PAGE.read_text("utf-8")
+    assert page == generate.with_doors(page), "run: python docs/generate.py"
+
+
 def test_the_functions_of_nnadapter_are_current() -> None:
     page = generate.NNADAPTER_PAGE.read_text("utf-8")
     assert page == generate.with_functions(page), "run: python docs/generate.py"

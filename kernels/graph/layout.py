@@ -219,7 +219,7 @@ class LayoutBuilder(GraphBuilder):
     def _image(self, number: int) -> int:
         """The tensor in NHWC that is written instead of one in the door's order."""
         tensor = self.tensors[number]
-        known = tensor.type if tensor.type.shape == UNRANKED else permuted(tensor.type, self._layout.image)
+        known = permuted(tensor.type, self._layout.image)
         image = self.tensor(tensor.name, known)
         self._turned[number, self._layout.image] = image
         self._only_turned.add(number)
@@ -365,11 +365,12 @@ def _still(shape: Sequence[int], order: Order) -> bool:
 
 
 def permuted(kind: TensorType, order: Order) -> TensorType:
-    """The type of a tensor whose axes are brought into an order, that of its scales, too."""
+    """The type of a tensor whose axes are brought into an order, that of its scales, too; its shape may be open."""
     scaling = kind.quantization
     if scaling is not None and scaling.axis is not None:
         scaling = replace(scaling, axis=order.index(scaling.axis))
-    return replace(kind, shape=tuple(kind.shape[axis] for axis in order), quantization=scaling)
+    shape = kind.shape if kind.shape == UNRANKED else tuple(kind.shape[axis] for axis in order)
+    return replace(kind, shape=shape, quantization=scaling)
 
 
 def permuted_tensor(tensor: Tensor, order: Order) -> Tensor:

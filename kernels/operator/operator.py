@@ -192,7 +192,9 @@ class Operator:
             return own.reference(call, values)
         if call.parameters.rescale in self.rescales:
             return self.reference(call, values)
-        return compute_in_reals(self.in_reals or self.reference, call, values)
+        first = call_in_reals(call).inputs[0]
+        of_reals = first is not None and first.dtype == "float32"
+        return compute_in_reals((of_reals and self.in_reals) or self.reference, call, values)
 
     def broken_rule(self, call: Call) -> str | None:
         """The first rule that a call breaks, its element types included; None if it can be executed.

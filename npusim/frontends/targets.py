@@ -56,6 +56,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target("onnx", "ONNX", (".onnx",), "npusim.frontends.onnx.export", caveat="caveat", extra="onnx"),
     Target("tflite", "TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.export"),
+    Target("hal", "NN HAL", (".hal",), "npusim.frontends.nn_hal.export"),
 )
 
 

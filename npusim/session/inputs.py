@@ -23,6 +23,9 @@ Inputs = Sequence[ArrayLike] | Mapping[str, ArrayLike]
 def draw(placements: Sequence[Placement], seed: int = 0) -> list[Array]:
     """Random values over the full range of each input's type (floats: -1 to 1), in the order of the inputs.
 
+    Whole numbers of 32 or 64 bits that are no codes are 0 or 1: most often they are indices, of words or classes, and
+    any list that is worth one has two entries.
+
     One generator, `numpy.random.default_rng(seed)`, draws all of them: the same seed, the same values.
     """
     generator = np.random.default_rng(seed)
@@ -31,7 +34,7 @@ def draw(placements: Sequence[Placement], seed: int = 0) -> list[Array]:
 
 def _draw_one(generator: np.random.Generator, wanted: TensorType) -> Array:
     dtype = wanted.numpy_dtype
-    if dtype.kind == "b":
+    if dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize >= 4 and wanted.quantization is None):
         return generator.integers(0, 2, wanted.shape, np.int64).astype(dtype)
     if dtype.kind in "iu":
         limits: Any = np.iinfo(dtype.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.onnx.elements import NARROW, held_type, type_name
-from npusim.frontends.onnx.functions import written_out
+from npusim.frontends.onnx.functions import nodes_of, written_out
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
 from npusim.frontends.onnx.order import in_order
 from npusim.frontends.onnx.tensors import array_of, dense, line
@@ -21,7 +21,7 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.names import quoted
 
 OLDEST_OPSET = 11
-"""Of ONNX's own operations; older ones mean other things by the same names."""
+"""Of ONNX's own operations; older ones mean other things by some of the names."""
 
 MOST_DEEP = 16
 """Graphs within nodes of graphs."""
@@ -43,7 +43,8 @@ def parsed(path: Path, known: Callable[[str, str], bool]) -> Network:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FormatError("is no ONNX model: it has no graph with nodes")
     opsets = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
-    _check_opset(opsets.get(STANDARD), onnx.defs.onnx_opset_version())
+    _check_opset(opsets.get(STANDARD), model.graph)
+    _check_texts(model)
     model = written_out(model, known)
     return _File(path.parent, opsets).network(model.graph)
 
@@ -56,14 +57,56 @@ def _library() -> Any:
     return onnx
 
 
-def _check_opset(version: int | None, newest: int) -> None:
+def _check_texts(model: Any) -> None:
+    """Raises FormatError for names that are no UTF-8, which protobuf gives as bytes."""
+    texts = [entry.domain for entry in model.opset_import]
+    texts += [text for function in model.functions for text in (function.domain, function.name)]
+    for graph in (model.graph, *model.functions):
+        for node in nodes_of(graph):
+            texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            texts += [attribute.name for attribute in node.attribute]
+            inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            texts += [text for each in inner for text in _named_in(each)]
+    if any(isinstance(text, bytes) for text in (*texts, *_named_in(model.graph))):
+        raise FormatError("is damaged: a name in it is no UTF-8 text")
+
+
+def _named_in(graph: Any) -> list[str | bytes]:
+    values = (*graph.input, *graph.output, *graph.initializer)
+    sizes = [size.dim_param for value in graph.input for size in value.type.tensor_type.shape.dim]
+    return [graph.name, *sizes, *(value.name for value in values)]
+
+
+def _check_opset(version: int | None, graph: Any) -> None:
     if version is None:
         raise FormatError("says no version of ONNX's operations (opset_import)")
-    if not OLDEST_OPSET <= version <= newest:
-        raise FormatError(
-            f"has operations of version {version} (opset_import); npusim and the onnx that is installed read "
-            f"{OLDEST_OPSET} to {newest}"
-        )
+    newest = _library().defs.onnx_opset_version()
+    said = f"has operations of version {version} (opset_import)"
+    reads = f"npusim and the onnx that is installed read {OLDEST_OPSET} to {newest}"
+    if not 0 < version <= newest:
+        raise FormatError(f"{said}; {reads}")
+    changed = next(_changed(graph, version), None) if version < OLDEST_OPSET else None
+    if changed is not None:
+        raise FormatError(f"{said}, and {changed} was another one then; {reads}")
+
+
+def _changed(graph: Any, version: int) -> Iterator[str]:
+    """ONNX's own operations of a graph that are not those of the oldest version that is read."""
+    defs = _library().defs
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _changed(attribute.g, version)
+        if _domain(node.domain) != STANDARD:
+            continue
+        try:
+            then, now = (
+                defs.get_schema(node.op_type, number, "").since_version for number in (version, OLDEST_OPSET)
+            )
+        except defs.SchemaError:
+            then, now = 0, 1
+        if then != now:
+            yield quoted(node.op_type)
 
 
 def _domain(name: str) -> str:

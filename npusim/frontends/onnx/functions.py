@@ -14,6 +14,8 @@ MOST_NODES = 1 << 18
 
 Key = tuple[str, str]
 
+_MOST_VERSION = 1 << 30
+
 
 def written_out(model: Any, known: Callable[[str, str], bool]) -> Any:
     """A model without calls of functions; `known` says of a domain and a name whether npusim has the operation.
@@ -40,7 +42,7 @@ def _say_defaults(graph: Any, foreign: set[Key], versions: dict[str, int]) -> No
     """Gives nodes that become functions the attributes that they leave out: functions ask for them by name."""
     from onnx import defs
 
-    for node in _nodes(graph):
+    for node in nodes_of(graph):
         if (node.domain, node.op_type) in foreign:
             said = {attribute.name for attribute in node.attribute}
             schema = defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
@@ -72,13 +74,13 @@ def _typed(model: Any) -> Any:
         return model
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
+def nodes_of(graph: Any) -> Iterator[Any]:
     """The nodes of a graph or function, those of the graphs within them included."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _nodes(attribute.g)
+                yield from nodes_of(attribute.g)
 
 
 def _check_size(model: Any) -> None:
@@ -87,7 +89,7 @@ def _check_size(model: Any) -> None:
 
     def size(graph: Any, callers: tuple[Key, ...]) -> int:
         total = 0
-        for node in _nodes(graph):
+        for node in nodes_of(graph):
             key = (node.domain, node.op_type)
             if key in callers:
                 raise FormatError(f"function {quoted(node.op_type)} calls itself, perhaps by way of others")
@@ -109,14 +111,14 @@ def _of_the_standard(model: Any, known: Callable[[str, str], bool]) -> set[Key]:
 
     versions = {entry.domain: entry.version for entry in model.opset_import}
     asked = {
-        (node.domain, node.op_type) for node in _nodes(model.graph) if not known(node.domain, node.op_type)
+        (node.domain, node.op_type) for node in nodes_of(model.graph) if not known(node.domain, node.op_type)
     }
     found = set()
     for domain, name in asked:
-        try:
-            schema: Any = defs.get_schema(name, versions.get(domain, 1), domain)
-        except defs.SchemaError:
+        version = min(max(versions.get(domain, 1), 0), _MOST_VERSION)
+        if not defs.has(name, version, domain):
             continue
+        schema: Any = defs.get_schema(name, version, domain)
         if schema.has_function or schema.has_context_dependent_function:
             found.add((domain, name))
     return found

@@ -50,13 +50,15 @@ class Plan:
     """What becomes of a network's values.
 
     results: the codes in which values are held that no DequantizeLinear makes.
+    sums:    weighted sums of codes that become reals: of which no codes are made, or to which a real bias is added.
     bounds:  what limits a value in the codes in which it is already.
     tables:  what is one function of codes.
     gone:    operations that are but parts of such.
-    reasons: why operations with codes among their operands compute in reals, with the operation.
+    reasons: why operations with codes among their operands do not make codes of them, with the operation.
     """
 
     results: dict[str, Codes] = field(default_factory=dict)
+    sums: set[Node] = field(default_factory=set)
     bounds: dict[Node, Limits] = field(default_factory=dict)
     tables: dict[Node, Region] = field(default_factory=dict)
     gone: set[Node] = field(default_factory=set)
@@ -78,7 +80,7 @@ def summary(reasons: Sequence[tuple[str, Node]]) -> list[str]:
     lines = []
     for reason, nodes in by_reason.items():
         others = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-        lines.append(f"{nodes[0].place}{others}: computes in reals, because {reason}")
+        lines.append(f"{nodes[0].place}{others}: no group, because {reason}")
     return lines
 
 
@@ -98,6 +100,8 @@ def plan(
 
 _SAME_VALUE = frozenset({QUANTIZE, DEQUANTIZE, "Identity", "Dropout", "Relu", "Clip"})
 """Operations that may give the tensor that they get."""
+
+_NONE = "no QuantizeLinear follows"
 
 _UNPAIRED = ""
 """The reason of what is an output: there is no QuantizeLinear for it to be a group with."""
@@ -164,10 +168,10 @@ class _Planning:
             return codes
         passed = name in reader.inputs[: 1 if bounds_of(reader, self._constants) else 0]
         if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.operation]]):
-            targets = [self._targets[each] for each in reader.outputs if self._is_read(each)]
+            targets = [self._targets.get(each, "") for each in reader.outputs if self._is_read(each)]
             if targets and all(each == targets[0] for each in targets):
                 return targets[0]
-        return "no QuantizeLinear follows"
+        return _NONE
 
     def _is_read(self, name: str) -> bool:
         return bool(name) and (name in self._kept or name in self._readers)
@@ -187,9 +191,14 @@ class _Planning:
             self._move(node, held[MOVES[node.operation]])
             return
         targets = [self._targets[name] for name in node.outputs if self._is_read(name)]
-        missing = next((each for each in targets if isinstance(each, str)), None) or sums.misfit(
-            node, held, self._constants, self._fixed
-        )
+        misfit = sums.misfit(node, held, self._constants, self._fixed)
+        missing = next((each for each in targets if isinstance(each, str)), None)
+        if missing is not None and misfit is None and sums.has_sums(node, held):
+            self._plan.sums.add(node)
+            if missing not in (_UNPAIRED, _NONE):
+                self._plan.reasons.append((missing, node))
+            return
+        missing = misfit if missing is None else missing
         if missing is None:
             self._hold(node, dict(zip(node.outputs, self._codes(node), strict=True)))
             limits = bounds_of(node, self._constants)

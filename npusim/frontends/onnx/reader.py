@@ -21,6 +21,9 @@ from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.graph.names import quoted
 
+_MOST_MADE = 1 << 26
+"""Elements of constants that are made while a file is read, all together."""
+
 _VERSION, _NEWEST_VERSION = 0x08, 32
 """The first byte of a ModelProto, and the most that one may say in the second."""
 _TEXTS = (0x12, 0x1A, 0x22)
@@ -66,6 +69,7 @@ class _Reading:
         """outer: of the network that this one is a part of, whose values it sees."""
         self.builder = builder
         self._outer = outer
+        self._made = 0
         self.makers: dict[int, int] = {}
         self._network = network
         self._plan = plan
@@ -115,11 +119,20 @@ class _Reading:
     def dequantized(self, name: str, codes: int) -> None:
         self._codes[name] = codes
 
+    def afford(self, elements: int) -> bool:
+        if self._outer is not None:
+            return self._outer.afford(elements)
+        self._made += elements
+        return self._made <= _MOST_MADE
+
     def bits(self, name: str) -> int:
         return self._network.narrow.get(name, 0)
 
     def result(self, name: str) -> Codes | None:
         return self._plan.results.get(name)
+
+    def sums(self, node: Node) -> bool:
+        return node in self._plan.sums
 
     def in_reals(self, node: Node, reason: str) -> None:
         self._plan.reasons.append((reason, node))
@@ -164,11 +177,19 @@ class _Reading:
     def add(self, node: Node) -> None:
         """Adds what a node becomes. Raises GraphError for one that npusim does not have."""
         entry = _row_of(node)
+        if entry is not None and not any(node.outputs):
+            raise node.fault("has no output")
         if entry is None:
             raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
         numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
         if numbers is None:
-            numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
+            try:
+                numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+                said = " ".join(str(fault).split())[:120]
+                raise node.fault(
+                    f"its inputs or attributes are none that the operation takes ({said})"
+                ) from None
         for name, number in zip(node.outputs, numbers, strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None
@@ -187,10 +208,11 @@ class _Reading:
         reading._codes[region.source] = reading.builder.constant("", every, kind.quantization)
         for each in region.nodes:
             reading.add(each)
-        entries = reading.builder.tensors[reading._codes[name]].array
+        result, bare = unshaped(target.dtype, target.quantization), replace(node, inputs=())
+        made = reading._codes[name] if name in reading._codes else reading.number(name)
+        entries = reading.builder.tensors[Conversion(bare, "", reading).in_codes(made, result)].array
         assert entries is not None
-        how = Conversion(replace(node, inputs=()), "", self)
-        result = unshaped(target.dtype, target.quantization)
+        how = Conversion(bare, "", self)
         return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
 
     def _limited(self, node: Node) -> Sequence[int] | None:

@@ -14,6 +14,8 @@ from npusim.isa.base.tensor import Array, Quantization
 _CONVOLUTIONS = {"Conv": 0, "ConvTranspose": 1}
 """Which axis of the weights has the output channels."""
 
+_BYTES = {"int8", "uint8"}
+
 
 def misfit(
     node: Node,
@@ -42,7 +44,16 @@ def misfit(
         return "alpha of Gemm is not 1"
     if len(node.inputs) < 3 or not node.inputs[2]:
         return None
-    return _bias_misfit(node, held[2], _product(ifm.quantization, scaling))
+    if held[2] is None and {ifm.dtype, weights.dtype} <= _BYTES:
+        return None
+    return _bias_misfit(node, held[2], products(ifm.quantization, scaling))
+
+
+def has_sums(node: Node, held: Sequence[Codes | None]) -> bool:
+    """Whether a node that has no misfit adds up products of 8-bit codes, which 32 bits hold."""
+    if node.domain or node.operation not in (*_CONVOLUTIONS, "Gemm", "MatMul"):
+        return False
+    return all(codes is not None and codes.dtype in _BYTES for codes in held[:2])
 
 
 def _by_output_channel(node: Node, axis: int, shape: tuple[int, ...] | None) -> bool:
@@ -59,7 +70,7 @@ def _by_output_channel(node: Node, axis: int, shape: tuple[int, ...] | None) -> 
     return len(shape) == 2 and axis == 1
 
 
-def _product(ifm: Quantization, weights: Quantization) -> Any:
+def products(ifm: Quantization, weights: Quantization) -> Any:
     """The scales of the sums, in float32."""
     with np.errstate(all="ignore"):
         return np.float32(ifm.scale) * np.array(weights.scales, np.float32)
@@ -67,7 +78,7 @@ def _product(ifm: Quantization, weights: Quantization) -> Any:
 
 def _bias_misfit(node: Node, bias: Codes | None, scales: Any) -> str | None:
     if bias is None:
-        return "the bias is real (it is added before the one rounding; quantised to int32 it is a part of the sum)"
+        return "the bias is real (quantised to int32 it is a part of the sum)"
     own = np.array(bias.quantization.scales, np.float32)
     if bias.dtype != "int32" or any(bias.quantization.zero_points):
         return f"the bias has codes of {bias.dtype}, not of int32 with zero point 0"

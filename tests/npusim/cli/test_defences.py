@@ -74,7 +74,7 @@ COMMANDS: dict[str, list[str]] = {
         "--dask-tls-key", "<dask_tls_key:ca.pem",
     ],
     "study": ["+folder:done.study"],
-    "verify": ["<model:model.tflite", "--hw", "<hw:chip.toml", "--json", ">json"],
+    "verify": ["<model:model.tflite", "--input", "<input:in.npz", "--hw", "<hw:chip.toml", "--json", ">json"],
     "hw show": ["<name:chip.toml"],
     "hw check": ["<file:chip.toml"],
     "hw list": [], "models": [], "ops": [],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from npusim.base.extras import missing
 from npusim.frontends.onnx.export.conversion import Export
-from npusim.frontends.onnx.export.table import CONVERT, EXACT, MOVES
+from npusim.frontends.onnx.export.table import CONVERT, EXACT, FUSED_OPERATORS, MOVES
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Graph, Node
 
@@ -51,7 +51,7 @@ def caveat(graph: Graph) -> str:
 
 
 def _is_rescaled(graph: Graph, node: Node) -> bool:
-    if node.op in MOVES or node.op in EXACT or node.parameters.rescale == "float32":
+    if node.op in MOVES or node.op in EXACT or node.parameters.rescale != "fixed_point":
         return False
     numbers = (number for number in (*node.inputs, *node.outputs) if number is not None)
     return any(graph.tensors[number].type.quantized for number in numbers)
@@ -61,6 +61,8 @@ def _convert(export: Export, node: Node) -> None:
     convert = CONVERT.get(node.op)
     if convert is None:
         raise GraphError(f"npusim writes no ONNX for {node.op}")
-    if node.parameters.rescale == "fused":
-        raise GraphError("ONNX's own operations have no fused rescale")
+    if node.parameters.rescale == "fused" and node.op not in FUSED_OPERATORS:
+        raise GraphError(f"ONNX Runtime has no fused {node.op}")
+    if node.parameters.rescale == "fused" and getattr(node.parameters, "activation", "none") != "none":
+        raise GraphError("ONNX Runtime's own formulas have no activation")
     convert(export, node)

@@ -29,6 +29,10 @@ FIRST_AXIS = (0, 2, 3, 1)
 _LIMITS: dict[str, tuple[float, float]] = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 _CODES = ("int8", "uint8", "int16", "uint16")
 
+MICROSOFT = "com.microsoft"
+FUSED = ("QLinearAdd", "QLinearMul", "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax")
+"""ONNX Runtime's operations on codes."""
+
 Convert = Callable[["Export", Node], None]
 
 
@@ -40,6 +44,11 @@ class Operation:
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any]
+
+    @property
+    def domain(self) -> str:
+        """Whose operation it is."""
+        return MICROSOFT if self.kind in FUSED else ""
 
 
 class Export:
@@ -70,13 +79,19 @@ class Export:
         for_every_node(graph, lambda node: self._converted(convert, node))
         outputs = [self._output(number, position) for position, number in enumerate(graph.outputs)]
         body = helper.make_graph(
-            [helper.make_node(o.kind, o.inputs, o.outputs, **o.attributes) for o in self.operations],
+            [
+                helper.make_node(each.kind, each.inputs, each.outputs, domain=each.domain, **each.attributes)
+                for each in self.operations
+            ],
             graph.name or "graph",
             [_value(self.lasts[number], self.kind(number)) for number in graph.inputs],
             [_value(name, self.kind(number)) for name, number in zip(outputs, graph.outputs, strict=True)],
             [_initializer(name, array) for name, array in self.constants.items()],
         )
-        made = helper.make_model(body, producer_name="npusim", opset_imports=[helper.make_opsetid("", OPSET)])
+        opsets = [helper.make_opsetid("", OPSET)]
+        if any(each.domain for each in self.operations):
+            opsets.append(helper.make_opsetid(MICROSOFT, 1))
+        made = helper.make_model(body, producer_name="npusim", opset_imports=opsets)
         made.ir_version = _FORMAT
         return made
 
@@ -242,7 +257,7 @@ class Export:
         elif activation in _LIMITS:
             limits = (self.number(limit, number) for limit in _LIMITS[activation])
             name = self.op("Clip", name, *limits)
-        self.settle(number, self.quantised(name, self.kind(number)), first)
+        self.settle(number, self.quantised(name, self.kind(number), first), first)
 
     def _limited(self, name: str, number: int, activation: str) -> str:
         """Limits of whole numbers, which Relu and Clip do not take everywhere."""
@@ -250,13 +265,32 @@ class Export:
         name = self.op("Max", name, self.number(int(least), number))
         return name if most is None else self.op("Min", name, self.number(int(most), number))
 
-    def quantised(self, name: str, kind: TensorType) -> str:
+    def quantised(self, name: str, kind: TensorType, first: bool = False) -> str:
         """Reals as codes of a type, where it has codes."""
-        if kind.quantization is None:
+        scaling = kind.quantization
+        if scaling is None:
             return name
-        if kind.dtype not in _CODES or kind.quantization.axis is not None:
+        if kind.dtype not in _CODES:
             raise GraphError(f"ONNX computes no codes of {kind.dtype}")
-        return self.op("QuantizeLinear", name, *self._scale(name, kind.dtype, kind.quantization, None))
+        axis = scaling.axis
+        if axis is not None and first:
+            axis = FIRST_AXIS[axis]
+        along: dict[str, Any] = {} if axis is None else {"axis": axis}
+        return self.op("QuantizeLinear", name, *self._scale(name, kind.dtype, scaling, axis), **along)
+
+    def coded(self, number: int, first: bool = False) -> tuple[str, str, str]:
+        """A tensor's codes, scale and zero point, as operations on codes take them."""
+        kind, name = self.kind(number), self.at(number, first)
+        if kind.quantization is None or kind.quantization.axis is not None:
+            raise GraphError("ONNX's operations on codes take codes of one scale")
+        return (name, *self._scale(name, kind.dtype, kind.quantization, None))
+
+    def scale_of(self, number: int) -> tuple[str, str]:
+        """The scale and zero point of a result."""
+        kind = self.kind(number)
+        if kind.quantization is None or kind.quantization.axis is not None:
+            raise GraphError("ONNX's operations on codes give codes of one scale")
+        return self._scale(self._names[number], kind.dtype, kind.quantization, None)
 
 
 def _value(name: str, kind: TensorType) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.export.conversion import FIRST_AXIS, Convert, Export
+from npusim.frontends.onnx.export.conversion import FIRST_AXIS, OPSET, Convert, Export
 from npusim.frontends.onnx.export.windows import there
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Node
@@ -58,6 +58,9 @@ NAMES = {
     "tanh": "Tanh",
     "logistic": "Sigmoid",
     "relu": "Relu",
+    "erf": "Erf",
+    "mish": "Mish",
+    "reciprocal": "Reciprocal",
 }
 """What ONNX calls operators that it has as they are."""
 
@@ -118,6 +121,47 @@ def _chosen(e: Export, node: Node, x: list[str]) -> str:
     if e.kind(there(node, 1)).dtype != "bool":
         return e.op("Where", *x)
     return e.op("Or", e.op("And", x[0], x[1]), e.op("And", e.op("Not", x[0]), x[2]))
+
+
+def with_fused(operation: str, otherwise: Convert) -> Convert:
+    """An operator of two operands that ONNX Runtime has on codes, in its own formula."""
+
+    def convert(e: Export, node: Node) -> None:
+        if node.parameters.rescale != "fused":
+            otherwise(e, node)
+            return
+        first, second = there(node, 0), there(node, 1)
+        is_first = e.follows(first, second)
+        operands = (*e.coded(first, is_first), *e.coded(second, is_first), *e.scale_of(node.outputs[0]))
+        e.settle(node.outputs[0], e.op(operation, *operands), is_first)
+
+    return convert
+
+
+def fused_softmax(e: Export, node: Node) -> None:
+    """ONNX Runtime's softmax on codes, or that of reals."""
+    how: Any = node.parameters
+    if how.rescale != "fused":
+        ELEMENTS["softmax"](e, node)
+        return
+    number = there(node, 0)
+    axis = how.axis % len(e.shape(number))
+    name = e.op("QLinearSoftmax", *e.coded(number), *e.scale_of(node.outputs[0]), axis=axis, opset=OPSET)
+    e.settle(node.outputs[0], name)
+
+
+def mean(e: Export, node: Node) -> None:
+    """ReduceMean, or ONNX Runtime's mean of images on codes."""
+    how: Any = node.parameters
+    if how.rescale != "fused":
+        reduction("ReduceMean")(e, node)
+        return
+    number = there(node, 0)
+    is_last = tuple(how.axes) == (1, 2)
+    if not (how.keep_dims and len(e.shape(number)) == 4 and (is_last or tuple(how.axes) == (2, 3))):
+        raise GraphError("ONNX Runtime's mean of codes is over height and width of images")
+    operands = (*e.coded(number, first=is_last), *e.scale_of(node.outputs[0]))
+    e.settle(node.outputs[0], e.op("QLinearGlobalAveragePool", *operands), first=is_last)
 
 
 def named(e: Export, node: Node, x: list[str]) -> str:
@@ -200,14 +244,14 @@ def _selected(e: Export, node: Node, x: list[str]) -> str:
     return _chosen(e, node, x)
 
 
-def _leaky(e: Export, node: Node, x: list[str]) -> str:
-    how: Any = node.parameters
-    return e.op("LeakyRelu", *x, alpha=float(how.alpha))
+def _with(operation: str, *names: str) -> Steps:
+    """An operation with parameters that ONNX calls alike."""
 
+    def steps(e: Export, node: Node, x: list[str]) -> str:
+        chosen: dict[str, Any] = {name: float(getattr(node.parameters, name)) for name in names}
+        return e.op(operation, *x, **chosen)
 
-def _elu(e: Export, node: Node, x: list[str]) -> str:
-    how: Any = node.parameters
-    return e.op("Elu", *x, alpha=float(how.alpha))
+    return steps
 
 
 def _gelu(e: Export, node: Node, x: list[str]) -> str:
@@ -215,9 +259,7 @@ def _gelu(e: Export, node: Node, x: list[str]) -> str:
     return e.op("Gelu", *x, approximate="tanh" if how.approximate else "none")
 
 
-def _hard_sigmoid(e: Export, node: Node, x: list[str]) -> str:
-    how: Any = node.parameters
-    return e.op("HardSigmoid", *x, alpha=float(how.alpha), beta=float(how.beta))
+_hard_sigmoid = _with("HardSigmoid", "alpha", "beta")
 
 
 def _hard_swish(e: Export, node: Node, x: list[str]) -> str:
@@ -268,6 +310,8 @@ def requantised(e: Export, node: Node) -> None:
     how: Any = node.parameters
     if getattr(how, "truncate", False):
         raise GraphError("ONNX's codes are rounded, not cut")
+    if getattr(how, "bits", 0):
+        raise GraphError(f"npusim writes no codes of {how.bits} bits as ONNX")
     number, result = there(node, 0), node.outputs[0]
     is_first = e.is_first(number)
     name = e.real(number, is_first)
@@ -278,6 +322,13 @@ def requantised(e: Export, node: Node) -> None:
         # One operation at least makes the result, so that it has its own name.
         name = name if e.kind(result).quantization is not None else e.op("Identity", name)
     e.result(node, name, is_first)
+
+
+def dynamic_codes(e: Export, node: Node) -> None:
+    """DynamicQuantizeLinear: codes, and the scale and zero point that follow from the reals."""
+    names = e.ops("DynamicQuantizeLinear", [e.last(there(node, 0))], len(node.outputs))
+    for number, name in zip(node.outputs, names, strict=True):
+        e.settle(number, name)
 
 
 # Along axes
@@ -368,8 +419,11 @@ ELEMENTS: dict[str, Convert] = {
     "neg": on_codes(_negative),
     "select_v2": elementwise(_chosen),
     "select": elementwise(_selected),
-    "leaky_relu": elementwise(_leaky),
-    "elu": elementwise(_elu),
+    "leaky_relu": elementwise(_with("LeakyRelu", "alpha")),
+    "elu": elementwise(_with("Elu", "alpha")),
+    "celu": elementwise(_with("Celu", "alpha")),
+    "selu": elementwise(_with("Selu", "alpha", "gamma")),
+    "thresholded_relu": elementwise(_with("ThresholdedRelu", "alpha")),
     "gelu": elementwise(_gelu),
     "hard_sigmoid": elementwise(_hard_sigmoid),
     "hard_swish": elementwise(_hard_swish),

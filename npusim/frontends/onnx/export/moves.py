@@ -306,6 +306,14 @@ def gather_nd(e: Export, node: Node) -> None:
     e.settle(node.outputs[0], e.op("GatherND", e.last(values), _positions(e, indices)))
 
 
+def scatter_nd(e: Export, node: Node) -> None:
+    """ScatterND: of several updates of one place the last stays."""
+    how: Any = node.parameters
+    data, indices, updates = (there(node, position) for position in range(3))
+    operands = [e.last(data), _positions(e, indices), e.last(updates)]
+    e.settle(node.outputs[0], e.op("ScatterND", *operands, reduction=how.reduction))
+
+
 def embedding(e: Export, node: Node) -> None:
     """Rows of a table, whose indices come first."""
     indices, table = there(node, 0), there(node, 1)

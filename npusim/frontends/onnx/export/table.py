@@ -21,6 +21,7 @@ MOVES: dict[str, Convert] = {
     "reshape": moves.reshape,
     "reverse_v2": moves.reverse,
     "roll": moves.roll,
+    "scatter_nd": moves.scatter_nd,
     "slice": moves.slices,
     "space_to_batch_nd": moves.space_to_batch,
     "space_to_depth": moves.depth_to_space,
@@ -47,13 +48,16 @@ EXACT = (
 )
 """Operators that compute on codes as they are, or only choose."""
 
+FUSED_OPERATORS = ("add", "average_pool_2d", "mean", "mul", "softmax")
+"""Operators that ONNX Runtime has on codes in formulas of its own."""
+
 CONVERT: dict[str, Convert] = {
     **elements.ELEMENTS,
     **MOVES,
     "arg_max": elements.position("ArgMax"),
     "arg_min": elements.position("ArgMin"),
     "average_pool_2d": windows.pool,
-    "batch_matmul": windows.product,
+    "batch_matmul": windows.matrices,
     "batch_normalization": windows.batch,
     "cast": elements.cast,
     "concatenation": moves.concatenation,
@@ -61,17 +65,22 @@ CONVERT: dict[str, Convert] = {
     "cumsum": elements.running_sum,
     "depthwise_conv_2d": windows.convolution,
     "dequantize": elements.requantised,
+    "dynamic_quantize": elements.dynamic_codes,
     "fully_connected": windows.vectors,
     "grid_sample": windows.sampled,
     "group_normalization": windows.group,
     "instance_normalization": windows.instance,
+    "interpolate": windows.interpolated,
     "l2_normalization": windows.l2,
     "l2_pool_2d": windows.pool,
     "layer_normalization": windows.layer,
     "local_response_normalization": windows.local_response,
     "lp_normalization": windows.lp,
     "max_pool_2d": windows.pool,
-    "mean": elements.reduction("ReduceMean"),
+    "add": elements.with_fused("QLinearAdd", elements.ELEMENTS["add"]),
+    "mean": elements.mean,
+    "mul": elements.with_fused("QLinearMul", elements.ELEMENTS["mul"]),
+    "softmax": elements.fused_softmax,
     "quantize": elements.requantised,
     "reduce_all": elements.reduction("ReduceMin"),
     "reduce_any": elements.reduction("ReduceMax"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -33,14 +34,18 @@ def _pads(padding: Any) -> list[int]:
     return [top, left, bottom, right]
 
 
-def _filter(e: Export, number: int, order: Sequence[int]) -> str:
-    """Weights as reals in another order of their axes, with the scales along where their axis went."""
-    kind, data = e.kind(number), e.array(number)
+def _codes(e: Export, number: int, order: Sequence[int]) -> str:
+    """Weights as they are, in another order of their axes."""
+    data = e.array(number)
     name = f"{e.graph.tensors[number].name}_filter"
     if data is not None:
-        codes = e.constant(data.transpose(order), data.dtype.name, name)
-    else:
-        codes = e.op("Transpose", e.last(number), label=name, perm=list(order))
+        return e.constant(data.transpose(order), data.dtype.name, name)
+    return e.op("Transpose", e.last(number), label=name, perm=list(order))
+
+
+def _filter(e: Export, number: int, order: Sequence[int]) -> str:
+    """Weights as reals in another order of their axes, with the scales along where their axis went."""
+    kind, codes = e.kind(number), _codes(e, number, order)
     if kind.quantization is None:
         return codes
     axis = kind.quantization.axis
@@ -63,6 +68,36 @@ def _bias(e: Export, node: Node) -> list[str]:
     return [e.reals(e.last(number), kind.dtype, scaling, several)]
 
 
+# Sums of codes in int32
+
+
+def _are_integers(e: Export, node: Node) -> bool:
+    """Whether codes are summed to whole numbers that have no scale."""
+    codes = e.kind(there(node, 0)).quantization, e.kind(there(node, 1)).quantization
+    result = e.kind(node.outputs[0])
+    return None not in codes and result.dtype == "int32" and result.quantization is None
+
+
+def _integer_sum(e: Export, node: Node, operation: str, names: Sequence[str], **steps: Any) -> str:
+    """ConvInteger or MatMulInteger of codes, and the bias."""
+    zeros = []
+    for position in range(2):
+        kind = e.kind(there(node, position))
+        assert kind.quantization is not None
+        if len(set(kind.quantization.zero_points)) > 1:
+            raise GraphError("npusim writes no sums of codes with several zero points as ONNX")
+        zeros.append(e.constant(np.array(kind.quantization.zero_points[0]), kind.dtype, "zero_point"))
+    name = e.op(operation, *names, *zeros, **steps)
+    number = _optional(node, 2)
+    if number is None:
+        return name
+    shape = (-1, 1, 1) if operation == "ConvInteger" else (-1,)
+    return e.op("Add", name, e.op("Reshape", e.last(number), e.whole(*shape)))
+
+
+# Convolutions and products
+
+
 def convolution(e: Export, node: Node) -> None:
     """Conv; of a depthwise one each channel is a group."""
     how: Any = node.parameters
@@ -72,8 +107,12 @@ def convolution(e: Export, node: Node) -> None:
         groups, order = depth, (3, 0, 1, 2)
     else:
         groups, order = depth // e.shape(weights)[3], TO_FIRST
+    steps: dict[str, Any] = {"pads": _pads(how.padding), "strides": how.strides, "dilations": how.dilations}
+    if _are_integers(e, node):
+        names = (e.first(image), _codes(e, weights, order))
+        e.result(node, _integer_sum(e, node, "ConvInteger", names, group=groups, **steps), first=True)
+        return
     operands = [e.real(image, first=True), _filter(e, weights, order), *_bias(e, node)]
-    steps = {"pads": _pads(how.padding), "strides": how.strides, "dilations": how.dilations}
     e.result(node, e.op("Conv", *operands, group=groups, **steps), first=True)
 
 
@@ -84,6 +123,8 @@ def transposed(e: Export, node: Node) -> None:
     rows, kernel = e.shape(image)[1:3], e.shape(weights)[1:3]
     if e.shape(image)[3] != e.shape(weights)[3]:
         raise GraphError("npusim writes no transposed convolutions in groups as ONNX")
+    if _are_integers(e, node):
+        raise GraphError("ONNX has no transposed convolutions of codes in int32")
     ends, more = [], []
     for axis in range(2):
         covered = (rows[axis] - 1) * how.strides[axis] + (kernel[axis] - 1) * how.dilations[axis] + 1
@@ -116,25 +157,29 @@ def vectors(e: Export, node: Node) -> None:
     name = e.at(image, e.is_first(image) and prod(e.shape(image)[1:3]) == 1)
     if e.shape(image) != shape:
         name = e.op("Reshape", name, e.whole(*shape))
-    rows = e.dequantised(name, e.kind(image))
-    product = e.op("Gemm", rows, _filter(e, weights, (0, 1)), *_bias(e, node), transB=1)
+    if _are_integers(e, node):
+        product = _integer_sum(e, node, "MatMulInteger", (name, _codes(e, weights, (1, 0))))
+    else:
+        rows = e.dequantised(name, e.kind(image))
+        product = e.op("Gemm", rows, _filter(e, weights, (0, 1)), *_bias(e, node), transB=1)
     if wanted != (shape[0], units):
         product = e.op("Reshape", product, e.whole(*wanted))
     e.result(node, product)
 
 
-def product(e: Export, node: Node) -> None:
+def matrices(e: Export, node: Node) -> None:
     """MatMul, of operands that are transposed before."""
     how: Any = node.parameters
-    names = []
+    names, are_integers = [], _are_integers(e, node)
     for position, is_turned in enumerate((how.adj_x, how.adj_y)):
         number = there(node, position)
-        name = e.real(number)
+        name = e.last(number) if are_integers else e.real(number)
         if is_turned:
             rank = len(e.shape(number))
             name = e.op("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
         names.append(name)
-    e.result(node, e.op("MatMul", *names))
+    made = _integer_sum(e, node, "MatMulInteger", names) if are_integers else e.op("MatMul", *names)
+    e.result(node, made)
 
 
 def pool(e: Export, node: Node) -> None:
@@ -145,6 +190,16 @@ def pool(e: Export, node: Node) -> None:
     steps: dict[str, Any] = {"kernel_shape": how.filter, "strides": how.strides, "pads": _pads(how.padding)}
     if counted not in (NO_BORDERS, how.padding):
         raise GraphError("ONNX counts all of a padding or none")
+    if how.rescale == "fused":
+        fused = e.op(
+            "QLinearAveragePool",
+            *e.coded(image, first=True),
+            *e.scale_of(node.outputs[0]),
+            count_include_pad=int(counted == how.padding != NO_BORDERS),
+            **steps,
+        )
+        e.settle(node.outputs[0], fused, first=True)
+        return
     if node.op == "max_pool_2d":
         e.result(node, e.op("MaxPool", e.real(image, first=True), **steps), first=True)
         return
@@ -185,6 +240,41 @@ def resize(e: Export, node: Node) -> None:
         chosen["nearest_mode"] = rounding[mode]
     shape = [e.shape(result)[axis] for axis in TO_FIRST]
     e.result(node, e.op("Resize", e.real(image, first=True), "", "", e.whole(*shape), **chosen), first=True)
+
+
+def interpolated(e: Export, node: Node) -> None:
+    """Sums of what Gather takes at each tap, times its weight: axis by axis, or all at once."""
+    how: Any = node.parameters
+    number = there(node, 0)
+    if not e.kind(number).real and how.rescale != "float32":
+        raise GraphError("npusim writes no interpolations of whole numbers as ONNX")
+    taps = [_taps(e, node, turn) for turn in range(len(how.axes))]
+    steps = [how.axes] if how.together else [(axis,) for axis in reversed(how.axes)]
+    name = e.real(number)
+    for axes in steps:
+        name = _interpolated(e, name, number, {axis: taps[how.axes.index(axis)] for axis in axes})
+    e.result(node, name)
+
+
+def _taps(e: Export, node: Node, turn: int) -> list[tuple[Array, Array]]:
+    """The places and weights of each tap along an axis."""
+    places, weights = e.array(there(node, 1 + 2 * turn)), e.array(there(node, 2 + 2 * turn))
+    if places is None or weights is None:
+        raise GraphError("npusim writes no interpolations at computed places as ONNX")
+    return [(places[:, tap], weights[:, tap]) for tap in range(places.shape[1])]
+
+
+def _interpolated(e: Export, name: str, number: int, taps: Mapping[int, list[tuple[Array, Array]]]) -> str:
+    """The sum over all choices of a tap along each of these axes, whose weights are multiplied first."""
+    rank, total = len(e.shape(number)), ""
+    for chosen in product(*taps.values()):
+        part, weight = name, np.ones((1,) * rank, e.real_type(number))
+        for axis, (places, weights) in reversed(list(zip(taps, chosen, strict=True))):
+            weight = weight * weights.reshape([-1 if place == axis else 1 for place in range(rank)])
+            part = e.op("Gather", part, e.constant(places, "int64", "places"), axis=axis)
+        term = e.op("Mul", part, e.constant(weight, e.real_type(number), "weights"))
+        total = e.op("Add", term, total) if total else term
+    return total
 
 
 def sampled(e: Export, node: Node) -> None:

@@ -77,8 +77,8 @@ def _bias(c: Conversion, rows: int, columns: int, before: int, like: int) -> int
             borders = (*((0, 0) for _ in shape[1:]), (0, columns - shape[-1]))
             bias = surrounded_by(c, bias, borders, -np.inf)
     if c.has("nonpad_kv_seqlen"):
-        hidden = _hidden_behind(c, rows, columns, like)
-        return hidden if bias is None else c.step("add", [bias, hidden])
+        unseen = _hidden_behind(c, rows, columns, like)
+        return unseen if bias is None else c.step("add", [bias, unseen])
     left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
     ahead = np.arange(columns) - np.arange(rows)[:, None] - before
     seen = np.ones((rows, columns), bool)

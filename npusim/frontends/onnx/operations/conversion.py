@@ -5,71 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.codes import Codes
 from npusim.frontends.onnx.network import Network, Node
+from npusim.frontends.onnx.operations.arguments import KINDS, dealt, is_kind, shown
+from npusim.frontends.onnx.operations.folding import folded
+from npusim.frontends.onnx.operations.surroundings import Surroundings
 from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
+from npusim.frontends.onnx.sums import products
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
-from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import file_of, operator
 
 _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
 
-_MOST_FOLDED = 1 << 24
-"""Elements of a constant that is computed here; larger ones are left to the machine."""
-
+_SUMS = frozenset({"conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected", "batch_matmul"})
+"""Weighted sums, which are exact in whole numbers."""
 
 ITSELF = Quantization((1.0,), (0,))
 """Of codes that stand for the numbers that they are."""
 
 MOST_MADE = 1 << 26
-"""Elements of a tensor that a few bytes of a file can ask for."""
+"""Elements of a tensor that a few bytes of a file can ask for, and that a run makes."""
 
-
-class Surroundings(Protocol):
-    """Where a conversion finds tensors and says what it makes."""
-
-    @property
-    def builder(self) -> GraphBuilder:
-        """What the nodes go to."""
-
-    @property
-    def opsets(self) -> Mapping[str, int]:
-        """Versions of the operations by domain."""
-
-    def number(self, name: str) -> int:
-        """The tensor of a value, in reals where a DequantizeLinear makes it."""
-
-    def codes(self, name: str) -> int | None:
-        """The tensor of the codes that a DequantizeLinear makes a value of; None where there is none."""
-
-    def dequantized(self, name: str, codes: int) -> None:
-        """Says that a value is what these codes stand for."""
-
-    def bits(self, name: str) -> int:
-        """How many bits the elements of a value have, where that is not all of their type; otherwise 0."""
-
-    def result(self, name: str) -> Codes | None:
-        """The codes in which a value is held; None where it stays real."""
-
-    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
-        """The results of a network within a node for these inputs."""
-
-    def in_reals(self, node: Node, reason: str) -> None:
-        """Says why a node computes in reals that could compute on codes."""
-
-    @property
-    def makers(self) -> dict[int, int]:
-        """The places of nodes in the graph by the tensors that they make."""
+MOST_CONSTANT = 1 << 24
+"""Of one that is made when the file is read."""
 
 
 class Conversion:
@@ -84,7 +51,7 @@ class Conversion:
         self._bare: dict[int, int] = {}
         self._around = around
         self.builder = around.builder
-        self._names = _dealt(node, inputs)
+        self._names = dealt(node, inputs)
 
     # What the node says
 
@@ -95,7 +62,11 @@ class Conversion:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or what it is where the node does not say it."""
-        return self.onnx.attributes.get(name, default)
+        value = self.onnx.attributes.get(name, default)
+        if default is not None and name in self.onnx.attributes:
+            kind = tuple if isinstance(default, (tuple, list)) else type(default)
+            self.require(is_kind(value, kind), f"{name} is {shown(value)}, must be {KINDS[kind]}")
+        return value
 
     def require(self, holds: bool, text: str) -> None:
         """Raises GraphError with a text where something does not hold."""
@@ -148,12 +119,12 @@ class Conversion:
         return self._around.codes(self._name(name))
 
     def _tensor(self, name: str) -> int:
-        if self.makes_codes:
+        if self.on_codes:
             codes = self._around.codes(name)
             if codes is not None:
                 return codes
         number = self._around.number(name)
-        if self._moves or self.makes_codes:
+        if self._moves or self.on_codes:
             return number
         if number not in self._bare:
             self._bare[number] = self.plainly(number)
@@ -183,7 +154,9 @@ class Conversion:
 
     def wholes(self, name: str) -> list[int]:
         """Such a value as whole numbers."""
-        return [int(number) for number in self.value(name).reshape(-1)]
+        array = self.value(name).reshape(-1)
+        self.require(array.dtype.kind in "iub", f"input {name} is {array.dtype}, must be whole numbers")
+        return [int(number) for number in array]
 
     def shape(self, tensor: str | int) -> tuple[int, ...]:
         """The shape of a tensor, or of an input."""
@@ -200,6 +173,11 @@ class Conversion:
     def makes_codes(self) -> bool:
         """Whether the results are held as codes: the node is a group with what surrounds it, or moves codes."""
         return any(self._around.result(name) is not None for name in self.onnx.outputs if name)
+
+    @property
+    def on_codes(self) -> bool:
+        """Whether operands are taken as codes, whatever is made of them."""
+        return self.makes_codes or self._around.sums(self.onnx)
 
     def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
         """The type of an output: its codes, or `dtype`."""
@@ -295,7 +273,7 @@ class Conversion:
         if kind is None:
             first = next((number for number in inputs if number is not None), None)
             dtype = "float32"
-            if first is not None and not (self.builder.type(first).quantization and self.makes_codes):
+            if first is not None and not (self.builder.type(first).quantization and self.on_codes):
                 dtype = self.builder.type(first).dtype
             kind = self.kind(0, dtype)
         return self.nodes(op, inputs, [kind], **parameters)[0]
@@ -314,13 +292,18 @@ class Conversion:
             return self._plain(op, inputs, results, parameters)
         if "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
-        if not self.makes_codes and not any(kind.quantization for kind in results):
+        if not self.on_codes and not any(kind.quantization for kind in results):
             return self._on_bytes(op, inputs, results, parameters)
         if _keeps_codes(op):
             inputs = self._alike(op, inputs, results)
             kinds = [None if number is None else self.builder.type(number) for number in inputs]
         else:
             parameters = {**parameters, "rescale": "float32"}
+        real_bias = len(kinds) > 2 and kinds[2] is not None and kinds[2].real
+        if op in _SUMS and (real_bias or results[0].real):
+            sums = self._by_sums(op, inputs, parameters)
+            if sums is not None:
+                return (self.in_codes(sums, results[0]),)
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
         self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
@@ -328,6 +311,35 @@ class Conversion:
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _by_sums(self, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]) -> int | None:
+        """A weighted sum of codes in reals: sums in int32, times the scale of a product, plus a real bias.
+
+        None where the operator does not have such sums.
+        """
+        x, weights, bias = (*inputs, None)[:3]
+        assert x is not None
+        assert weights is not None
+        kinds = [self.builder.type(x), self.builder.type(weights)]
+        if any(kind.quantization is None or kind.element.bits != 8 for kind in kinds):
+            return None
+        scales = products(*[kind.quantization for kind in kinds if kind.quantization is not None])
+        axis = None if scales.size == 1 else 1 if op in SPATIAL else len(kinds[0].shape) - 1
+        whole = Quantization(tuple(map(float, scales)), (0,) * scales.size, axis)
+        adds = bias is not None and self.builder.type(bias).real
+        operands = [x, weights, *[None if adds else bias][: len(inputs) - 2]]
+        types = [None if number is None else self.builder.type(number) for number in operands]
+        result = unshaped("int32", whole)
+        if not takes(op, types, [result], parameters):
+            return None
+        real = self.as_real(self._nodes(op, operands, [result], parameters)[0])
+        if not adds or bias is None:
+            return real
+        rank = len(self.shape(real))
+        shape = (-1, *(1,) * (rank - 2)) if op in SPATIAL else (-1,)
+        count = prod(self.shape(bias))
+        bias = self.reshaped(bias, [count if size == -1 else size for size in shape])
+        return self._nodes("add", [real, bias], [unshaped("float32")], {})[0]
 
     def _alike(
         self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType]
@@ -415,14 +427,18 @@ class Conversion:
 
     def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
         """A constant of one value."""
-        return self.constant(np.full(self.small(shape), value, np.dtype(dtype)))
+        count = prod(self.small(shape, MOST_CONSTANT))
+        self.require(
+            self._around.afford(count), f"makes {count:,} elements more than npusim makes of one file"
+        )
+        return self.constant(np.full(tuple(shape), value, np.dtype(dtype)))
 
-    def small(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def small(self, shape: Sequence[int], most: int = MOST_MADE) -> tuple[int, ...]:
         """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
         count = prod(shape)
         self.require(
-            min(shape, default=0) >= 0 and count <= MOST_MADE,
-            f"makes a tensor of shape {list(shape)}, and npusim makes {MOST_MADE:,} elements at most",
+            min(shape, default=0) >= 0 and count <= most,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {most:,} elements at most",
         )
         return tuple(shape)
 
@@ -484,39 +500,15 @@ class Conversion:
         results: Sequence[TensorType],
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...] | None:
-        """The results of a node on constants, which are constants; those on images want them in another order."""
-        if op in SPATIAL:
-            return None
-        tensors = [None if number is None else self.builder.tensors[number] for number in inputs]
-        values = [None if tensor is None else tensor.array for tensor in tensors]
-        if any(tensor is not None and tensor.array is None for tensor in tensors):
-            return None
-        entry = operator(op)
-        kinds = tuple([None if tensor is None else tensor.type for tensor in tensors])
-        constants = {place: value for place, value in enumerate(values) if value is not None}
+        """The results of a node on constants, which are constants."""
+        operands = [None if number is None else self.builder.tensors[number] for number in inputs]
         try:
-            call = Call(entry.parameters(**parameters), kinds, tuple(results), constants)
-            shapes = entry.infer(call)
-            if sum(map(prod, shapes)) > _MOST_FOLDED:
-                return None
-            shaped = tuple([replace(kind, shape=shape) for kind, shape in zip(results, shapes, strict=True)])
-            call = replace(call, outputs=shaped)
-            broken = entry.broken_rule(call)
-            self.require(broken is None, f"{op}: {broken}")
-            with np.errstate(all="ignore"):
-                made = entry.compute(call, values)
+            made = folded(op, operands, results, parameters, self._around.afford)
         except GraphError as fault:
             raise self._located(fault) from None
-        except (LookupError, TypeError, ValueError, ArithmeticError):
-            raise self.onnx.fault(f"{op} does not take operands of shapes {_shapes(kinds)}") from None
-        return tuple(
-            [
-                self.builder.constant(
-                    self.onnx.name, np.ascontiguousarray(data).reshape(kind.shape), kind.quantization
-                )
-                for data, kind in zip(made, shaped, strict=True)
-            ]
-        )
+        if made is None:
+            return None
+        return tuple([self.builder.constant(self.onnx.name, data, kind.quantization) for data, kind in made])
 
     def _located(self, fault: GraphError) -> GraphError:
         text = str(fault)
@@ -533,30 +525,3 @@ _FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice",
 
 def _kinds(kinds: Sequence[TensorType | None]) -> str:
     return ", ".join("-" if kind is None else kind.dtype for kind in kinds)
-
-
-def _shapes(kinds: Sequence[TensorType | None]) -> str:
-    return ", ".join("-" if kind is None else str(list(kind.shape)) for kind in kinds)
-
-
-def _dealt(node: Node, inputs: str) -> dict[str, tuple[str, ...]]:
-    """The values of a node by the names of its row. Raises GraphError where they are too many or too few."""
-    names = inputs.split()
-    least = sum(not name.endswith(("?", "*")) for name in names)
-    several = bool(names) and names[-1].endswith("*")
-    count = len(node.inputs)
-    if count < least or (count > len(names) and not several):
-        may = (
-            f"{least} or more"
-            if several
-            else f"{least} to {len(names)}"
-            if least < len(names)
-            else str(least)
-        )
-        raise node.fault(f"has {count} inputs, must have {may}: {' '.join(names)}")
-    dealt = {}
-    for place, name in enumerate(names):
-        dealt[name.rstrip("?*")] = (
-            node.inputs[place:] if name.endswith("*") else node.inputs[place : place + 1]
-        )
-    return dealt

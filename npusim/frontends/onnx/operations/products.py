@@ -12,9 +12,15 @@ import numpy as np
 from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.convolutions import convolved
-from npusim.frontends.onnx.operations.quantization import dynamically
+from npusim.frontends.onnx.operations.quantization import dynamically, steps_of
 from npusim.frontends.onnx.operations.row import Row
-from npusim.frontends.onnx.operations.scaled import codes, quantization, result
+from npusim.frontends.onnx.operations.scaled import (
+    channels_as_they_were,
+    channels_first,
+    codes,
+    quantization,
+    result,
+)
 from npusim.frontends.onnx.operations.windows import window_of
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
@@ -27,11 +33,11 @@ _REAL = unshaped("float32")
 
 
 def _qlinear_conv(c: Conversion) -> Sequence[int]:
-    image = codes(c, "x", "x_scale", "x_zero_point")
+    image = channels_first(c, codes(c, "x", "x_scale", "x_zero_point"))
     weights = codes(c, "w", "w_scale", "w_zero_point", axis=0)
     bias = _bias(c, c.real("B"), image, weights) if c.has("B") else None
     kind = result(c, image, "y_scale", "y_zero_point")
-    return [convolved(c, image, weights, bias, kind=kind, rescale="float32")]
+    return [channels_as_they_were(c, convolved(c, image, weights, bias, kind=kind, rescale="float32"))]
 
 
 def _bias(c: Conversion, bias: int, x: int, weights: int) -> int:
@@ -47,10 +53,8 @@ def _bias(c: Conversion, bias: int, x: int, weights: int) -> int:
 def _conv_integer(c: Conversion) -> Sequence[int]:
     """Zero points that follow from data are taken off the sum: that of the image times the sums of the weights."""
     x, w = c.plainly(c.real("x")), c.plainly(c.real("w"))
-    zero, weights_zero = _zero(c, "x_zero_point"), _zero(c, "w_zero_point")
-    c.require(
-        isinstance(weights_zero, np.ndarray), "w_zero_point follows from data; npusim has constant ones"
-    )
+    zero: Any = _zero(c, "x_zero_point")
+    weights_zero: Any = c.value("w_zero_point") if c.has("w_zero_point") else np.zeros(1, np.int64)
     weights = c.coded(w, _counted(weights_zero, 0))
     if isinstance(zero, np.ndarray):
         c.require(zero.size == 1, "x_zero_point must be one number")
@@ -216,11 +220,7 @@ def _in_codes(c: Conversion, reals: int, kind: TensorType) -> int:
 
 def _by_column(c: Conversion, name: str) -> int:
     """A scale in float32: one number, or one for each column."""
-    number = c.real(name)
-    c.require(
-        c.builder.type(number).dtype == "float32",
-        f"{name} is {c.builder.type(number).dtype}, must be float32",
-    )
+    number = c.cast(c.real(name), "float32")
     return c.reshaped(number, ()) if prod(c.shape(number)) == 1 else number
 
 
@@ -231,11 +231,11 @@ def _by_row(c: Conversion, name: str) -> int:
 
 def _qlinear_matmul(c: Conversion) -> Sequence[int]:
     a, b, shape = _factors(c, c.plainly(c.real("a")), c.plainly(c.real("b")))
-    kind = result(c, a, "y_scale", "y_zero_point")
-    scales: Any = c.known("a_scale"), c.known("b_scale")
-    zeros = _zero(c, "a_zero_point"), _zero(c, "b_zero_point")
+    scales: Any = [c.known(f"{name}_scale") for name in "aby"]
+    zeros = [_zero(c, f"{name}_zero_point") for name in "aby"]
     known = all(isinstance(array, np.ndarray) for array in (*scales, *zeros))
     if known and np.size(scales[0]) == np.size(zeros[0]) == 1 and _columns(c, b, scales[1], zeros[1]):
+        kind = result(c, a, "y_scale", "y_zero_point")
         x = c.coded(a, quantization(c, "a_scale", "a_zero_point"))
         if _layer(c, b, zeros[1]):
             weights = c.coded(c.transposed(b, (1, 0)), quantization(c, "b_scale", "b_zero_point", 0))
@@ -243,10 +243,13 @@ def _qlinear_matmul(c: Conversion) -> Sequence[int]:
         y = c.coded(b, quantization(c, "b_scale", "b_zero_point"))
         return [c.reshaped(c.node("batch_matmul", [x, y], kind, rescale="float32"), shape)]
     sums = _sums(c, _Factor(a, zeros[0]), _Factor(b, zeros[1]))
-    assert kind.quantization is not None
     factor = c.node("mul", [_by_row(c, "a_scale"), _by_column(c, "b_scale")], _REAL)
-    factor = c.node("div", [factor, c.constant(np.array(kind.quantization.scale, np.float32))], _REAL)
-    return [c.reshaped(_in_codes(c, _scaled_sums(c, sums, factor), kind), shape)]
+    steps = _scaled_sums(c, sums, c.node("div", [factor, _by_row(c, "y_scale")], _REAL))
+    zero = c.plainly(c.real("y_zero_point"))
+    zero = c.reshaped(zero, (*c.shape(zero), 1) if prod(c.shape(zero)) > 1 else ())
+    made = c.reshaped(steps_of(c, steps, zero, c.builder.type(zero).dtype), shape)
+    one = scales[2] is not None and np.size(scales[2]) == 1 and isinstance(zeros[2], np.ndarray)
+    return [c.coded(made, quantization(c, "y_scale", "y_zero_point")) if one else made]
 
 
 def _columns(c: Conversion, b: int, scales: Any, zeros: Any) -> bool:
@@ -306,65 +309,6 @@ def _dynamic_matmul(c: Conversion) -> Sequence[int]:
     return [_plus_bias(c, c.reshaped(_scaled_sums(c, sums, scale, _by_column(c, "b_scale")), shape))]
 
 
-# Weights in blocks of a few bits
-
-
-def _matmul_bits(c: Conversion) -> Sequence[int]:
-    a = c.real("A")
-    dtype = c.builder.type(a).numpy_dtype
-    c.require(
-        not c.attribute("weight_prepacked", 0), "has weights packed for one processor (weight_prepacked)"
-    )
-    weights = c.constant(_unpacked(c).astype(dtype))
-    bias = c.real("bias") if c.has("bias") else None
-    kind = c.plain(dtype.name)
-    return [c.node("fully_connected", [a, weights, bias], kind, keep_num_dims=True)]
-
-
-def _unpacked(c: Conversion) -> Any:
-    """The weights [N, K] that codes in blocks along K stand for, in float32."""
-    columns, inner = int(c.attribute("N", 0)), int(c.attribute("K", 0))
-    bits, size = int(c.attribute("bits", 4)), int(c.attribute("block_size", 0))
-    c.require(bits in (2, 4, 8), f"bits is {bits}, npusim has 2, 4 and 8")
-    c.require(min(columns, inner, size) > 0, f"has {columns} columns of {inner} in blocks of {size}")
-    blocks = -(-inner // size)
-    packed = c.value("B")
-    c.require(
-        packed.size * 8 == columns * blocks * size * bits, f"B has {packed.size} bytes, which do not fit"
-    )
-    found: Any = _narrow(packed.reshape(columns, -1), bits, blocks * size)
-    places = np.arange(inner) // size
-    if c.has("g_idx"):
-        places = np.asarray(c.value("g_idx")).astype(np.int64)
-        c.require(places.shape == (inner,), f"g_idx has {places.size} elements, must have {inner}")
-        c.require(bool((places >= 0).all() and (places < blocks).all()), "g_idx names blocks that are none")
-    scales = c.value("scales")
-    c.require(scales.size == columns * blocks, f"has {scales.size} scales for {columns * blocks} blocks")
-    zeros = _zeros_of_blocks(c, columns, blocks, bits)
-    return (found[:, :inner].astype(np.float32) - zeros[:, places]) * scales.astype(np.float32).reshape(
-        columns, blocks
-    )[:, places]
-
-
-def _narrow(packed: Any, bits: int, count: int) -> Array:
-    """Codes of a few bits, the first in the lowest, `count` of each row."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    spread: Array = ((packed[..., None] >> shifts) & (0xFF >> 8 - bits)).reshape(packed.shape[0], -1)
-    return spread[:, :count]
-
-
-def _zeros_of_blocks(c: Conversion, columns: int, blocks: int, bits: int) -> Any:
-    if not c.has("zero_points"):
-        return np.full((columns, blocks), 1 << bits - 1, np.float32)
-    zeros = c.value("zero_points")
-    if zeros.dtype == np.uint8:
-        count = columns * -(-blocks * bits // 8)
-        c.require(zeros.size == count, f"zero_points has {zeros.size} bytes, must have {count}")
-        return _narrow(zeros.reshape(columns, -1), bits, blocks).astype(np.float32)
-    c.require(zeros.size == columns * blocks, f"has {zeros.size} zero points for {columns * blocks} blocks")
-    return zeros.astype(np.float32).reshape(columns, blocks)
-
-
 _PRODUCTS = ("fully_connected", "batch_matmul")
 _CORRECTIONS = ("sum", "cast", "mul", "sub")
 
@@ -420,5 +364,11 @@ ROWS: tuple[Row, ...] = (
         _dynamic_matmul,
         (*_PRODUCTS, *_CORRECTIONS, "dynamic_quantize", "add"),
     ),
-    _microsoft("MatMulNBits", "A B scales zero_points? g_idx? bias?", _matmul_bits, ("fully_connected",)),
+    _microsoft("MatMulInteger16", "A B", _matmul_integer, _PRODUCTS),
+    _microsoft(
+        "QLinearConv",
+        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?",
+        _qlinear_conv,
+        ("conv_2d", "depthwise_conv_2d", "transpose"),
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npusim.frontends.onnx.operations import (
     attention,
+    blocks,
     control,
     convolutions,
     einsum,
@@ -28,6 +29,7 @@ ROWS: tuple[Row, ...] = tuple(
     sorted(
         (
             *attention.ROWS,
+            *blocks.ROWS,
             *control.ROWS,
             *convolutions.ROWS,
             *einsum.ROWS,

@@ -8,8 +8,8 @@ say of a layer needs no list; it is what the reader does not see again.
 from __future__ import annotations
 
 from npusim.frontends.inexpressible import Refusals
+from npusim.frontends.sameness import check_same
 from npusim.frontends.tflite import reader
-from npusim.frontends.tflite.export.comparison import check_same
 from npusim.frontends.tflite.export.conversion import subgraphs_of
 from npusim.frontends.tflite.export.rewrites import REWRITES, expressible
 from npusim.frontends.tflite.flatbuffer import serialize
@@ -34,5 +34,5 @@ def written(graph: Graph) -> bytes:
     subgraphs = subgraphs_of(wanted, refusals)
     refusals.check()
     data = serialize(_DESCRIPTION, subgraphs)
-    check_same(wanted, reader.parse(data, graph.name))
+    check_same(wanted, reader.parse(data, graph.name), "TFLite")
     return data

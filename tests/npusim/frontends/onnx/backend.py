@@ -116,9 +116,7 @@ DECIDING_OF = {
     ("CumSum", "axis"),
     ("CumProd", "axis"),
     ("Pad", "constant_value"),
-    ("QuantizeLinear", "y_zero_point"),
     ("Dropout", "training_mode"),
-    ("DequantizeLinear", "x_zero_point"),
     ("ReverseSequence", "sequence_lens"),
     *((name, "sequence_lens") for name in ("LSTM", "GRU", "RNN")),
 }

@@ -67,10 +67,11 @@ def compare(
     inputs: Mapping[str, Any],
     outputs: Sequence[str] = ("y",),
     opset: int = 21,
+    four_bits: Sequence[str] = (),
 ) -> None:
     """What the machine gives for a model is what ONNX Runtime does."""
     kinds = {name: (value.dtype.name, value.shape) for name, value in inputs.items()}
-    proto = model(text, constants, kinds, outputs, opset=opset)
+    proto = model(text, constants, kinds, outputs, opset=opset, four_bits=four_bits)
     values = list(inputs.values())
     wanted = beside(proto, values)
     got = npusim.run(saved(proto, tmp_path), inputs=values).outputs
@@ -220,6 +221,41 @@ def test_qlinearmatmul(tmp_path: Path, seed: int, a: str, b: str, weights: str) 
         compare(tmp_path, text, constants | {"b": y}, {"a": x})
 
 
+def test_qlinearmatmul_of_scales_that_follow_from_data(tmp_path: Path) -> None:
+    """Nothing is known before it runs; and scales of float16."""
+    draw = Draw(8)
+    inputs = {
+        "a": draw.codes("uint8", 5, 12), "sa": draw.scale(), "za": draw.zero("uint8"), "b": draw.codes("uint8", 12, 7),
+        "sb": draw.scale(about=0.02), "zb": draw.zero("uint8"), "sy": draw.scale(about=0.4), "zy": draw.zero("uint8"),
+    }  # fmt: skip
+    text = "y = QLinearMatMul(a, sa, za, b, sb, zb, sy, zy)"
+    compare(tmp_path, text, {}, inputs)
+    halves = {name: value.astype(np.float16) if name[0] == "s" else value for name, value in inputs.items()}
+    results = []
+    for cast in (np.float16, np.float32):
+        one = {name: value.astype(cast) if name[0] == "s" else value for name, value in halves.items()}
+        a = one.pop("a")
+        results.append(
+            npusim.run(saved(model(text, one, {"a": ("uint8", a.shape)}, ["y"]), tmp_path), inputs=[a])
+        )
+    assert results[0].outputs is not None
+    assert results[1].outputs is not None
+    np.testing.assert_array_equal(results[0].outputs[0], results[1].outputs[0])
+
+
+def test_older_files_are_read_if_their_operations_are_the_same(tmp_path: Path) -> None:
+    """Version 10 of QLinearMatMul is that of today; Softmax was another operation."""
+    draw = Draw(9)
+    constants = {"s": np.float32(0.5), "z": np.uint8(3), "t": np.float32(99), "b": draw.codes("uint8", 4, 3)}
+    text = "y = QLinearMatMul(a, s, z, b, s, z, t, z)"
+    compare(tmp_path, text, constants, {"a": draw.codes("uint8", 2, 4)}, opset=10)
+    proto = model("y = Softmax(x)", {}, {"x": ("float32", (2, 3))}, ["y"], opset=10)
+    with pytest.raises(
+        npusim.NpusimError, match=r'operations of version 10 .* and "Softmax" was another one then'
+    ):
+        npusim.run(saved(proto, tmp_path), inputs=[np.ones((2, 3), np.float32)])
+
+
 @FEW
 @given(SEEDS, BYTES, BYTES, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(["1.0", "0.7"]))
 def test_qgemm(
@@ -287,6 +323,38 @@ def test_functions_and_moves_of_codes(tmp_path: Path, seed: int, dtype: str, op:
 
 
 @FEW
+@given(SEEDS, BYTES, st.booleans(), st.booleans())
+def test_pools(tmp_path: Path, seed: int, dtype: str, last: bool, whole: bool) -> None:
+    """Averages of windows and of whole images, channels first or last."""
+    draw = Draw(seed)
+    constants = {"sx": draw.scale(), "zx": draw.zero(dtype), "sy": draw.scale(), "zy": draw.zero(dtype)}
+    shape = (2, 8, 7, 5) if last else (2, 5, 8, 7)
+    how = f"channels_last={int(last)}"
+    if whole:
+        text = f"y = ms.QLinearGlobalAveragePool(x, sx, zx, sy, zy) {how}"
+    else:
+        counted = int(draw.random.integers(2))
+        text = (
+            f"y = ms.QLinearAveragePool(x, sx, zx, sy, zy) {how} kernel_shape=[3,2] strides=[2,1] "
+            f"pads=[1,0,1,1] count_include_pad={counted} ceil_mode={int(draw.random.integers(2))}"
+        )
+    compare(tmp_path, text, constants, {"x": draw.codes(dtype, *shape)})
+
+
+@FEW
+@given(SEEDS, BYTES, st.sampled_from([7, 13]), st.sampled_from([1, -1]))
+def test_qlinearsoftmax(tmp_path: Path, seed: int, dtype: str, version: int, axis: int) -> None:
+    """Along one axis, and before version 13 along all from one on."""
+    draw = Draw(seed)
+    constants = {
+        "sx": draw.scale(about=0.1), "zx": draw.zero(dtype), "sy": np.float32(1 / 256),
+        "zy": np.array(LIMITS[dtype][0], dtype),
+    }  # fmt: skip
+    text = f"y = ms.QLinearSoftmax(x, sx, zx, sy, zy) axis={axis} opset={version}"
+    compare(tmp_path, text, constants, {"x": draw.codes(dtype, 3, 4, 6)})
+
+
+@FEW
 @given(SEEDS, BYTES, st.booleans(), st.booleans(), st.booleans())
 def test_products_of_dynamic_models(
     tmp_path: Path, seed: int, dtype: str, columns: bool, biased: bool, dynamic: bool
@@ -318,6 +386,38 @@ def test_matmulnbits(tmp_path: Path, seed: int, bits: int, size: int, zeros: boo
     }  # fmt: skip
     text = f"y = ms.MatMulNBits(a, b, s{', z' if zeros else ''}) K={inner} N=6 bits={bits} block_size={size}"
     compare(tmp_path, text, constants, {"a": draw.random.normal(size=(2, inner)).astype(np.float32)})
+
+
+@FEW
+@given(SEEDS, st.sampled_from(["packed", "bytes", "int4"]), st.booleans())
+def test_gatherblockquantized(tmp_path: Path, seed: int, kind: str, zeros: bool) -> None:
+    """Two elements in a byte, one, or int4."""
+    draw = Draw(seed)
+    wide, dtype = (16, "uint8") if kind == "packed" else (32, "uint8" if kind == "bytes" else "int8")
+    data, zero = draw.codes(dtype, 10, wide), draw.codes(dtype, 10, wide // 16)
+    constants = {"d": data >> 4 if kind == "int4" else data, "s": draw.scale(10, 2)}
+    constants |= {"z": zero >> 4 if kind == "int4" else zero} if zeros else {}
+    text = (
+        f"y = ms.GatherBlockQuantized(d, i, s{', z' if zeros else ''}) block_size=16 "
+        f"bits={8 if kind == 'bytes' else 4} gather_axis=0 quantize_axis=1"
+    )
+    narrow = ("d", "z") if kind == "int4" else ()
+    places = draw.random.integers(-10, 10, (2, 3))
+    compare(tmp_path, text, constants, {"i": places}, four_bits=narrow)
+
+
+def test_channels_last(tmp_path: Path) -> None:
+    """Operators of com.microsoft that have them so, and products of 16 bits."""
+    draw = Draw(5)
+    constants = {
+        "s": np.float32(0.05), "z": np.uint8(10), "t": np.float32(2), "w": draw.codes("uint8", 4, 3, 2, 2),
+        "b": draw.codes("int16", 6, 5) >> 2,
+    }  # fmt: skip
+    x = {"x": draw.codes("uint8", 1, 7, 6, 3)}
+    conv = "y = ms.QLinearConv(x, s, z, w, s, z, t, z) channels_last=1 strides=[2,1]"
+    compare(tmp_path, conv, constants, x)
+    compare(tmp_path, "y = ms.NhwcMaxPool(x) kernel_shape=[3,2] strides=[2,2] pads=[1,0,1,1]", {}, x)
+    compare(tmp_path, "y = ms.MatMulInteger16(a, b)", constants, {"a": draw.codes("int16", 4, 6) >> 2})
 
 
 BETWEEN = {
@@ -378,7 +478,7 @@ def test_nodes_in_a_circle_are_refused(tmp_path: Path) -> None:
             r"scale \[4, 3\] does not fit \[4, 6\] in blocks of 4",
         ),
         ("y = QLinearConv(x, s, z, w, s, z, s, z)", "x is float32, no codes"),
-        ("y = ms.QLinearAdd(q, x, z, q, s, z, s, z)", "A_scale follows from data"),
+        ("y = ms.QLinearAdd(q, x, z, q, s, z, s, z)", "input A_scale decides shapes or parameters"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -14,7 +14,7 @@ import npusim
 from npusim.cli.app import app
 from npusim.frontends.onnx.export import caveat, written
 from npusim.frontends.onnx.export.table import CONVERT
-from npusim.isa.base.errors import GraphError
+from npusim.isa.base.errors import GraphError, NpusimError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph import reference
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
@@ -31,12 +31,14 @@ from ....scheduler.growing import types_of
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed: pip install onnx")
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: pip install onnxruntime")
 
+CASES = Path(__file__).resolve().parents[5] / "shared" / "onnx" / "ops"
 CODES = Quantization((1 / 16,), (3,))
 IMAGE = (1, 6, 8, 4)
 RECURRENT = ("lstm", "quantized_lstm", "unidirectional_sequence_lstm", "bidirectional_sequence_lstm", "rnn", "svdf",
              "quantized_16bit_lstm", "unidirectional_sequence_rnn", "bidirectional_sequence_rnn")  # fmt: skip
 UNDEFINED = ("sqrt", "rsqrt", "log", "acosh", "atanh", "asin", "acos")
 """Where codes stand for numbers of which there is no function, everybody has others."""
+REFUSED = (("cast", "float32"), ("div", "int8"), ("interpolate", "int8"))
 OTHER_CODES = {"reduce_prod", "div", *UNDEFINED}
 
 
@@ -90,7 +92,7 @@ def agree(ours: Array, theirs: Array, codes: int) -> None:
 def test_every_operator_is_written_or_refused_with_its_layer(op: str) -> None:
     for dtype in types_of(op):
         graph = growing(op, dtype, 2)
-        if op not in CONVERT or (op, dtype) in (("cast", "float32"), ("div", "int8")):
+        if op not in CONVERT or (op, dtype) in REFUSED:
             with pytest.raises(GraphError, match=f'^layer "{op}_0": [^\n]+$'):
                 written(graph)
             continue
@@ -150,7 +152,7 @@ def residual(rescale: str) -> Graph:
     around = ((1, 1), (1, 1))
     pool = operator("average_pool_2d").parameters(filter=(3, 3), padding=around, rescale=rescale)
     (y,) = builder.node("average_pool_2d", [x], [unshaped("int8", CODES)], pool, name="c")
-    how = operator("add").parameters(activation="relu", rescale=rescale)
+    how = operator("add").parameters(activation="none" if rescale == "fused" else "relu", rescale=rescale)
     return builder.graph(builder.node("add", [x, y], [wide], how, name="z"))
 
 
@@ -159,6 +161,50 @@ def test_what_is_rescaled_in_float32_keeps_its_codes() -> None:
     inputs = drawn(graph)
     np.testing.assert_array_equal(here(graph, inputs)[0], by_runtime(written(graph), inputs)[0], strict=True)
     assert caveat(graph) == ""
+
+
+def test_formulas_of_onnx_runtime_keep_their_codes() -> None:
+    graph = residual("fused")
+    inputs = drawn(graph)
+    np.testing.assert_array_equal(here(graph, inputs)[0], by_runtime(written(graph), inputs)[0], strict=True)
+    assert {node.domain for node in onnx.load_from_string(written(graph)).graph.node} == {"com.microsoft", ""}
+
+
+@pytest.mark.parametrize("name", ["digits_cnn", "ds_cnn"])
+def test_npusim_computes_what_onnx_runtime_does(name: str, tmp_path: Path) -> None:
+    """The model read again rescales in float32: its codes are ONNX Runtime's, in about the cycles of the original."""
+    graph, file = npusim.load(name), tmp_path / "m.onnx"
+    file.write_bytes(written(graph))
+    inputs = drawn(graph)
+    again = npusim.run(file, inputs=inputs)
+    assert again.outputs is not None
+    for ours, theirs in zip(again.outputs, by_runtime(file.read_bytes(), inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+    assert again.cycles == pytest.approx(npusim.run(name, timing_only=True).cycles, rel=0.05)
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="../shared/onnx is not there")
+def test_models_of_onnx_come_back(tmp_path: Path) -> None:
+    """Of the cases of single operators one in twenty: what is written of them gives what they give."""
+    file, count, number = tmp_path / "m.onnx", 0, 0
+    for path in sorted(CASES.glob("*.npz")):
+        with np.load(path) as archive:
+            for case in range(sum(name.endswith("_model") for name in archive.files)):
+                number += 1
+                if number % 20:
+                    continue
+                file.write_bytes(archive[f"c{case}_model"].tobytes())
+                try:
+                    data = written(npusim.load(file))
+                except NpusimError:
+                    continue
+                taken = sum(name.startswith(f"c{case}_x") for name in archive.files)
+                inputs = [archive[f"c{case}_x{place}"] for place in range(taken)]
+                expected = by_runtime(file.read_bytes(), inputs)
+                for ours, theirs in zip(by_runtime(data, inputs), expected, strict=True):
+                    agree(np.nan_to_num(ours), np.nan_to_num(theirs), codes=0)
+                count += 1
+    assert count > 90
 
 
 def test_other_rescales_are_said() -> None:

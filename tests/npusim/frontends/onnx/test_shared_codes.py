@@ -15,9 +15,9 @@ FAMILIES = [
     "DequantizeLinear.u16", "DequantizeLinear.u4", "DequantizeLinear.u8", "DynamicQuantizeLinear", "MatMulInteger",
     "QLinearConv", "QLinearMatMul", "QuantizeLinear.s16", "QuantizeLinear.s4", "QuantizeLinear.s8",
     "QuantizeLinear.u16", "QuantizeLinear.u4", "QuantizeLinear.u8", "ms.DynamicQuantizeMatMul",
-    "ms.MatMulIntegerToFloat", "ms.MatMulNBits", "ms.QGemm", "ms.QLinearAdd",
-    "ms.QLinearConcat", "ms.QLinearLeakyRelu", "ms.QLinearMul", "ms.QLinearSigmoid",
-    "ms.QLinearWhere",
+    "ms.MatMulIntegerToFloat", "ms.MatMulNBits", "ms.QGemm", "ms.QLinearAdd", "ms.QLinearAveragePool",
+    "ms.QLinearConcat", "ms.QLinearGlobalAveragePool", "ms.QLinearLeakyRelu", "ms.QLinearMul", "ms.QLinearSigmoid",
+    "ms.QLinearSoftmax", "ms.QLinearWhere",
 ]  # fmt: skip
 
 KNOWN = {"ms.QLinearSigmoid[11]": 1}
@@ -25,6 +25,7 @@ KNOWN = {"ms.QLinearSigmoid[11]": 1}
 
 MODELS = {
     "mnist_qop_u8s8": "out",
+    "mobilenetv2_050_128_qop_u8u8": "out",
     "magika_v3_3_dynamic": "out",
     "gpt_int4_blocked": "def",
 }

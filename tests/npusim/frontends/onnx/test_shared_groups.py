@@ -14,8 +14,10 @@ import pytest
 import npusim
 from npusim.frontends import frontend
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
+from npusim.scheduler import compile_graph
 from tests.npusim.frontends.onnx.cases import cases, families, outcome
 
 SHARED = Path(__file__).parents[5] / "shared"
@@ -27,7 +29,6 @@ pytestmark = [
 FLOAT_SUMS = {
     "qdq.Conv.16bit": 5,
     "qdq.Conv.int4w": 4,
-    "qdq.GlobalAveragePool": 2,
     "qdq.LayerNormalization": 1,
     "qdq.Swish": 1,
 }
@@ -122,3 +123,31 @@ def test_model_on_the_machine(name: str) -> None:
     wanted = [array for key, array in arrays.items() if key.startswith("out1_")]
     for found, each in zip(run.outputs or (), wanted, strict=True):
         same(found, each)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resnet8_qdq_s8s8_pc",
+        "ppocr_cls_qdq_u8s8_pc",
+        "ppocrv6_tiny_det_qdq_s8s8_pc",
+        "ultraface_320_qdq_s8s8",
+    ],
+)
+def test_networks_of_8_bits_are_the_npus_but_for_their_input(name: str) -> None:
+    graph, _ = read(name)
+    program = compile_graph(graph, hardware("edge-128"))
+    assert [layer.op for layer in program.layers if layer.unit == "host"] == ["quantize"]
+
+
+def test_resnet8_takes_what_its_twin_of_tensorflow_lite_takes() -> None:
+    """The nine convolutions are the same ones; scales of 4 bytes, not 5, and no ReLU in those that are added up."""
+    runs = [
+        npusim.run(SHARED / path, timing_only=True)
+        for path in ("onnx/models/resnet8_qdq_s8s8_pc.onnx", "models/mlperf_resnet8_int8.tflite")
+    ]
+    ours, theirs = (
+        sum(layer.cycles for layer in run.layers if layer.op in ("conv_2d", "add", "fully_connected"))
+        for run in runs
+    )
+    assert 0.9 < ours / theirs < 1.02
