@@ -78,8 +78,10 @@ def network(name: str) -> Path:
 def simulated(size: int, row: Measurement) -> float:
     """Cycles of the preset without those of the host, which Vela does not count."""
     import npusim
+    from npusim.numbers.run import RunResult
 
     result = npusim.run(str(row.file), hw=f"ethos-u55-{size}", timing_only=True)
+    assert isinstance(result, RunResult), f"{row.network} decides nothing"
     host = sum([layer.cycles for layer in result.layers if layer.unit == "host"])
     return float(result.cycles - host)
 

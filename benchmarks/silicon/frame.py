@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean
 
@@ -130,7 +130,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     spread = sum([(x - mean) ** 2 for x in a]) * sum([(y - mean) ** 2 for y in b])
     if not spread:
         return None
-    return sum([(x - mean) * (y - mean) for x, y in zip(a, b, strict=True)]) / spread**0.5
+    return sum([(x - mean) * (y - mean) for x, y in zip(a, b, strict=True)]) / sqrt(spread)
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

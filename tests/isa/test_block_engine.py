@@ -204,6 +204,7 @@ def test_the_table_of_vela(shared: Path) -> None:
         together = sum([ratio * cycles for ratio, cycles, _ in found]) / sum(
             [cycles for _, cycles, _ in found]
         )
-        assert together == pytest.approx(1, abs=0.03), key
-        assert median([ratio for ratio, _, _ in found]) == pytest.approx(1, abs=0.03), key
-        assert sum([same for _, _, same in found]) >= 0.9 * len(found), key
+        # In the 256 some layers wait for weights that Vela counts with them.
+        assert together == pytest.approx(1, abs=0.02 if key[1].endswith("256") else 0.001), key
+        assert median([ratio for ratio, _, _ in found]) == pytest.approx(1, abs=0.001), key
+        assert sum([same for _, _, same in found]) >= 0.93 * len(found), key
