@@ -25,9 +25,6 @@ from npusim.isa.instructions.vector import VECTOR_CAUSES, clamp_fault, code_type
 from npusim.isa.instructions.windows import axis_taps, window_faults, window_taps
 from npusim.isa.instructions.word import FieldSpec, bits
 
-AVERAGES = ("average", "average_by_columns", "fused_average")
-"""The functions of `FloatPool`, in the order of its field."""
-
 SUMS = ("mean", "sum", "fused_mean")
 """The functions of `FloatReduce`, in the order of its field."""
 
@@ -39,9 +36,9 @@ LARGEST_EXACT = 1 << 21
 class FloatPool(Instruction):
     """Average over windows in float32; only window elements inside the feature map count.
 
-    "average" adds the elements row by row, "average_by_columns" each column from the top, then the columns from the
-    left; the sum is divided by the number of elements. "fused_average" is the first, and adds the zero point in float32
-    before it rounds.
+    Elements are added row by row, or each column from the top and then the columns from the left; the sum is divided by
+    the number of elements. "fused" adds the zero point in float32 before it rounds. The first fields are those of
+    `vec.pool`.
     """
 
     mnemonic: ClassVar[str] = "vec.float_pool"
@@ -50,7 +47,7 @@ class FloatPool(Instruction):
     causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    function: int = bits(2, "what is computed", choices=AVERAGES)
+    by_columns: int = bits(1, "order of the sum", choices=("rows", "columns"))
     ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
     ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
     ifm_height: int = bits(16, "feature-map rows present")
@@ -66,6 +63,7 @@ class FloatPool(Instruction):
     stride_width: int = bits(16, "columns between windows")
     pad_top: int = bits(16, "padding rows above the first feature-map row")
     pad_left: int = bits(16, "padding columns left of the first")
+    fused: int = bits(1, "what is rounded", choices=("literal", "fused"))
     input_zero: int = bits(9, "zero point of the feature map", signed=True)
     output_zero: int = bits(9, "of the output", signed=True)
     input_scale: int = bits(32, "scale of the feature map, the bits of a float32")
@@ -112,7 +110,7 @@ class FloatPool(Instruction):
         sums, counts = self._sums(reals)
         scale, dtype = float32_of(self.output_scale), code_type(self.signed)
         averages = sums / counts
-        if AVERAGES[self.function] != "fused_average":
+        if not self.fused:
             return quantise(averages, scale, self.output_zero, self.low, self.high, dtype)
         return clamped(np.rint(averages / scale + np.float32(self.output_zero)), self.low, self.high, dtype)
 
@@ -120,7 +118,7 @@ class FloatPool(Instruction):
         """The sums of all windows, and how many elements each has."""
         sums = np.zeros(self.tile, np.float32)
         counts = np.zeros((*self.tile[:2], 1), np.float32)
-        if AVERAGES[self.function] != "average_by_columns":
+        if not self.by_columns:
             for outputs, elements in window_taps(self):
                 sums[outputs] += reals[elements]
                 counts[outputs] += 1
@@ -164,7 +162,7 @@ class FloatReduce(Instruction):
 
     Results are [outer, middle, inner]. "mean" and "sum" add float32 numbers up without loss, in 64 bits, and round to
     float32 once. "fused_mean" adds codes less their zero point up; the sum s becomes
-    rint(f32(f32(s) * output_scale)) + zero.
+    rint(f32(f32(s) * output_scale)) + zero. The first fields are those of `vec.reduce`.
     """
 
     mnemonic: ClassVar[str] = "vec.float_reduce"
@@ -173,7 +171,7 @@ class FloatReduce(Instruction):
     causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    function: int = bits(2, "what is computed", choices=SUMS)
+    function: int = bits(3, "what is computed", choices=SUMS)
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
     output: int = bits(ADDRESS_BITS, "of the output")
     outer: int = bits(24, "independent results, outermost")

@@ -114,8 +114,9 @@ class LayoutBuilder(GraphBuilder):
 
     def rename(self, tensor: int, name: str) -> None:
         """As `GraphBuilder.rename`, of the image too that is written in its place."""
-        if tensor in self._only_turned:
-            super().rename(self._turned[tensor, self._layout.image], name)
+        image = self._turned[tensor, self._layout.image] if tensor in self._only_turned else tensor
+        if self.tensors[image].name == self.tensors[tensor].name:  # else a tensor of its own
+            super().rename(image, name)
         super().rename(tensor, name)
 
     def graph(self, outputs: Sequence[int]) -> Graph:

@@ -11,7 +11,7 @@ import numpy as np
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
-from npusim.isa.instructions.float_sums import AVERAGES, FloatPool
+from npusim.isa.instructions.float_sums import FloatPool
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.real import bits_of
 from npusim.isa.instructions.reduction import Pool
@@ -106,17 +106,16 @@ FUSED_SUM, FUSED_PRODUCT = (
 
 def lower_float_average(call: Call, hardware: Hardware) -> Parts:
     """Averages over windows, literal or fused."""
-    name = "fused_average" if call.parameters.rescale == "fused" else "average"
-    if name == "average" and call.parameters.by_columns:
-        name = "average_by_columns"
     low, high = bounds(call)
-    fields = {
+    fields: dict[str, Any] = {
         **scaling("input", input_type(call)),
         **scaling("output", call.outputs[0]),
         "low": low,
         "high": high,
+        "fused": int(call.parameters.rescale == "fused"),
+        "by_columns": int(call.parameters.rescale == "float32" and call.parameters.by_columns),
     }
-    return pool_parts(call, lambda window: FloatPool(function=AVERAGES.index(name), **window, **fields))
+    return pool_parts(call, lambda window: FloatPool(**window, **fields))
 
 
 def lower_largest_code(call: Call, hardware: Hardware) -> Parts:

@@ -38,17 +38,19 @@ def quantize(
         ),
     ],
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "-o",
             "--output",
             metavar="FILE",
-            help="The file to write, in the format that its suffix names, such as net.tflite.",
+            help="The file to write, in the format that its suffix names. [default: the model's name with _int8, as "
+            "ONNX of an ONNX file, else as .tflite]",
+            show_default=False,
         ),
-    ],
+    ] = None,
     outside: Annotated[
         str,
-        typer.Option("--io", metavar="float|int8", help="What inputs and outputs become. [default: float]"),
+        typer.Option("--io", metavar="float|int8", help="What inputs and outputs become."),
     ] = "float",
     every_channel: Annotated[
         bool,
@@ -56,9 +58,7 @@ def quantize(
     ] = False,
     form: Annotated[
         str,
-        typer.Option(
-            "--form", metavar="qdq|qoperator", help="Of an ONNX file that becomes one. [default: qdq]"
-        ),
+        typer.Option("--form", metavar="qdq|qoperator", help="Of an ONNX file that becomes one."),
     ] = "qdq",
     shape: ShapeOption = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write every number.")] = None,
@@ -75,6 +75,7 @@ def quantize(
     known = get_args(quantization.Form)
     if form not in known:
         raise NpusimError(f"--form {form}: may be {', '.join(known)}")
+    output = output or _beside(Path(model))
     files.check_outputs({"-o": output, "--json": json}, {"MODEL": Path(model), "--data": data})
     with Progress(f"quantizing {model}") as progress:
         found = quantization.quantize(
@@ -95,6 +96,12 @@ def quantize(
             from npusim.isa.base.plain_json import to_json
 
             files.write(json, files.text(to_json(found.to_dict()) + "\n"))
+
+
+def _beside(model: Path) -> Path:
+    """The file that is written where none is named: in the folder where the command runs."""
+    suffix = ".onnx" if model.suffix.lower() == ".onnx" else ".tflite"
+    return Path(f"{model.name.partition('.')[0]}_int8{suffix}")
 
 
 def lines(found: Quantized, output: Path, shapes: Sequence[str]) -> Iterator[str]:

@@ -186,6 +186,11 @@ def test_inputs_that_are_added_share_the_sizes_with_names() -> None:
             'sizes={"image": [N, 2]} (is "imag" meant?)',
         ),
         (
+            {"IMAGE": (1, 2)},
+            'input "image": has shape [-1, 2] with an unknown size; give --shape image=N,2, in Python '
+            'sizes={"image": [N, 2]} (is "IMAGE" meant?)',
+        ),
+        (
             {"image": (1, 2), "imag": (1, 2)},
             'no input and no size is named "imag"; did you mean "image"? there are "image"',
         ),

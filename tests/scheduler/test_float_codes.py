@@ -72,7 +72,7 @@ TABLES: dict[str, dict[str, object]] = {
     "swish": {"beta": 1.7},
     "quantize": {},
 }
-del TABLES["logical_not"]
+del TABLES["logical_not"], TABLES["look_up"]
 
 
 def random_functions(pick: Pick) -> Graph:

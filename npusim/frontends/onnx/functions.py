@@ -16,6 +16,9 @@ Key = tuple[str, str]
 
 _MOST_VERSION = 1 << 30
 
+_MOST_DEEP = 4
+"""Functions of ONNX within functions of ONNX."""
+
 
 def written_out(model: Any, known: Callable[[str, str], bool]) -> Any:
     """A model without calls of functions; `known` says of a domain and a name whether npusim has the operation.
@@ -27,14 +30,13 @@ def written_out(model: Any, known: Callable[[str, str], bool]) -> Any:
     if model.functions:
         _check_size(model)
         model = _by(inliner.inline_local_functions, model)
-    foreign = sorted(_of_the_standard(model, known))
-    if foreign:
-        _say_defaults(
-            model.graph, set(foreign), {entry.domain: entry.version for entry in model.opset_import}
-        )
-        model = _by(
-            lambda typed: inliner.inline_selected_functions(typed, foreign, False, True), _typed(model)
-        )
+    for _ in range(_MOST_DEEP):  # what a function becomes may be functions again
+        foreign = _of_the_standard(model, known)
+        if not foreign:
+            break
+        versions = {entry.domain: entry.version for entry in model.opset_import}
+        _say_defaults(model.graph, foreign, versions)
+        model = _by(_without(sorted(foreign)), _typed(model))
     return model
 
 
@@ -49,6 +51,12 @@ def _say_defaults(graph: Any, foreign: set[Key], versions: dict[str, int]) -> No
             for name, attribute in schema.attributes.items():
                 if name not in said and attribute.default_value.name:
                     node.attribute.append(attribute.default_value)
+
+
+def _without(functions: list[Key]) -> Callable[[Any], Any]:
+    from onnx import inliner
+
+    return lambda model: inliner.inline_selected_functions(model, functions, False, True)
 
 
 def _by(expand: Callable[[Any], Any], model: Any) -> Any:

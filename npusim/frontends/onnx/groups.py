@@ -240,6 +240,8 @@ class _Planning:
 
     def _code(self, node: Node) -> None:
         """What QuantizeLinear and DequantizeLinear say of their results."""
+        if not node.inputs or not node.outputs:
+            return  # the reader says so
         source, target = node.inputs[0], node.outputs[0]
         codes = codes_of(node, self._constants, self._network.narrow, self._dtypes.get(source, ""))
         if source in self._fixed:

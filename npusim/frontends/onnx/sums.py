@@ -44,8 +44,8 @@ def misfit(
         return "alpha of Gemm is not 1"
     if len(node.inputs) < 3 or not node.inputs[2]:
         return None
-    if held[2] is None and {ifm.dtype, weights.dtype} <= _BYTES:
-        return None
+    if {ifm.dtype, weights.dtype} <= _BYTES:
+        return None  # what is no part of the sum is added to it in reals
     return _bias_misfit(node, held[2], products(ifm.quantization, scaling))
 
 
@@ -79,12 +79,15 @@ def products(ifm: Quantization, weights: Quantization) -> Any:
 def _bias_misfit(node: Node, bias: Codes | None, scales: Any) -> str | None:
     if bias is None:
         return "the bias is real (quantised to int32 it is a part of the sum)"
-    own = np.array(bias.quantization.scales, np.float32)
-    if bias.dtype != "int32" or any(bias.quantization.zero_points):
-        return f"the bias has codes of {bias.dtype}, not of int32 with zero point 0"
-    fits = 1 in (own.size, scales.size) or own.size == scales.size
-    if not (fits and np.all(own == scales)):
-        return "the scale of the bias is not that of the weights times that of the feature map"
+    if not is_of_sum(bias.dtype, bias.quantization, scales):
+        return "the bias is no int32 on the scale of the weights times that of the feature map"
     if node.operation == "Gemm" and node.attributes.get("beta", 1.0) != 1.0:
         return "beta of Gemm is not 1"
     return None
+
+
+def is_of_sum(dtype: str, bias: Quantization, scales: Any) -> bool:
+    """Whether codes of a bias are on the scales of sums, so that they are a part of them."""
+    own = np.array(bias.scales, np.float32)
+    alike = 1 in (own.size, scales.size) or own.size == scales.size
+    return dtype == "int32" and not any(bias.zero_points) and alike and bool(np.all(own == scales))

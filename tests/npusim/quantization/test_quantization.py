@@ -424,6 +424,15 @@ def test_the_command_says_what_it_costs_and_what_to_run_next(net: Path) -> None:
     assert again.tensors[again.inputs[0]].type.dtype == "int8"
 
 
+def test_a_file_that_is_not_named_is_called_after_the_model(
+    net: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(net)
+    status, said, _ = command("quantize", "net.tflite", "--data", "samples.npz")
+    assert (status, said.splitlines()[-1]) == (0, "next: npusim run net_int8.tflite")
+    assert (net / "net_int8.tflite").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [

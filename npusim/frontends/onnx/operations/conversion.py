@@ -12,9 +12,9 @@ import numpy as np
 from npusim.frontends.onnx.network import Network, Node
 from npusim.frontends.onnx.operations.arguments import KINDS, dealt, is_kind, shown
 from npusim.frontends.onnx.operations.folding import folded
+from npusim.frontends.onnx.operations.real_sums import SUMS, has_own_bias, real_sum
 from npusim.frontends.onnx.operations.surroundings import Surroundings
-from npusim.frontends.onnx.operations.widening import BYTES, chooses, wider
-from npusim.frontends.onnx.sums import products
+from npusim.frontends.onnx.operations.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
@@ -25,9 +25,6 @@ from npusim.kernels.table import file_of, operator
 
 _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
-
-_SUMS = frozenset({"conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected", "batch_matmul"})
-"""Weighted sums, which are exact in whole numbers."""
 
 ITSELF = Quantization((1.0,), (0,))
 """Of codes that stand for the numbers that they are."""
@@ -299,11 +296,10 @@ class Conversion:
             kinds = [None if number is None else self.builder.type(number) for number in inputs]
         else:
             parameters = {**parameters, "rescale": "float32"}
-        real_bias = len(kinds) > 2 and kinds[2] is not None and kinds[2].real
-        if op in _SUMS and (real_bias or results[0].real):
-            sums = self._by_sums(op, inputs, parameters)
-            if sums is not None:
-                return (self.in_codes(sums, results[0]),)
+        if op in SUMS and (results[0].real or has_own_bias(kinds)):
+            real = real_sum(self, op, inputs, parameters)
+            if real is not None:
+                return (self.in_codes(real, results[0]),)
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
         self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
@@ -311,35 +307,6 @@ class Conversion:
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
-
-    def _by_sums(self, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]) -> int | None:
-        """A weighted sum of codes in reals: sums in int32, times the scale of a product, plus a real bias.
-
-        None where the operator does not have such sums.
-        """
-        x, weights, bias = (*inputs, None)[:3]
-        assert x is not None
-        assert weights is not None
-        kinds = [self.builder.type(x), self.builder.type(weights)]
-        if any(kind.quantization is None or kind.element.bits != 8 for kind in kinds):
-            return None
-        scales = products(*[kind.quantization for kind in kinds if kind.quantization is not None])
-        axis = None if scales.size == 1 else 1 if op in SPATIAL else len(kinds[0].shape) - 1
-        whole = Quantization(tuple(map(float, scales)), (0,) * scales.size, axis)
-        adds = bias is not None and self.builder.type(bias).real
-        operands = [x, weights, *[None if adds else bias][: len(inputs) - 2]]
-        types = [None if number is None else self.builder.type(number) for number in operands]
-        result = unshaped("int32", whole)
-        if not takes(op, types, [result], parameters):
-            return None
-        real = self.as_real(self._nodes(op, operands, [result], parameters)[0])
-        if not adds or bias is None:
-            return real
-        rank = len(self.shape(real))
-        shape = (-1, *(1,) * (rank - 2)) if op in SPATIAL else (-1,)
-        count = prod(self.shape(bias))
-        bias = self.reshaped(bias, [count if size == -1 else size for size in shape])
-        return self._nodes("add", [real, bias], [unshaped("float32")], {})[0]
 
     def _alike(
         self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType]
@@ -367,6 +334,8 @@ class Conversion:
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         if chooses(op) and any(kind is not None and kind.dtype in BYTES for kind in kinds):
             return self._of_bytes(op, inputs, results, parameters)
+        if op in ORDERED and kinds[0] is not None and kinds[0].dtype == "uint64":
+            return self._by_order(op, inputs, results, parameters)
         wide = wider(op, kinds, results)
         if wide is None:
             return self._nodes(op, inputs, results, parameters)
@@ -382,6 +351,29 @@ class Conversion:
         types = [unshaped(wide) if kind.dtype == narrow else kind for kind in results]
         made = self._nodes(op, operands, types, parameters)
         return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, results, strict=True)])
+
+    def _by_order(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node that compares numbers without sign of 64 bits: less 2**63 they have a sign and the same order."""
+
+        def turned(number: int, dtype: str) -> int:
+            signed = self.cast(number, "int64")
+            return self.cast(self.step("add", [signed, self.scalar(-(2**63), signed)]), dtype)
+
+        operands = [None if number is None else turned(number, "int64") for number in inputs]
+        types = [unshaped("int64") if kind.dtype == "uint64" else kind for kind in results]
+        made = self._nodes(op, operands, types, parameters)
+        return tuple(
+            [
+                turned(number, "uint64") if kind.dtype == "uint64" else number
+                for number, kind in zip(made, results, strict=True)
+            ]
+        )
 
     def _of_bytes(
         self,

@@ -45,8 +45,9 @@ def convolved(c: Conversion, image: int, weights: int, bias: int | None, **more:
         "dilations": window.dilation[-2:],
         "padding": window.padding[-2:],
     }
-    op = "conv_2d"
-    if c.shape(weights)[1] == 1 < groups:
+    op, kind = "conv_2d", more.get("kind")
+    sums = kind is not None and kind.dtype == "int32"  # which leave the array of whole groups only
+    if c.shape(weights)[1] == 1 < groups and not sums:
         op, how["depth_multiplier"] = "depthwise_conv_2d", filter_[0] // groups
     made = c.node(op, [image, weights, bias], **how, **more)
     if len(shape) == 4:

@@ -202,7 +202,7 @@ def _surrounded(c: Conversion, x: int, borders: Any) -> int:
     result = c.kind(0, kind.dtype)
     if result.quantization is not None:
         if kind.quantization != result.quantization:
-            x = c.in_codes(c.as_real(x), result)
+            x = c.in_codes(x, result)
         scaling = result.quantization
         least, most = result.element.limits
         code = int(np.rint(np.float32(number) / np.float32(scaling.scale))) + scaling.zero_point

@@ -48,6 +48,8 @@ def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = F
         }
         if counted:
             how["counted"] = (*borders, *(_counted(window, place) for place in places))
+        if op == "average_pool_2d" and c.builder.type(x).quantization and _by_columns(c, window):
+            how["by_columns"] = True
         last = axes is pairs[-1]
 
         def pool(image: int, how: dict[str, object] = how, last: bool = last) -> int:  # type: ignore[assignment]
@@ -55,6 +57,11 @@ def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = F
 
         x = on_images(c, x, axes, pool)
     return x
+
+
+def _by_columns(c: Conversion, window: Window) -> bool:
+    """Whether ONNX Runtime adds the columns of a window up first: before version 19, with small steps."""
+    return c.opset < 19 and window.stride[-1] <= 2
 
 
 def _counted(window: Window, axis: int) -> tuple[int, int]:

@@ -329,7 +329,7 @@ ROWS: tuple[Row, ...] = (
         "ConvInteger",
         "x w x_zero_point? w_zero_point?",
         _conv_integer,
-        ("conv_2d", "depthwise_conv_2d", "cast", "mul", "sub"),
+        ("conv_2d", "cast", "mul", "sub"),
         groups=False,
     ),
     Row(

@@ -32,6 +32,11 @@ _AS_THEY_ARE = frozenset(
 
 BYTES = ("int8", "uint8")
 
+ORDERED = frozenset(
+    {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"}
+)
+"""Operators of two operands that look at nothing but their order."""
+
 _NARROW = ("int8", "uint8", "int16", "uint16")
 
 

@@ -197,6 +197,18 @@ def _along_last(to: Rewriting, node: Node) -> None:
         to.add("transpose", [result], [number], perm, name=node.name)
 
 
+def _top(to: Rewriting, node: Node) -> None:
+    """LiteRT's positions are int32."""
+    values, places = node.outputs
+    kind = to.type(places)
+    if kind.dtype == "int32":
+        _along_last(to, node)
+        return
+    found = to.tensor(f"{node.name}/positions", replace(kind, dtype="int32"))
+    _along_last(to, replace(node, outputs=(values, found)))
+    to.add("cast", [found], [places], operator("cast").parameters(), name=node.name)
+
+
 def _last_or_none(to: Rewriting, node: Node) -> None:
     """The last axis, as the reader says it."""
     how: Any = node.parameters
@@ -216,7 +228,8 @@ def _by_code(to: Rewriting, node: Node) -> None:
     kinds = {to.type(number).quantization for number in (*node.inputs, *node.outputs) if number is not None}
     is_plain = kinds == {None} or (len(kinds - {None}) == 1 and node.op in _CHOOSING)
     how: Any = node.parameters
-    to.keep_node(node, parameters=how.changed(by_value=False) if is_plain else how)
+    same = {"by_value": False, "rescale": "fixed_point"}  # nothing is rescaled
+    to.keep_node(node, parameters=how.changed(**same) if is_plain else how)
 
 
 _CHOOSING = ("maximum", "minimum", "select", "select_v2")
@@ -264,7 +277,8 @@ REWRITES: dict[str, Rewrite] = {
     "squeeze": squeeze,
     "strided_slice": strided_slice,
     "transpose_conv": _transposed,
-    **dict.fromkeys(("softmax", "log_softmax", "topk_v2", "l2_normalization"), _along_last),
+    **dict.fromkeys(("softmax", "log_softmax", "l2_normalization"), _along_last),
+    "topk_v2": _top,
     **dict.fromkeys((*_CHOOSING, *_COMPARING), _by_code),
     **dict.fromkeys(
         ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any", "reverse_v2"),

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import npusim
+from tests.npusim.frontends.onnx.coded_singles import CODED
 from tests.npusim.frontends.onnx.models import model_of
 from tests.npusim.frontends.onnx.singles import SINGLES
 
@@ -46,7 +47,7 @@ MOST_ELEMENTS = 1 << 22
 
 def seeds() -> list[bytes]:
     """The models that mutants are made of."""
-    return [model_of(case).SerializeToString() for case in SINGLES]
+    return [model_of(case).SerializeToString() for case in (*SINGLES, *CODED)]
 
 
 def mutant(data: bytes, chance: random.Random) -> bytes:

@@ -9,13 +9,14 @@ import pytest
 
 import npusim
 from npusim.frontends.onnx.operations.table import ROWS
+from tests.npusim.frontends.onnx.coded_singles import CODED
 from tests.npusim.frontends.onnx.models import Single, model_of, written
 from tests.npusim.frontends.onnx.singles import SINGLES
 
 TOLERANCE = 1e-5
 
 
-@pytest.mark.parametrize("case", SINGLES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*SINGLES, *CODED], ids=lambda case: case.name)
 def test_same_as_onnxruntime(tmp_path: Path, case: Single) -> None:
     pytest.importorskip("onnx", reason="onnx is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

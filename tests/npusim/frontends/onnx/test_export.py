@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -289,6 +290,14 @@ def test_states_are_refused() -> None:
     builder.keep(kept, y)
     with pytest.raises(GraphError, match="has states, which ONNX does not have"):
         written(builder.graph([y]))
+
+
+def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(
+        NpusimError, match=r"^ONNX needs onnx, onnxruntime, which are not installed: pip install"
+    ):
+        written(residual("float32"))
 
 
 def test_the_command_says_what_changes(tmp_path: Path) -> None:

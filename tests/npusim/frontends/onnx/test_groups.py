@@ -115,8 +115,7 @@ CASES = {
     ),
     "a bias of another scale": Case(
         f"{DX}\n{DW}\ndb = DequantizeLinear(b, sw, zb)\nc = Conv(dx, dw, db)\n{Y.format('c')}",
-        "dequantize conv_2d quantize",
-        "the scale of the bias is not that of the weights times that of the feature map",
+        "conv_2d dequantize add quantize",
     ),
     "scales along what is summed up": Case(
         f"{DX}\ndw = DequantizeLinear(w, sc, zc) axis=1\nc = Conv(dx, dw)\n{Y.format('c')}",
@@ -233,6 +232,12 @@ def test_groups_give_what_onnx_runtime_gives(case: Case, tmp_path: Path) -> None
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
         else:
             np.testing.assert_array_equal(found, wanted)
+
+
+def test_an_input_keeps_its_name_where_its_transpose_moves_nothing(tmp_path: Path) -> None:
+    lines = "t = Transpose(i) perm=[0,3,1,2]\nr = Relu(t)\ny = Transpose(r) perm=[0,2,3,1]"
+    graph = frontend.read(saved(model(lines, {}, {"i": ("float32", (1, 5, 6, 3))}, ["y"]), tmp_path))
+    assert [graph.tensors[number].name for number in (*graph.inputs, *graph.outputs)] == ["i", "y"]
 
 
 @pytest.mark.parametrize("chosen", [True, False, None])
