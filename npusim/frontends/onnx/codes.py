@@ -86,6 +86,8 @@ def moved_axis(
         return codes, shape
     if node.operation == "Transpose":
         perm = list(node.attributes.get("perm") or range(len(shape) - 1, -1, -1))
+        if sorted(perm) != list(range(len(shape))):
+            return None
         moved, target = perm.index(axis), tuple([shape[place] for place in perm])
     else:
         found = _other_shape(node, shape, constants)
@@ -121,7 +123,7 @@ def _other_shape(
     if node.operation == "Unsqueeze":
         rest, rank = iter(shape), len(shape) + len(numbers)
         new = {number % rank for number in numbers}
-        return tuple([1 if place in new else next(rest) for place in range(rank)])
+        return tuple([1 if place in new else next(rest, 1) for place in range(rank)])
     return None
 
 

@@ -179,6 +179,8 @@ class _Planning:
     # Forward
 
     def _forward(self, node: Node) -> None:
+        if not node.inputs or not node.outputs:
+            return
         if node.operation in (QUANTIZE, DEQUANTIZE):
             self._code(node)
             return

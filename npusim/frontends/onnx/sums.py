@@ -58,7 +58,7 @@ def has_sums(node: Node, held: Sequence[Codes | None]) -> bool:
 
 def _by_output_channel(node: Node, axis: int, shape: tuple[int, ...] | None) -> bool:
     """Whether an axis of the weights is that of the output channels."""
-    if shape is None:
+    if not shape:
         return False
     axis %= len(shape)
     if node.operation in _CONVOLUTIONS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = F
         own = (1,) * (2 - len(axes))
         places = [axis - 2 for axis in axes]
         borders = (NO_BORDER,) * len(own)
-        how = {
+        how: dict[str, Any] = {
             "filter": (*own, *(window.size[place] for place in places)),
             "strides": (*own, *(window.stride[place] for place in places)),
             "padding": (*borders, *(window.padding[place] for place in places)),
@@ -52,7 +53,7 @@ def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = F
             how["by_columns"] = True
         last = axes is pairs[-1]
 
-        def pool(image: int, how: dict[str, object] = how, last: bool = last) -> int:  # type: ignore[assignment]
+        def pool(image: int, how: dict[str, Any] = how, last: bool = last) -> int:
             return c.node(op, [image], None if last else c.like(image), **how)
 
         x = on_images(c, x, axes, pool)

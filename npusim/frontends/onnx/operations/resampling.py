@@ -153,6 +153,20 @@ def _outside(c: Conversion, made: int, sides: Mapping[int, Axis], how: str) -> i
     return c.nodes("select_v2", [c.constant(inside), made, value], [c.like(made)])[0]
 
 
+_OUTSIDE = {"zeros": "zeros", "border": "edge", "reflection": "reflection"}
+
+
+def _grid_sample(c: Conversion) -> Sequence[int]:
+    """Pixels where a grid says, by linear interpolation."""
+    x, grid = c.real("X"), c.real("grid")
+    mode, outside = c.attribute("mode", "linear"), c.attribute("padding_mode", "zeros")
+    c.require(len(c.shape(x)) == len(c.shape(grid)) == 4, "npusim samples images [N, C, H, W]")
+    c.require(mode in ("linear", "bilinear"), f"mode is {mode!r}; npusim has 'linear'")
+    c.require(outside in _OUTSIDE, f"padding_mode is {outside!r}, must be one of {', '.join(_OUTSIDE)}")
+    how: dict[str, Any] = {"align_corners": bool(c.attribute("align_corners", 0))}
+    return [c.node("grid_sample", [x, grid], outside=_OUTSIDE[outside], **how)]
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         "Resize",
@@ -160,4 +174,5 @@ ROWS: tuple[Row, ...] = (
         _resize,
         (_NEAREST, "interpolate", "gather", "select_v2", "reshape"),
     ),
+    Row("GridSample", "X grid", _grid_sample, ("grid_sample",), groups=False),
 )

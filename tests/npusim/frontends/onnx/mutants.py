@@ -213,6 +213,11 @@ def outcome(data: bytes, folder: Path) -> str:
     return ""
 
 
+def _kept(number: int) -> Path:
+    """Where a mutant is left for whoever looks into it."""
+    return Path(tempfile.gettempdir()) / f"onnx_mutant_{number}.onnx"
+
+
 def main() -> None:
     """Counts what became of mutants."""
     count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 12
@@ -228,7 +233,7 @@ def main() -> None:
             except Exception:
                 counted["traceback"] += 1
                 print(f"--- {number}", *traceback.format_exc().splitlines()[-7:], sep="\n", flush=True)
-                Path(f"/tmp/onnx_mutant_{number}.onnx").write_bytes(data)
+                _kept(number).write_bytes(data)
                 continue
             if len(said.splitlines()) > 1:
                 print(f"--- {number}: {said!r}", flush=True)
@@ -238,7 +243,7 @@ def main() -> None:
             now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
             if now > peak + 100:
                 print(f"--- {number}: peak {now} MiB: {said[:150]}", flush=True)
-                Path(f"/tmp/onnx_mutant_{number}.onnx").write_bytes(data)
+                _kept(number).write_bytes(data)
                 peak = now
     print(dict(counted), f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
 

@@ -297,6 +297,13 @@ def resizes() -> Iterator[Single]:
     yield single("Resize", x(1, 2, 9), None, fixed(1, 1, 1.5, of="float32"), mode="linear")
 
 
+def samples() -> Iterator[Single]:
+    for outside in ("zeros", "border", "reflection"):
+        for corners in (0, 1):
+            how = {"padding_mode": outside, "align_corners": corners}
+            yield single("GridSample", x(2, 3, 5, 6), x(2, 4, 3, 2, low=-1.4, high=1.4), **how)
+
+
 def sequences() -> Iterator[Single]:
     for name, gates, more in (("LSTM", 4, 3), ("GRU", 3, 2), ("RNN", 1, 2)):
         for direction, count in (("forward", 1), ("bidirectional", 2)):
@@ -331,5 +338,6 @@ SINGLES: tuple[Single, ...] = (
     *gathers(),
     *normalizations(),
     *resizes(),
+    *samples(),
     *sequences(),
 )

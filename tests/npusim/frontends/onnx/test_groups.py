@@ -10,6 +10,7 @@ import pytest
 
 import npusim
 from npusim.frontends import frontend
+from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.graph import Graph
 from tests.npusim.frontends.onnx.small_models import beside, model, onnx, saved
 
@@ -232,6 +233,22 @@ def test_groups_give_what_onnx_runtime_gives(case: Case, tmp_path: Path) -> None
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
         else:
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "y = QuantizeLinear()",
+        f"{DX}\ny = Relu()",
+        f"{DX}\nd = DequantizeLinear(sc, sc, zc)\nt = Transpose(d) perm=[3,1]\ny = Conv(dx, t)",
+        f"{DX}\nd = DequantizeLinear(b, sc, zbc) axis=0\nt = Unsqueeze(d, wide)\ny = MatMul(dx, t)",
+        f"{DX}\nd = DequantizeLinear(s1, sc, zc)\nc = Conv(dx, d)\n{Y.format('c')}",
+    ],
+)
+def test_what_is_malformed_is_refused(lines: str, tmp_path: Path) -> None:
+    inputs = {"x": ("uint8", (2, 4, 5, 5))}
+    with pytest.raises(NpusimError):
+        frontend.read(saved(model(lines, SCALES | CONSTANTS, inputs, ["y"]), tmp_path))
 
 
 def test_an_input_keeps_its_name_where_its_transpose_moves_nothing(tmp_path: Path) -> None:
