@@ -25,10 +25,10 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from npusim.isa.base.fields import Section
-from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_dict
+from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory
 from npusim.verification import litert
@@ -120,12 +120,19 @@ _PRESETS = "What the presets set, where they differ:"
 
 def _sections() -> Iterator[str]:
     yield from _section("Top level", "", [each for each in parameters() if "." not in each.path])
-    for name, field in Hardware.model_fields.items():
-        table = field.annotation
-        if inspect.isclass(table) and issubclass(table, Section):
-            keys = [each for each in parameters() if each.path.startswith(f"{name}.")]
-            yield from _section(f"[{name}]", inspect.getdoc(table) or "", keys)
+    for path, table in _tables(Hardware):
+        keys = [each for each in parameters() if each.path.rpartition(".")[0] == path]
+        yield from _section(f"[{path}]", inspect.getdoc(table) or "", keys)
     yield from _section("[[memory]]", inspect.getdoc(FurtherMemory) or "", list(memory_parameters()))
+
+
+def _tables(table: type[Section], prefix: str = "") -> Iterator[tuple[str, type[Section]]]:
+    """The tables of a hardware file by path, each before those in it; one that may be absent, too."""
+    for name, field in table.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if inspect.isclass(kind) and issubclass(kind, Section):
+                yield prefix + name, kind
+                yield from _tables(kind, f"{prefix}{name}.")
 
 
 def _section(title: str, text: str, keys: list[Parameter]) -> Iterator[str]:
@@ -148,7 +155,7 @@ def _default(key: Parameter) -> str:
 
 
 def _preset_table() -> Iterator[str]:
-    presets = [_flat(to_dict(hardware(name))) for name in list_presets()]
+    presets = [to_flat(hardware(name)) for name in list_presets()]
     paths = [
         key.path
         for key in parameters()
@@ -156,17 +163,6 @@ def _preset_table() -> Iterator[str]:
     ]
     rows = [(f"`{path}`", *(_toml(preset.get(path, "")) for preset in presets)) for path in paths]
     yield from _table(("key", *list_presets()), rows)
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= (
-            {f"{key}.{inner}": item for inner, item in value.items()}
-            if isinstance(value, dict)
-            else {key: value}
-        )
-    return flat
 
 
 def _toml(value: object) -> str:

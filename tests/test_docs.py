@@ -176,7 +176,8 @@ def test_an_instruction_is_added_as_contributors_are_told(copy: Path) -> None:
 
 
 def test_a_preset_is_added_as_contributors_are_told(copy: Path) -> None:
-    assert "edge-192            192   500 MHz" in _python(copy, "-m", "npusim", "hw", "list")
+    rows = [row.split()[:3] for row in _python(copy, "-m", "npusim", "hw", "list").splitlines()]
+    assert ["edge-192", "192", "500"] in rows
 
 
 def _insert(file: Path, before: str, lines: str) -> None:

@@ -180,6 +180,12 @@ class Hardware(Section):
         default=True,
         description="output stage and vector lanes also take codes to other scales in float32, as ONNX does",
     )
+    overlap: Literal["all", "loads", "reloads", "none"] = Field(
+        default="all",
+        description="what goes on at the same time: whatever data allow; one computation, and loads for it and the "
+        "operator behind it; the same, but weights that are read once, and more slowly than computed with, wait for "
+        "their operator; one computation, and loads for it only",
+    )
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
     dram: Dram = Dram()

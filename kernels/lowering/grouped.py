@@ -113,6 +113,8 @@ def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> in
             window.strides[1],
             window.dilations[1],
             False,
+            window.strides[0],
+            window.dilations[0],
         )
         array = hardware.mac_array
         engine = engine_of(array)

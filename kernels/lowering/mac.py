@@ -155,6 +155,8 @@ class Window:
             self.strides[1],
             self.dilations[1],
             by_channel,
+            self.strides[0],
+            self.dilations[0],
         )
 
     def maps(self) -> tuple[Rows, Rows]:

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from npusim.isa.hardware.units import PRODUCERS
@@ -25,6 +26,8 @@ from npusim.scheduler.fit.spans import Spans
 
 _RECENT = 128
 """So many accesses are looked through one by one; what lies further back is found by its addresses."""
+
+_NOTHING: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
 _Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
@@ -150,7 +153,7 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
 
     What a barrier waits for was dispatched before it, so holding up the front end cannot lock anything.
     """
-    waits = synchronise(timeline.instructions, context)
+    waits = synchronise(timeline.instructions, context, timeline.behind)
     if all(len(each) <= WAITS for each in waits):
         return Ordered(timeline.instructions, timeline.layers, waits, [])
     found = Ordered([], [], [], [])
@@ -163,8 +166,10 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
     return found
 
 
-def synchronise(instructions: Sequence[Instruction], context: Context) -> list[Waits]:
-    """The waits of all instructions, however many each has."""
+def synchronise(
+    instructions: Sequence[Instruction], context: Context, behind: Mapping[int, tuple[int, ...]] = _NOTHING
+) -> list[Waits]:
+    """The waits of all instructions, however many each has; `behind`: see `Timeline`."""
     width = len(PRODUCERS)
     of_unit: list[list[int]] = [[] for _ in range(width)]
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
@@ -181,6 +186,7 @@ def synchronise(instructions: Sequence[Instruction], context: Context) -> list[W
         clashes = {
             *_clashes(writes_of, (*reads, *writes), unit, certain),
             *_clashes(reads_of, writes, unit, certain),
+            *behind.get(index, ()),
         }
         waits: dict[int, int] = {}
         for earlier in sorted(clashes, reverse=True):
