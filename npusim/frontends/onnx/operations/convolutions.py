@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from npusim.frontends.images import filters_by_group
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.windows import NO_BORDER, Window, paddings, steps, window_of
-from npusim.isa.base.tensor import Quantization
 
 
 def _conv(c: Conversion) -> Sequence[int]:
@@ -108,7 +108,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
         extents, window = [1, *extents], window.after(Window((1,), (1,), (1,), (NO_BORDER,), (NO_BORDER,)))
     made = c.node(
         "transpose_conv",
-        [image, _by_group(c, weights, groups), bias],
+        [image, filters_by_group(c, weights, groups), bias],
         size=tuple(extents),
         strides=window.stride,
         dilations=window.dilation,
@@ -145,23 +145,6 @@ def _unwound(c: Conversion, shape: Sequence[int], size: Sequence[int]) -> tuple[
         padding.append(border)
     c.small([*shape[:1], *extents])
     return extents, Window(tuple(size), stride, dilation, tuple(padding), tuple(padding))
-
-
-def _by_group(c: Conversion, weights: int, groups: int) -> int:
-    """A filter [C, D / groups, H, W] as [C / groups, D, H, W]: those of each group, side by side."""
-    if groups == 1:
-        return weights
-    depth, channels, *kernel = c.shape(weights)
-    held = c.builder.tensors[weights]
-    scaling = held.type.quantization
-    apart, order = (groups, depth // groups, channels, *kernel), (1, 0, 2, 3, 4)
-    shape = (depth // groups, groups * channels, *kernel)
-    if held.array is not None:
-        if scaling is not None and scaling.axis is not None:
-            c.require(scaling.axis == 1, "scales of a filter lie along its output channels, axis 1")
-            scaling = Quantization(scaling.scales * groups, scaling.zero_points * groups, 1)
-        return c.constant(held.array.reshape(apart).transpose(order).reshape(shape), scaling)
-    return c.reshaped(c.transposed(c.reshaped(weights, apart), order), shape)
 
 
 _MOVES = ("reshape", "transpose", "pad", "pack", "strided_slice")

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.images import by_pairs, on_images
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
-from npusim.frontends.onnx.operations.windows import NO_BORDER, Window, by_pairs, on_images, window_of
+from npusim.frontends.onnx.operations.windows import NO_BORDER, Window, window_of
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.builder import unshaped
 
