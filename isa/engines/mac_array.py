@@ -35,7 +35,9 @@ class Blocks(Section):
         default=4, le=64, description="kernel elements of a step of a depthwise convolution, of one channel"
     )
     kernel_side: Positive = Field(
-        default=8, le=64, description="rows and columns of a kernel at most; a larger one is computed in pieces"
+        default=8,
+        le=64,
+        description="rows and columns of a kernel at most; a larger one is computed in pieces",
     )
     lone_step_cycles: Cycles = Field(
         default=2, le=256, description="cycles more of a step where the plane of a block is one micro-block"
@@ -68,13 +70,45 @@ class Blocks(Section):
         default=192, le=100_000, description="cycles of an instruction before its first inputs arrive"
     )
     access_cycles: Cycles = Field(
-        default=32, le=10_000, description="cycles from a request of a block to its first byte, or its last one"
+        default=32,
+        le=10_000,
+        description="cycles from a request of a block to its first byte, or its last one",
     )
     command_share: Positive = Field(
         default=4,
         le=64,
         description="a block takes no less than its transfers in and out, its products and its outputs together, "
         "divided by this",
+    )
+
+
+class BitSerial(Section):
+    """Of the kind `bit_serial`: blocks of output pixels and channels, whose weights pass one bit a cycle."""
+
+    side: Positive = Field(default=3, le=64, description="rows and columns of output pixels of a block")
+    strided_side: Positive = Field(default=2, le=64, description="the same of a kernel with a stride")
+    channels: Positive = Field(default=32, le=1024, description="output channels of a block")
+    input_channels: Positive = Field(default=16, le=1024, description="input channels of a step")
+    depthwise_channels: Positive = Field(
+        default=16, le=1024, description="channels of a step of a depthwise convolution"
+    )
+    kernel_side: Positive = Field(
+        default=3, le=16, description="rows and columns of the kernel that it has beside 1 x 1"
+    )
+    start_cycles: Cycles = Field(
+        default=6, le=1024, description="cycles before the first pixel of a step, of which one comes a cycle"
+    )
+    point_start_cycles: Cycles = Field(default=10, le=1024, description="the same of kernels of 1 x 1")
+    step_cycles: Cycles = Field(
+        default=14, le=1024, description="cycles of a step beside its pixels and its products"
+    )
+    output_cycles: Cycles = Field(
+        default=66, le=100_000, description="cycles of the output stage for a block with all channels"
+    )
+    core_macs_per_cycle: Annotated[float, Field(ge=1e-3, json_schema_extra=MORE)] = Field(
+        default=10.0,
+        le=1e6,
+        description="MACs per cycle of the cores beside it, which have the other kernels",
     )
 
 
@@ -111,12 +145,24 @@ class MacArray(Section):
     float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=1024, description="likewise float32"
     )
+    weight_bits: Positive = Field(
+        default=8,
+        le=8,
+        description="bits of a weight, which a bit-serial array takes time for; others do not",
+    )
     block: Blocks | None = Field(default=None, description="of the kind `block`")
+    bit_serial: BitSerial | None = Field(default=None, description="of the kind `bit_serial`")
 
     @property
     def blocks(self) -> Blocks:
         """What the kind `block` goes by."""
         return self.block or _BLOCKS
 
+    @property
+    def bit_serials(self) -> BitSerial:
+        """What the kind `bit_serial` goes by."""
+        return self.bit_serial or _BIT_SERIAL
+
 
 _BLOCKS = Blocks()
+_BIT_SERIAL = BitSerial()

@@ -52,6 +52,12 @@ class FrontEnd(Section):
     decode_cycles: Cycles = Field(
         default=1, le=1024, description="cycles to decode and dispatch one instruction"
     )
+    layer_cycles: Cycles = Field(
+        default=0,
+        le=10_000_000,
+        description="cycles before each layer in which code on a core prepares it; with overlap other than all "
+        "behind everything of the layers before",
+    )
 
 
 class Dma(Section):

@@ -73,9 +73,7 @@ def what_if(
     base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
     if isinstance(opened, Graph):
         opened = api.placing(host, partition).of(opened, base)
-    tried = [
-        _changed(base, parameter, factor) for parameter in _there(base) for factor in parameter.what_if
-    ]
+    tried = [_changed(base, parameter, factor) for parameter in _there(base) for factor in parameter.what_if]
     runs = [each for each in tried if isinstance(each, _Try)]
     job = Job(_space(base, runs, api.schedules_of_effort(effort)), (Workload(opened.name, opened),))
     here = InProcess(job)

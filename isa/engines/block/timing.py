@@ -111,9 +111,7 @@ def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, int, i
     steps: float = by_channel
     if not work.seen:
         steps = in_plane * layers * work.elements / shape.depth_first_channels
-    outputs = max(
-        shape.output_cycles * height * width * depth, depth * _PARAMETER_BYTES / shape.weight_port
-    )
+    outputs = max(shape.output_cycles * height * width * depth, depth * _PARAMETER_BYTES / shape.weight_port)
     inputs = block.input_height * block.input_width * (work.seen or depth)
     commands = 2 * shape.access_cycles + (inputs + height * width * depth) / shape.map_port
     least = (commands + outputs + array) / shape.command_share

@@ -1,0 +1,88 @@
+"""The bit-serial engine as a kind of MAC array (`npusim.isa.engines.bit_serial.timing`); a problem leaves no choice."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import ClassVar
+
+from npusim.isa.base.cause import Cause
+from npusim.isa.engines.bit_serial.timing import Shape, occupancy, products_per_cycle
+from npusim.isa.engines.engine import ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.mac_array import MacArray
+
+
+class BitSerial(Engine):
+    """Blocks of pixels and channels, their weights bit by bit."""
+
+    kind: ClassVar[str] = "bit_serial"
+    causes: ClassVar[tuple[Cause, ...]] = (
+        Cause(
+            "serial_shape",
+            "blocks and taps",
+            "#12a3b4",
+            "inside the MAC array: pixels, taps or channels that a block or a step does not have",
+            ("mac_array.bit_serial.side", "mac_array.bit_serial.input_channels"),
+        ),
+        Cause(
+            "serial_load",
+            "loads of steps",
+            "#8ab4de",
+            "inside the MAC array: the pixels of a step are loaded before it multiplies",
+            ("mac_array.bit_serial.start_cycles", "mac_array.bit_serial.step_cycles"),
+        ),
+        Cause(
+            "serial_output",
+            "output of blocks",
+            "#bcd2ec",
+            "inside the MAC array: it waits for the output stage, which empties each block",
+            ("mac_array.bit_serial.output_cycles",),
+        ),
+    )
+
+    def macs_per_cycle(self, array: MacArray) -> int:
+        """With all weight bits that the array is said to have."""
+        return products_per_cycle(_shape(array)) // array.weight_bits
+
+    def width(self, array: MacArray) -> int:
+        """The channels of a block."""
+        return array.bit_serials.channels
+
+    def fastest(self, array: MacArray, problem: Problem) -> Layout:
+        """There is one."""
+        return Layout()
+
+    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
+        """It has no corners and no dataflows."""
+        return [
+            f"{name} {value}; it may be 0, the array works in blocks"
+            for name, value in layout._asdict().items()
+            if value
+        ]
+
+    def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
+        """The closed form."""
+        found = occupancy(_shape(array), problem)
+        return Use(found.total, found.steps, found.map_values, found.weight_values, found.updates)
+
+    def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
+        """One hindrance after the other."""
+        found = occupancy(_shape(array), problem)
+        needed = -(-problem.macs // self.macs_per_cycle(array))
+        return tuple(after - before for before, after in pairwise(accumulate((needed, *found[1:4]), max)))
+
+    def circuits(self, array: MacArray) -> Circuits:
+        """As many binary multipliers as eight times so many of 8 bits; one block of accumulators."""
+        return Circuits(products_per_cycle(_shape(array)) // 8, 1, 2)
+
+
+def _shape(array: MacArray) -> Shape:
+    return Shape(**dict(array.bit_serials), weight_bits=array.weight_bits)
+
+
+def _codes_only(array: MacArray) -> str | None:
+    if not array.float16_columns:
+        return None
+    return f"{array.float16_columns}; a bit-serial array computes no reals"
+
+
+BitSerial.rules = (ArrayRule("float16_columns", (), _codes_only),)
