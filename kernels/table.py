@@ -76,6 +76,7 @@ FILES: tuple[str, ...] = (
     "normalization.layer_normalization",
     "normalization.lp_normalization",
     # look-up tables
+    "tables.look_up",
     "tables.logistic",
     "tables.tanh",
     "tables.relu",
@@ -127,6 +128,7 @@ FILES: tuple[str, ...] = (
     "movement.concatenation",
     "movement.split",
     "movement.dequantize",
+    "movement.dynamic_quantize",
     "movement.transpose",
     "movement.slice",
     "movement.strided_slice",
@@ -153,6 +155,7 @@ FILES: tuple[str, ...] = (
     "resize.resize_bilinear",
     "resize.resize_nearest_neighbor",
     "resize.grid_sample",
+    "resize.interpolate",
     # sequences
     "sequence.lstm",
     "sequence.unidirectional_sequence_lstm",

@@ -66,9 +66,6 @@ class Blocks(Section):
     output_cycles: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE_OR_LESS)] = Field(
         default=0.5, le=1024, description="cycles of the output stage per element that it writes"
     )
-    start_cycles: Cycles = Field(
-        default=192, le=100_000, description="cycles of an instruction before its first inputs arrive"
-    )
     access_cycles: Cycles = Field(
         default=32,
         le=10_000,

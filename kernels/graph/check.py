@@ -55,9 +55,14 @@ def check_bound(graph: Graph) -> Graph:
 
 
 def _check_sizes(graph: Graph) -> None:
-    """Of what nothing reads or writes any more no size is asked: shapes that were computed leave such tensors behind."""
-    used = {*graph.inputs, *graph.outputs, *(tensor for state in graph.states for tensor in state)}
-    used.update(*((*node.inputs, *node.outputs) for node in graph.nodes))
+    """Tensors that nothing reads or writes any more need no size: shapes that were computed leave some behind."""
+    used: set[int | None] = {
+        *graph.inputs,
+        *graph.outputs,
+        *(each for state in graph.states for each in state),
+    }
+    for node in graph.nodes:
+        used |= {*node.inputs, *node.outputs}
     for number, tensor in enumerate(graph.tensors):
         if number in used and not tensor.bound:
             raise GraphError(

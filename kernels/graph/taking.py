@@ -11,7 +11,7 @@ from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.operator.element_types import fits
 from npusim.kernels.operator.operator import Call, call_in_reals
-from npusim.kernels.operator.parameters import NONE
+from npusim.kernels.operator.parameters import NONE, Parameters
 from npusim.kernels.table import operator
 
 
@@ -27,11 +27,14 @@ def takes(
     are wrong are taken: whoever adds the node says what is wrong with them.
     """
     entry = operator(op)
-    kinds = Call(NONE, tuple(inputs), tuple(results), {})
-    if parameters.get("rescale", "fixed_point") not in entry.rescales:
-        kinds = call_in_reals(kinds)
-    if not fits(entry.types, kinds.inputs, kinds.outputs):
-        return False
+    kinds = Call(
+        Parameters(rescale=parameters.get("rescale", NONE.rescale)), tuple(inputs), tuple(results), {}
+    )
+    if entry.owned(kinds) is None:
+        if kinds.parameters.rescale not in entry.rescales:
+            kinds = call_in_reals(kinds)
+        if not fits(entry.types, kinds.inputs, kinds.outputs):
+            return False
     if op in SPATIAL:
         return True
     try:

@@ -114,14 +114,7 @@ class SlotBuilder:
     def _earliest(self, slot: int) -> int:
         """The first slot beside which a load for a slot may run where not all may: of its item, or the one before."""
         index = self.item_of_slot[slot]
-        return self._plans[index if self._loads_alone(index) else max(index - 1, 0)].first
-
-    def _loads_alone(self, index: int) -> bool:
-        """Whether loads of an item wait for the items before it."""
-        if self.hardware.overlap != "reloads" or not isinstance(self.residents.items[index].body, Work):
-            return self.hardware.overlap == "none"
-        cut = self.residents.cut(index)
-        return cut is not None and self.residents.search(index).streams_constants(cut)
+        return self._plans[index if self.residents.loads_alone(index) else max(index - 1, 0)].first
 
     def _plan_alone(self, index: int, item: Item) -> None:
         first = len(self.item_of_slot)

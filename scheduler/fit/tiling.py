@@ -76,15 +76,6 @@ class TileSearch:
         """The unit that executes the tiles."""
         return self._costs.unit
 
-    def streams_constants(self, cut: Cut) -> bool:
-        """Whether the constants are read once and more slowly than the tiles compute: nothing is gained by having them
-        in the scratchpad before the work begins but time of the work before it. One that is not cut by channels needs
-        them all.
-        """
-        if not self.work.channel_step or self._costs.rereads:
-            return False
-        return self.constant_cycles > self.computing_cycles(cut)
-
     @cached_property
     def _constant_traffic(self) -> float:
         return self._costs.constant_traffic(self._pack)

@@ -24,28 +24,28 @@ class Block(Engine):
         Cause(
             "micro_blocks",
             "micro-blocks",
-            "#12a3b4",
+            "#0e7c8a",
             "inside the MAC array: outputs that a micro-block, or products that a step does not have",
             ("mac_array.block.micro_channels", "mac_array.block.depth_first_channels"),
         ),
         Cause(
             "by_channel",
             "depthwise",
-            "#6fc6d0",
+            "#4fb3a5",
             "inside the MAC array: a depthwise convolution has fewer products for a step than there are multipliers",
             ("mac_array.block.depthwise_elements",),
         ),
         Cause(
             "reload",
             "weights of a step",
-            "#8ab4de",
+            "#6a8fd8",
             "inside the MAC array: the plane of a block is done before the weights of the next step are there",
             ("mac_array.weight_bytes_per_cycle", "mac_array.block.buffer_kib"),
         ),
         Cause(
             "block_output",
             "output of blocks",
-            "#bcd2ec",
+            "#9db8e8",
             "inside the MAC array: it waits for the output stage or for commands, and the last block is written",
             ("mac_array.block.output_cycles", "mac_array.block.buffer_kib"),
         ),
@@ -121,10 +121,8 @@ def _depth(array: MacArray) -> str | None:
     )
 
 
-def _codes_only(array: MacArray) -> str | None:
-    if not array.float16_columns:
-        return None
-    return f"{array.float16_columns}; an array of blocks computes no reals"
+def _no_reals(columns: int) -> str | None:
+    return f"{columns}; an array of blocks computes no reals" if columns else None
 
 
 Block.rules = (
@@ -133,5 +131,6 @@ Block.rules = (
     ),
     ArrayRule("block.split_channels", ("block.micro_channels", "block.most_channels"), _depth),
     ArrayRule("block.buffer_kib", tuple(f"block.{name}" for name in Blocks.model_fields), _micro_block),
-    ArrayRule("float16_columns", (), _codes_only),
+    ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
+    ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),
 )

@@ -1,8 +1,8 @@
 """Which output block a problem is computed in.
 
-Of the blocks that fit the buffer twice, beside their inputs and accumulators, the one for which the fewest values have to
-be fetched: each block fetches the inputs below it for all input channels, and all weights of its channels. Where two
-buffers hold the whole input, a fetch counts half. Vela chooses by the same measure.
+Of the blocks whose inputs and accumulators fit the buffer twice, the one for which the fewest values have to be
+fetched: each block fetches the inputs below it for all input channels, and all weights of its channels. Where two
+input blocks hold the whole input, a fetch counts half. Vela chooses by the same measure.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def by_parts(shape: BlockShape, problem: Problem) -> bool:
         return True
     used = depth / rounded(depth, shape.depth_first_channels)
     steps = rounded(depth, each) * rounded(elements, shape.part_kernel_elements)
-    return depth * elements / steps >= used
+    return bool(depth * elements / steps >= used)
 
 
 def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) -> tuple[Any, Any]:

@@ -30,7 +30,6 @@ class BlockShape(NamedTuple):
     brick_channels: int
     few_channels_factor: int
     output_cycles: float
-    start_cycles: int
     access_cycles: int
     command_share: int
     map_port: int
@@ -38,7 +37,7 @@ class BlockShape(NamedTuple):
 
     def passing(self, channels: int) -> int:
         """Bytes that pass the port for a pixel."""
-        return min(rounded(channels, self.brick_channels), self.few_channels_factor * channels)
+        return int(min(rounded(channels, self.brick_channels), self.few_channels_factor * channels))
 
     @property
     def reload_cycles(self) -> int:

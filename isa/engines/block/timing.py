@@ -1,8 +1,8 @@
 """Closed form of the block engine: the cycles of a problem in blocks of one size.
 
 A problem is cut into output blocks; those at the edge are smaller. Products of a block and outputs of the one before it
-go on at the same time: behind a start, in which the first inputs arrive, a problem takes the slower of both for all
-blocks and the faster one once.
+go on at the same time: between the arrival of the first inputs and the departure of the last outputs a problem takes
+the slower of both for all blocks and the faster one once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Occupancy(NamedTuple):
     steps:      whole micro-blocks and steps.
     by_channel: steps of a depthwise convolution, which multiply for one channel of each output only.
     array:      weights of a step that arrive more slowly than its products are done, and lone micro-blocks.
-    outputs:    until the output stage ends: the start, and where it or commands are slower.
+    outputs:    until all outputs are away: the first inputs and the last outputs, and where the output stage or
+                commands are slower.
     total:      until all feature maps have passed their port, and the weights that are read again, which share it.
     map_values, weight_values: fetched. updates: accumulators written.
     """
@@ -113,9 +114,13 @@ def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, int, i
         steps = in_plane * layers * work.elements / shape.depth_first_channels
     outputs = max(shape.output_cycles * height * width * depth, depth * _PARAMETER_BYTES / shape.weight_port)
     inputs = block.input_height * block.input_width * (work.seen or depth)
-    commands = 2 * shape.access_cycles + (inputs + height * width * depth) / shape.map_port
-    least = (commands + outputs + array) / shape.command_share
+    least = (_transfers(shape, inputs, height * width * depth) + outputs + array) / shape.command_share
     return _Part(steps, by_channel, array, max(array, least), max(outputs, least))
+
+
+def _transfers(shape: BlockShape, inputs: int, outputs: int) -> float:
+    """Cycles until the inputs of a block are there, and its outputs away."""
+    return 2 * shape.access_cycles + (inputs + outputs) / shape.map_port
 
 
 def _cut(size: int, step: int) -> list[tuple[int, int]]:
@@ -140,9 +145,10 @@ def in_blocks(shape: BlockShape, problem: Problem, block: Block) -> Occupancy:
     emptying = sum([part.emptied * count for part, count in parts])
     first = parts[0][0]
     together = multiplying + first.emptied if multiplying > emptying else emptying + first.taken
-    under = min(block.depth, problem.ofm_depth) if problem.by_channel else work.seen
+    height, width, depth = (size for (size, _), *_ in cuts)
+    under = depth if problem.by_channel else work.seen
     inputs = min(block.input_height, extent(problem, 0)) * min(block.input_width, extent(problem, 1)) * under
-    done = ceil(shape.start_cycles + inputs / shape.map_port + together)
+    done = ceil(_transfers(shape, inputs, height * width * depth) + together)
     planes = sum([count for _, count in cuts[0]]) * sum([count for _, count in cuts[1]])
     slices = sum([count for _, count in cuts[2]])
     results = shape.passing(problem.ofm_depth)

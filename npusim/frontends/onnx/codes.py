@@ -30,6 +30,10 @@ class Codes:
     bits: int = 0
 
 
+_NUMBERS = {"block_size": 0, "output_dtype": 0, "axis": 1}
+"""Attributes of both, and what they are where nothing says them."""
+
+
 def codes_of(
     node: Node,
     constants: Mapping[str, Array],
@@ -42,7 +46,11 @@ def codes_of(
     dtype:  the element type of what a DequantizeLinear reads.
     """
     scale: Any = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
-    if scale is None or node.attributes.get("block_size", 0):
+    numbers = [node.attributes.get(name, default) for name, default in _NUMBERS.items()]
+    if scale is None or not all(isinstance(number, int) for number in numbers):
+        return None
+    block, said, axis = numbers
+    if block:
         return None
     zero: Any = None
     if len(node.inputs) > 2 and node.inputs[2]:
@@ -54,13 +62,13 @@ def codes_of(
     zeros = np.zeros(scale.size, np.int64) if zero is None else zero.reshape(-1)
     if zeros.size != scale.size:
         return None
-    bits, said = 0, int(node.attributes.get("output_dtype", 0))
+    bits = 0
     if zero is not None:
         dtype, bits = zero.dtype.name, narrow.get(node.inputs[2], 0)
     elif node.operation == QUANTIZE:
         dtype, bits = held_type(said) if said else ("uint8", 0)
-    axis = int(node.attributes.get("axis", 1)) if scale.ndim == 1 and scale.size > 1 else None
-    scaling = Quantization(tuple(map(float, scale.reshape(-1))), tuple(map(int, zeros)), axis)
+    along = axis if scale.ndim == 1 and scale.size > 1 else None
+    scaling = Quantization(tuple(map(float, scale.reshape(-1))), tuple(map(int, zeros)), along)
     return Codes(dtype, scaling, bits)
 
 
@@ -78,6 +86,8 @@ def moved_axis(
         return codes, shape
     if node.operation == "Transpose":
         perm = list(node.attributes.get("perm") or range(len(shape) - 1, -1, -1))
+        if sorted(perm) != list(range(len(shape))):
+            return None
         moved, target = perm.index(axis), tuple([shape[place] for place in perm])
     else:
         found = _other_shape(node, shape, constants)
@@ -113,7 +123,7 @@ def _other_shape(
     if node.operation == "Unsqueeze":
         rest, rank = iter(shape), len(shape) + len(numbers)
         new = {number % rank for number in numbers}
-        return tuple([1 if place in new else next(rest) for place in range(rank)])
+        return tuple([1 if place in new else next(rest, 1) for place in range(rank)])
     return None
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from npusim.frontends.onnx import sums
 from npusim.frontends.onnx.codes import DEQUANTIZE, QUANTIZE, Codes, codes_of, moved_axis
 from npusim.frontends.onnx.limits import Limits
 from npusim.frontends.onnx.network import Network, Node
+from npusim.frontends.onnx.tables import POINTWISE, Region, region_of, unneeded
 from npusim.isa.base.tensor import Array
 
 MOVES: Mapping[str, slice] = {
@@ -49,13 +50,26 @@ class Plan:
     """What becomes of a network's values.
 
     results: the codes in which values are held that no DequantizeLinear makes.
+    sums:    weighted sums of codes that become reals: of which no codes are made, or to which a real bias is added.
     bounds:  what limits a value in the codes in which it is already.
-    reasons: why operations with codes among their operands compute in reals, with the operation.
+    tables:  what is one function of codes.
+    gone:    operations that are but parts of such.
+    reasons: why operations with codes among their operands do not make codes of them, with the operation.
     """
 
     results: dict[str, Codes] = field(default_factory=dict)
+    sums: set[Node] = field(default_factory=set)
     bounds: dict[Node, Limits] = field(default_factory=dict)
+    tables: dict[Node, Region] = field(default_factory=dict)
+    gone: set[Node] = field(default_factory=set)
     reasons: list[tuple[str, Node]] = field(default_factory=list)
+
+
+class Seen(NamedTuple):
+    """A value in codes that a body sees; shape: that of a constant."""
+
+    codes: Codes
+    shape: tuple[int, ...] | None
 
 
 def summary(reasons: Sequence[tuple[str, Node]]) -> list[str]:
@@ -66,7 +80,7 @@ def summary(reasons: Sequence[tuple[str, Node]]) -> list[str]:
     lines = []
     for reason, nodes in by_reason.items():
         others = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-        lines.append(f"{nodes[0].place}{others}: computes in reals, because {reason}")
+        lines.append(f"{nodes[0].place}{others}: no group, because {reason}")
     return lines
 
 
@@ -74,15 +88,20 @@ def plan(
     network: Network,
     constants: Mapping[str, Array],
     groupable: Callable[[Node], bool],
-    outer: Mapping[str, Codes] | None = None,
+    outer: Mapping[str, Seen] | None = None,
 ) -> Plan:
     """The plan of a network.
 
     groupable: whether the operation of a node is one that may compute on codes.
-    outer:     the codes of values from outside, for the body of a node that decides.
+    outer:     what is known of values from outside, for the body of a node that decides.
     """
     return _Planning(network, constants, groupable, outer or {}).plan()
 
+
+_SAME_VALUE = frozenset({QUANTIZE, DEQUANTIZE, "Identity", "Dropout", "Relu", "Clip"})
+"""Operations that may give the tensor that they get."""
+
+_NONE = "no QuantizeLinear follows"
 
 _UNPAIRED = ""
 """The reason of what is an output: there is no QuantizeLinear for it to be a group with."""
@@ -94,7 +113,7 @@ class _Planning:
         network: Network,
         constants: Mapping[str, Array],
         groupable: Callable[[Node], bool],
-        outer: Mapping[str, Codes],
+        outer: Mapping[str, Seen],
     ) -> None:
         self._network = network
         self._constants = constants
@@ -102,10 +121,12 @@ class _Planning:
         self._readers: dict[str, list[Node]] = {}
         self._kept = {*network.outputs, *chain.from_iterable(map(captured, network.nodes))}
         self._targets: dict[str, Codes | str] = {}
-        self._held: dict[str, Codes] = dict(outer)
+        self._held: dict[str, Codes] = {name: seen.codes for name, seen in outer.items()}
         self._fixed: dict[str, tuple[int, ...]] = {name: data.shape for name, data in constants.items()}
+        self._fixed |= {name: seen.shape for name, seen in outer.items() if seen.shape is not None}
         self._dtypes = {value.name: value.dtype for value in network.inputs}
         self._dtypes |= {name: data.dtype.name for name, data in constants.items()}
+        self._makers = {name: node for node in network.nodes for name in node.outputs}
         self._plan = Plan()
         for node in network.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -117,7 +138,10 @@ class _Planning:
                 self._targets[name] = self._target(name)
         for node in self._network.nodes:
             self._forward(node)
-        return self._plan
+        plan = self._plan
+        plan.gone = unneeded(self._network.nodes, plan.tables, self._kept)
+        plan.reasons = [(reason, node) for reason, node in plan.reasons if node not in plan.gone]
+        return plan
 
     # Backward
 
@@ -144,10 +168,10 @@ class _Planning:
             return codes
         passed = name in reader.inputs[: 1 if bounds_of(reader, self._constants) else 0]
         if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.operation]]):
-            targets = [self._targets[each] for each in reader.outputs if self._is_read(each)]
+            targets = [self._targets.get(each, "") for each in reader.outputs if self._is_read(each)]
             if targets and all(each == targets[0] for each in targets):
                 return targets[0]
-        return "no QuantizeLinear follows"
+        return _NONE
 
     def _is_read(self, name: str) -> bool:
         return bool(name) and (name in self._kept or name in self._readers)
@@ -155,8 +179,12 @@ class _Planning:
     # Forward
 
     def _forward(self, node: Node) -> None:
+        if not node.inputs or not node.outputs:
+            return
         if node.operation in (QUANTIZE, DEQUANTIZE):
             self._code(node)
+            return
+        if self._as_table(node):
             return
         held = [self._held.get(name) for name in node.inputs]
         if not any(held) or not self._groupable(node):
@@ -165,19 +193,43 @@ class _Planning:
             self._move(node, held[MOVES[node.operation]])
             return
         targets = [self._targets[name] for name in node.outputs if self._is_read(name)]
-        missing = next((each for each in targets if isinstance(each, str)), None) or sums.misfit(
-            node, held, self._constants, self._fixed
-        )
+        misfit = sums.misfit(node, held, self._constants, self._fixed)
+        missing = next((each for each in targets if isinstance(each, str)), None)
+        if missing is not None and misfit is None and sums.has_sums(node, held):
+            self._plan.sums.add(node)
+            if missing not in (_UNPAIRED, _NONE):
+                self._plan.reasons.append((missing, node))
+            return
+        missing = misfit if missing is None else missing
         if missing is None:
             self._hold(node, dict(zip(node.outputs, self._codes(node), strict=True)))
             limits = bounds_of(node, self._constants)
             if limits and held[0] == self._held.get(node.outputs[0]) and not any(held[1:]):
-                alone = self._readers[node.inputs[0]] == [node]
-                self._plan.bounds[node] = limits._replace(alone=alone)
+                self._plan.bounds[node] = limits._replace(alone=self._is_alone(node))
         elif missing and any(
             codes and name not in self._fixed for name, codes in zip(node.inputs, held, strict=True)
         ):
             self._plan.reasons.append((missing, node))
+
+    def _as_table(self, node: Node) -> bool:
+        """Whether a node ends what is one function of codes."""
+        target = self._targets[node.outputs[0]] if len(node.outputs) == 1 else None
+        if not isinstance(target, Codes) or node.operation not in POINTWISE or not self._groupable(node):
+            return False
+        region = region_of(node, self._held, self._makers, self._constants, target)
+        if region is None:
+            return False
+        self._plan.tables[node] = region
+        self._hold(node, {node.outputs[0]: target})
+        return True
+
+    def _is_alone(self, node: Node) -> bool:
+        """Whether nobody else reads what a node reads, be it under another name (QuantizeLinear and back)."""
+        name = node.inputs[0]
+        if name in self._kept or self._readers[name] != [node]:
+            return False
+        maker = self._makers.get(name)
+        return maker is not None and (maker.operation not in _SAME_VALUE or self._is_alone(maker))
 
     def _codes(self, node: Node) -> list[Codes | None]:
         targets = [self._targets[name] for name in node.outputs]
@@ -190,6 +242,8 @@ class _Planning:
 
     def _code(self, node: Node) -> None:
         """What QuantizeLinear and DequantizeLinear say of their results."""
+        if not node.inputs or not node.outputs:
+            return  # the reader says so
         source, target = node.inputs[0], node.outputs[0]
         codes = codes_of(node, self._constants, self._network.narrow, self._dtypes.get(source, ""))
         if source in self._fixed:

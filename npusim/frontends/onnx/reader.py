@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from npusim.frontends.onnx import file, groups, limits
 from npusim.frontends.onnx.codes import DEQUANTIZE, QUANTIZE, Codes
 from npusim.frontends.onnx.network import MICROSOFT, Network, Node, Value
@@ -15,21 +17,41 @@ from npusim.frontends.onnx.operations.table import row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.graph.names import quoted
+
+_MOST_MADE = 1 << 26
+"""Elements of constants that are made while a file is read, all together."""
+
+_VERSION, _NEWEST_VERSION = 0x08, 32
+"""The first byte of a ModelProto, and the most that one may say in the second."""
+_TEXTS = (0x12, 0x1A, 0x22)
+"""Field numbers and types of what may follow: producer, its version, domain,"""
+_PARTS = (0x3A, 0x42)
+"""the graph, the versions of operations."""
 
 _QUANTIZING = (QUANTIZE, DEQUANTIZE)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """No: files of ONNX begin with nothing of their own; the suffix tells."""
-    return False
+    """Whether the file begins as a ModelProto does: a version of its format, then who made it, the graph or opsets."""
+    if len(head) < 4 or head[0] != _VERSION or not 3 <= head[1] <= _NEWEST_VERSION:
+        return False
+    if head[2] in _TEXTS:
+        text = head[4 : 4 + head[3]]
+        return len(head) > 4 and text.isascii() and text.decode().isprintable()
+    return head[2] in _PARTS and head[3] > 0
 
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
     """The graph of a file. Raises FormatError or GraphError."""
-    return graph_of(file.parsed(path), builder)
+    return graph_of(file.parsed(path, has), builder)
+
+
+def has(domain: str, name: str) -> bool:
+    """Whether there is a row for an operation."""
+    return _row_of(Node(name, "" if domain == "ai.onnx" else domain, "", (), (), {})) is not None
 
 
 def graph_of(network: Network, builder: GraphBuilder) -> Graph:
@@ -41,8 +63,13 @@ def graph_of(network: Network, builder: GraphBuilder) -> Graph:
 class _Reading:
     """The reading of a network."""
 
-    def __init__(self, network: Network, builder: GraphBuilder, plan: groups.Plan) -> None:
+    def __init__(
+        self, network: Network, builder: GraphBuilder, plan: groups.Plan, outer: _Reading | None = None
+    ) -> None:
+        """outer: of the network that this one is a part of, whose values it sees."""
         self.builder = builder
+        self._outer = outer
+        self._made = 0
         self.makers: dict[int, int] = {}
         self._network = network
         self._plan = plan
@@ -61,7 +88,8 @@ class _Reading:
         for value in network.inputs:
             self._numbers[value.name] = self._input(value)
         for node in network.nodes:
-            self.add(node)
+            if node not in self._plan.gone:
+                self.add(node)
         for note in groups.summary(self._plan.reasons):
             self.builder.note(note)
         return self.builder.graph([self._output(name) for name in network.outputs])
@@ -77,15 +105,25 @@ class _Reading:
         elif name in self._codes:
             node = Node("DequantizeLinear", "", name, (), (name,), {})
             self._numbers[name] = Conversion(node, "", self).as_real(self._codes[name])
+        elif self._outer is not None:
+            return self._outer.number(name)
         else:
             raise GraphError(f"value {quoted(name)} is read, and nothing before writes it")
         return self._numbers[name]
 
     def codes(self, name: str) -> int | None:
+        if name not in self._codes and name not in self._numbers and self._outer is not None:
+            return self._outer.codes(name)
         return self._codes.get(name)
 
     def dequantized(self, name: str, codes: int) -> None:
         self._codes[name] = codes
+
+    def afford(self, elements: int) -> bool:
+        if self._outer is not None:
+            return self._outer.afford(elements)
+        self._made += elements
+        return self._made <= _MOST_MADE
 
     def bits(self, name: str) -> int:
         return self._network.narrow.get(name, 0)
@@ -93,8 +131,35 @@ class _Reading:
     def result(self, name: str) -> Codes | None:
         return self._plan.results.get(name)
 
+    def sums(self, node: Node) -> bool:
+        return node in self._plan.sums
+
     def in_reals(self, node: Node, reason: str) -> None:
         self._plan.reasons.append((reason, node))
+
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+        network = replace(network, constants={**self._network.constants, **network.constants})
+        plan = groups.plan(network, network.constants, _groupable, self._held())
+        inner = _Reading(network, self.builder, plan, self)
+        inner.makers = self.makers
+        inner._numbers.update(zip([value.name for value in network.inputs], operands, strict=True))
+        inner._named_already.update(operands)
+        for node in network.nodes:
+            if node not in plan.gone:
+                inner.add(node)
+        self._plan.reasons += [reason for reason in plan.reasons if reason not in self._plan.reasons]
+        return [inner.number(name) for name in network.outputs]
+
+    def _held(self) -> dict[str, groups.Seen]:
+        """The values in codes, those from outside among them."""
+        held = {} if self._outer is None else self._outer._held()
+        for name, number in self._codes.items():
+            kind, constant = self.builder.type(number), self.builder.tensors[number].constant
+            if kind.quantization is not None:
+                codes = Codes(kind.dtype, kind.quantization)
+                held[name] = groups.Seen(codes, kind.shape if constant else None)
+        return held
 
     # Parts of the network
 
@@ -112,27 +177,57 @@ class _Reading:
     def add(self, node: Node) -> None:
         """Adds what a node becomes. Raises GraphError for one that npusim does not have."""
         entry = _row_of(node)
+        if entry is not None and not any(node.outputs):
+            raise node.fault("has no output")
         if entry is None:
             raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
-        numbers: Sequence[int | None] | None = self._limited(node)
+        numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
         if numbers is None:
-            numbers = entry.convert(Conversion(node, entry.inputs, self))
+            try:
+                numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+                said = " ".join(str(fault).split())[:120]
+                raise node.fault(
+                    f"its inputs or attributes are none that the operation takes ({said})"
+                ) from None
         for name, number in zip(node.outputs, numbers, strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None
                 (self._codes if coded else self._numbers)[name] = self._named(name, number, final=not coded)
 
+    def _looked_up(self, node: Node) -> Sequence[int] | None:
+        """The result of what is one function of codes; None for other nodes."""
+        region = self._plan.tables.get(node)
+        if region is None:
+            return None
+        codes, name = self.codes(region.source), node.outputs[0]
+        assert codes is not None
+        kind, target = self.builder.type(codes), self._plan.results[name]
+        reading = _Reading(self._network, GraphBuilder(""), groups.Plan({name: target}))
+        every = np.arange(256, dtype=np.uint8).view(kind.numpy_dtype)
+        reading._codes[region.source] = reading.builder.constant("", every, kind.quantization)
+        for each in region.nodes:
+            reading.add(each)
+        result, bare = unshaped(target.dtype, target.quantization), replace(node, inputs=())
+        made = reading._codes[name] if name in reading._codes else reading.number(name)
+        entries = reading.builder.tensors[Conversion(bare, "", reading).in_codes(made, result)].array
+        assert entries is not None
+        how = Conversion(bare, "", self)
+        return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
+
     def _limited(self, node: Node) -> Sequence[int] | None:
         """The result of a Relu or Clip on the codes that it has already; None where it takes a node of its own."""
         bounds = self._plan.bounds.get(node)
-        codes = None if bounds is None else self._codes.get(node.inputs[0])
+        codes = None if bounds is None else self.codes(node.inputs[0])
         if bounds is None or codes is None:
             return None
+        if limits.lets_all_through(self.builder.type(codes), bounds):
+            return [codes]
         maker = self.makers.get(codes)
-        through = limits.lets_all_through(self.builder.type(codes), bounds)
-        return (
-            [codes] if through or (maker is not None and limits.fused(self.builder, maker, bounds)) else None
-        )
+        if maker is None or not limits.fused(self.builder, maker, bounds):
+            return None
+        self._named_already.discard(codes)  # it is what comes behind the bounds now
+        return [codes]
 
     def _named(self, name: str, number: int, *, final: bool) -> int:
         """A result under its own name, if it is nothing else already; a name that is not final may give way."""

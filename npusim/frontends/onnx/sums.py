@@ -14,6 +14,8 @@ from npusim.isa.base.tensor import Array, Quantization
 _CONVOLUTIONS = {"Conv": 0, "ConvTranspose": 1}
 """Which axis of the weights has the output channels."""
 
+_BYTES = {"int8", "uint8"}
+
 
 def misfit(
     node: Node,
@@ -42,12 +44,21 @@ def misfit(
         return "alpha of Gemm is not 1"
     if len(node.inputs) < 3 or not node.inputs[2]:
         return None
-    return _bias_misfit(node, held[2], _product(ifm.quantization, scaling))
+    if {ifm.dtype, weights.dtype} <= _BYTES:
+        return None  # what is no part of the sum is added to it in reals
+    return _bias_misfit(node, held[2], products(ifm.quantization, scaling))
+
+
+def has_sums(node: Node, held: Sequence[Codes | None]) -> bool:
+    """Whether a node that has no misfit adds up products of 8-bit codes, which 32 bits hold."""
+    if node.domain or node.operation not in (*_CONVOLUTIONS, "Gemm", "MatMul"):
+        return False
+    return all(codes is not None and codes.dtype in _BYTES for codes in held[:2])
 
 
 def _by_output_channel(node: Node, axis: int, shape: tuple[int, ...] | None) -> bool:
     """Whether an axis of the weights is that of the output channels."""
-    if shape is None:
+    if not shape:
         return False
     axis %= len(shape)
     if node.operation in _CONVOLUTIONS:
@@ -59,7 +70,7 @@ def _by_output_channel(node: Node, axis: int, shape: tuple[int, ...] | None) -> 
     return len(shape) == 2 and axis == 1
 
 
-def _product(ifm: Quantization, weights: Quantization) -> Any:
+def products(ifm: Quantization, weights: Quantization) -> Any:
     """The scales of the sums, in float32."""
     with np.errstate(all="ignore"):
         return np.float32(ifm.scale) * np.array(weights.scales, np.float32)
@@ -67,13 +78,16 @@ def _product(ifm: Quantization, weights: Quantization) -> Any:
 
 def _bias_misfit(node: Node, bias: Codes | None, scales: Any) -> str | None:
     if bias is None:
-        return "the bias is real (it is added before the one rounding; quantised to int32 it is a part of the sum)"
-    own = np.array(bias.quantization.scales, np.float32)
-    if bias.dtype != "int32" or any(bias.quantization.zero_points):
-        return f"the bias has codes of {bias.dtype}, not of int32 with zero point 0"
-    fits = 1 in (own.size, scales.size) or own.size == scales.size
-    if not (fits and np.all(own == scales)):
-        return "the scale of the bias is not that of the weights times that of the feature map"
+        return "the bias is real (quantised to int32 it is a part of the sum)"
+    if not is_of_sum(bias.dtype, bias.quantization, scales):
+        return "the bias is no int32 on the scale of the weights times that of the feature map"
     if node.operation == "Gemm" and node.attributes.get("beta", 1.0) != 1.0:
         return "beta of Gemm is not 1"
     return None
+
+
+def is_of_sum(dtype: str, bias: Quantization, scales: Any) -> bool:
+    """Whether codes of a bias are on the scales of sums, so that they are a part of them."""
+    own = np.array(bias.scales, np.float32)
+    alike = 1 in (own.size, scales.size) or own.size == scales.size
+    return dtype == "int32" and not any(bias.zero_points) and alike and bool(np.all(own == scales))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npusim.frontends.onnx.elements import held_type
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.isa.base.elements import is_element
@@ -76,7 +77,6 @@ def _remainder(c: Conversion) -> Sequence[int]:
     """With the divisor's sign, or (fmod) the dividend's: what is left of magnitudes."""
     a, b = c.real("A"), c.real("B")
     if not c.attribute("fmod", 0):
-        c.require(not c.builder.type(a).real, "of reals there is only fmod")
         return [c.node("floor_mod", [a, b])]
     left = c.step("floor_mod", [c.step("abs", [a]), c.step("abs", [b])])
     return [c.node("mul", [c.step("sign", [a]), left])]
@@ -86,25 +86,29 @@ def _where(c: Conversion) -> Sequence[int]:
     x, y = c.tensor("X"), c.tensor("Y")
     codes = c.kind().quantization
     if codes is not None:
-        x, y = (c.in_codes(c.as_real(t), c.kind()) if c.like(t) != c.kind() else t for t in (x, y))
+        x, y = (c.in_codes(tensor, c.kind()) for tensor in (x, y))
         return c.nodes("select_v2", [c.real("condition"), x, y], [c.kind()])
     return c.nodes("select_v2", [c.real("condition"), x, y], [c.like(x)])
 
 
 def _cast(c: Conversion) -> Sequence[int]:
-    return [_converted(c, _element(c, int(c.attribute("to", 0))))]
+    dtype, bits = held_type(int(c.attribute("to", 0)))
+    c.require(is_element(dtype), f"casts to {dtype}, which npusim lacks")
+    return [_narrowed(c, dtype, bits)]
 
 
 def _cast_like(c: Conversion) -> Sequence[int]:
-    return [_converted(c, c.builder.type(c.real("target_type")).dtype)]
+    return [_narrowed(c, c.builder.type(c.real("target_type")).dtype, c.bits("target_type"))]
 
 
-def _element(c: Conversion, code: int) -> str:
-    from npusim.frontends.onnx.elements import held_type
-
-    dtype = held_type(code)[0]
-    c.require(is_element(dtype), f"casts to {dtype or code}, which npusim lacks")
-    return dtype
+def _narrowed(c: Conversion, dtype: str, bits: int) -> int:
+    """In so many bits of the type (0: all), beyond which whole numbers wrap."""
+    if not bits:
+        return _converted(c, dtype)
+    wide, least = _converted(c, "int32"), -(1 << bits - 1) if dtype == "int8" else 0
+    above = c.step("sub", [wide, c.scalar(least, wide)])
+    within = c.step("floor_mod", [above, c.scalar(1 << bits, above)])
+    return c.cast(c.step("add", [within, c.scalar(least, within)]), dtype)
 
 
 def _converted(c: Conversion, dtype: str) -> int:

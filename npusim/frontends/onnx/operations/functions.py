@@ -10,7 +10,7 @@ from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row, unary
 
 _SAME_NAMES = (
-    *("Abs", "Neg", "Sign", "Floor", "Ceil", "Sqrt", "Exp", "Log", "Relu", "Tanh", "Softplus"),
+    *("Abs", "Neg", "Sign", "Floor", "Ceil", "Sqrt", "Exp", "Log", "Tanh", "Softplus"),
     *("Erf", "Mish", "Reciprocal", "Round"),
     *("Sin", "Cos", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh"),
 )
@@ -26,6 +26,14 @@ def _with(name: str, op: str, domain: str = "", **attributes: float) -> Row:
         return [c.node(op, [c.tensor("X")], **values)]
 
     return Row(name, "X", convert, (op,), domain=domain)
+
+
+def _relu(c: Conversion) -> Sequence[int]:
+    x = c.tensor("X")
+    kind = c.builder.type(x)
+    if kind.real or kind.quantization is not None:
+        return [c.node("relu", [x])]
+    return [c.step("maximum", [x, c.scalar(0, x)])]
 
 
 def _gelu(c: Conversion) -> Sequence[int]:
@@ -83,6 +91,7 @@ def _dropped(c: Conversion) -> Sequence[int | None]:
 
 
 ROWS: tuple[Row, ...] = (
+    Row("Relu", "X", _relu, ("relu", "maximum")),
     *(unary(name) for name in _SAME_NAMES),
     unary("Sigmoid", "logistic"),
     _with("LeakyRelu", "leaky_relu", alpha=0.01),

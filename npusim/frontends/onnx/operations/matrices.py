@@ -80,7 +80,7 @@ def _turned(c: Conversion, tensor: int, swapped: str, batches: str) -> int:
 def _gemm(c: Conversion) -> Sequence[int]:
     """alpha A' B' + beta C, A' and B' being A and B or transposed; with a constant B a layer with weights and bias."""
     alpha, beta = float(c.attribute("alpha", 1.0)), float(c.attribute("beta", 1.0))
-    codes = c.makes_codes and alpha == beta == 1
+    codes = c.on_codes and alpha == beta == 1
     ask = c.tensor if codes else c.real
     a, b = ask("A"), ask("B")
     third = ask("C") if c.has("C") else None

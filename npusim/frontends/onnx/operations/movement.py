@@ -202,12 +202,25 @@ def _surrounded(c: Conversion, x: int, borders: Any) -> int:
     result = c.kind(0, kind.dtype)
     if result.quantization is not None:
         if kind.quantization != result.quantization:
-            x = c.in_codes(c.as_real(x), result)
+            x = c.in_codes(x, result)
         scaling = result.quantization
         least, most = result.element.limits
         code = int(np.rint(np.float32(number) / np.float32(scaling.scale))) + scaling.zero_point
         return c.node("pad", [x], paddings=borders, pad_value=min(max(code, least), most))
+    if not np.isfinite(number):
+        return surrounded_by(c, x, borders, number)
     return c.node("pad", [x], paddings=borders, pad_value=number.item())
+
+
+def surrounded_by(c: Conversion, x: int, borders: Any, number: Any) -> int:
+    """A tensor with borders of a number that parameters cannot hold: tensors side by side."""
+    for axis, border in enumerate(borders):
+        sizes = [(*c.shape(x)[:axis], count, *c.shape(x)[axis + 1 :]) for count in border]
+        around = [c.filled(size, number, c.builder.type(x).dtype) if size[axis] else None for size in sizes]
+        parts = [part for part in (around[0], x, around[1]) if part is not None]
+        if len(parts) > 1:
+            x = c.step("concatenation", parts, axis=axis)
+    return x
 
 
 def _reflected(c: Conversion, x: int, borders: Any) -> int:
@@ -243,20 +256,25 @@ def _blocks(op: str):  # type: ignore[no-untyped-def]
         x, shape = c.tensor("input"), c.shape("input")
         block = int(c.attribute("blocksize", 0))
         c.require(len(shape) == 4 and 0 < block <= MOST, f"input {list(shape)} or blocksize {block} is none")
+        mode = c.attribute("mode", "DCR")
+        c.require(mode in ("DCR", "CRD"), f"mode is {mode!r}, must be 'DCR' or 'CRD'")
         if op == "depth_to_space":
             return [_apart(c, x, shape, block)]
         c.require(shape[2] % block == shape[3] % block == 0, f"blocks of {block} do not divide {list(shape)}")
-        return [c.node(op, [x], block_size=block)]
+        if mode == "DCR":
+            return [c.node(op, [x], block_size=block)]
+        [made] = c.nodes(op, [x], [c.like(x)], block_size=block)
+        sizes = c.shape(made)
+        split = c.reshaped(made, (shape[0], block * block, *shape[1:2], *sizes[2:]))
+        return [c.node("reshape", [c.transposed(split, (0, 2, 1, 3, 4))], shape=sizes)]
 
     return convert
 
 
 def _apart(c: Conversion, x: int, shape: Sequence[int], block: int) -> int:
     """Channels of a block are the outer axis (DCR) or the inner one (CRD)."""
-    mode = c.attribute("mode", "DCR")
-    c.require(mode in ("DCR", "CRD"), f"mode is {mode!r}, must be 'DCR' or 'CRD'")
     c.require(shape[1] % block**2 == 0, f"{shape[1]} channels do not fall into blocks of {block} by {block}")
-    if mode == "DCR":
+    if c.attribute("mode", "DCR") == "DCR":
         return c.node("depth_to_space", [x], block_size=block)
     depth = shape[1] // block**2
     split = c.reshaped(x, (shape[0], depth, block * block, *shape[2:]))

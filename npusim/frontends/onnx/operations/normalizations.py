@@ -41,9 +41,17 @@ def _vector(c: Conversion, name: str, shape: Sequence[int], value: float) -> int
 
 def _layer(c: Conversion) -> Sequence[int | None]:
     x, shape = c.tensor("X"), c.shape("X")
-    c.require(not any(c.outputs[1:]), "npusim has the first output alone, not mean and inverse deviation")
     axis = c.axis(int(c.attribute("axis", -1)), len(shape))
-    return [_normalized(c, x, axis, _epsilon(c), "Scale", "B")]
+    made: list[int | None] = [_normalized(c, x, axis, _epsilon(c), "Scale", "B")]
+    return [*made, *_moments(c, c.as_real(x), axis)] if any(c.outputs[1:]) else made
+
+
+def _moments(c: Conversion, x: int, axis: int) -> tuple[int, int]:
+    """The mean, and 1 / sqrt(variance + epsilon)."""
+    how: dict[str, Any] = {"axes": tuple(range(axis, len(c.shape(x)))), "keep_dims": True}
+    mean = c.step("mean", [x], **how)
+    variance = c.step("mean", [c.step("square", [c.step("sub", [x, mean])])], **how)
+    return mean, c.step("rsqrt", [c.step("add", [variance, c.scalar(_epsilon(c), variance)])])
 
 
 def _normalized(c: Conversion, x: int, axis: int, epsilon: float, scale: str, bias: str) -> int:
@@ -109,11 +117,15 @@ def _group(c: Conversion) -> Sequence[int]:
     return [c.node("group_normalization", [x, *vectors], axis=1, groups=groups, epsilon=_epsilon(c))]
 
 
+_LEAST = 2.0**-149
+"""Of float32: it changes no norm but 0, beside which everything is 0."""
+
+
 def _length(c: Conversion) -> Sequence[int]:
     x = c.real("input")
     axis, p = c.axis(int(c.attribute("axis", -1)), len(c.shape(x))), int(c.attribute("p", 2))
     c.require(p in (1, 2), f"p is {p}, must be 1 or 2")
-    return [c.node("lp_normalization", [x], axes=(axis,), p=p, epsilon=0.0)]
+    return [c.node("lp_normalization", [x], axes=(axis,), p=p, epsilon=_LEAST)]
 
 
 def _response(c: Conversion) -> Sequence[int]:
@@ -145,7 +157,12 @@ _SKIP = "input skip gamma beta? bias?"
 
 ROWS: tuple[Row, ...] = (
     Row("BatchNormalization", "X scale B input_mean input_var", _batch, ("batch_normalization",)),
-    Row("LayerNormalization", "X Scale B?", _layer, ("layer_normalization", "broadcast_to")),
+    Row(
+        "LayerNormalization",
+        "X Scale B?",
+        _layer,
+        ("layer_normalization", "broadcast_to", "mean", "sub", "square", "rsqrt"),
+    ),
     Row("RMSNormalization", "X scale", _root_mean_square, _ROOT),
     Row("SimplifiedLayerNormalization", "X scale", _root_mean_square, _ROOT),
     Row("SkipLayerNormalization", _SKIP, _skip, ("layer_normalization", "add"), domain=MICROSOFT),

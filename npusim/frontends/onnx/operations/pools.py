@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -41,20 +42,27 @@ def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = F
         own = (1,) * (2 - len(axes))
         places = [axis - 2 for axis in axes]
         borders = (NO_BORDER,) * len(own)
-        how = {
+        how: dict[str, Any] = {
             "filter": (*own, *(window.size[place] for place in places)),
             "strides": (*own, *(window.stride[place] for place in places)),
             "padding": (*borders, *(window.padding[place] for place in places)),
         }
         if counted:
             how["counted"] = (*borders, *(_counted(window, place) for place in places))
+        if op == "average_pool_2d" and c.builder.type(x).quantization and _by_columns(c, window):
+            how["by_columns"] = True
         last = axes is pairs[-1]
 
-        def pool(image: int, how: dict[str, object] = how, last: bool = last) -> int:  # type: ignore[assignment]
+        def pool(image: int, how: dict[str, Any] = how, last: bool = last) -> int:
             return c.node(op, [image], None if last else c.like(image), **how)
 
         x = on_images(c, x, axes, pool)
     return x
+
+
+def _by_columns(c: Conversion, window: Window) -> bool:
+    """Whether ONNX Runtime adds the columns of a window up first: before version 19, with small steps."""
+    return c.opset < 19 and window.stride[-1] <= 2
 
 
 def _counted(window: Window, axis: int) -> tuple[int, int]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from npusim.frontends.onnx.codes import Codes, codes_of
 from npusim.frontends.onnx.elements import held_type
 from npusim.frontends.onnx.operations.conversion import Conversion
@@ -14,9 +12,6 @@ from npusim.frontends.onnx.operations.row import Row
 from npusim.isa.base.elements import element, is_element
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
-
-_STEPS = 255
-"""Of DynamicQuantizeLinear, whose codes are uint8."""
 
 
 def _codes(c: Conversion, dtype: str = "") -> Codes | None:
@@ -42,8 +37,9 @@ def _at_axis(c: Conversion, scaling: Quantization, shape: Sequence[int]) -> Quan
 
 def _quantize(c: Conversion) -> Sequence[int]:
     """Reals to codes, or codes to other codes; those that are the same already stay."""
-    held, codes = c.codes("x"), _codes(c)
-    x = as_floats(c, c.real("x")) if held is None or codes is None else held
+    codes = _codes(c)
+    held = None if codes is None or codes.quantization.axis is not None else _held(c)
+    x = as_floats(c, c.real("x")) if held is None else held
     if codes is None or (held is None and c.builder.type(x).dtype != "float32"):
         return [_quantized_by_steps(c, x)]
     _require_codes(c, codes.dtype)
@@ -53,12 +49,20 @@ def _quantize(c: Conversion) -> Sequence[int]:
     return [c.node("quantize", [x], target, rescale="float32", bits=codes.bits)]
 
 
+def _held(c: Conversion) -> int | None:
+    """The codes of one scale that are dequantised to what is quantised."""
+    held = c.codes("x")
+    scaling = None if held is None else c.builder.type(held).quantization
+    return held if scaling is not None and scaling.axis is None else None
+
+
 def _dequantize(c: Conversion) -> Sequence[int | None]:
     x = c.real("x")
     _require_codes(c, c.builder.type(x).dtype)
     codes = _codes(c, c.builder.type(x).dtype)
-    if codes is None:
-        return [_dequantized_by_steps(c, x)]
+    asked = _real_type(c, "output_dtype")
+    if codes is None or asked != "float32":
+        return [c.cast(_dequantized_by_steps(c, x), asked)]
     c.dequantized(c.coded(x, _at_axis(c, codes.quantization, c.shape(x))))
     return [None]
 
@@ -73,8 +77,21 @@ def as_floats(c: Conversion, tensor: int) -> int:
 
 
 def _quantized_by_steps(c: Conversion, x: int) -> int:
-    scale, zero = _spread(c, "scale", x), _spread(c, "zero_point", x)
-    return steps_of(c, c.node("div", [x, scale], c.plain(c.builder.type(x).dtype)), zero, *_asked_type(c))
+    """In the precision that the node says, or that of its scale."""
+    scale, zero = _spread(c, "scale", x), _optional(c, "zero_point", x)
+    precision = _real_type(c, "precision")
+    ratio = c.node("div", [c.cast(x, precision), c.cast(scale, precision)], c.plain(precision))
+    return steps_of(c, ratio, zero, *_asked_type(c))
+
+
+def _real_type(c: Conversion, attribute: str) -> str:
+    """The element type that an attribute says, otherwise that of the scale."""
+    said = int(c.attribute(attribute, 0))
+    dtype = held_type(said)[0] if said else c.builder.type(c.real("scale")).dtype
+    c.require(
+        is_element(dtype) and element(dtype).kind == "real", f"npusim has no reals of type {dtype} here"
+    )
+    return dtype
 
 
 def steps_of(c: Conversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
@@ -92,13 +109,12 @@ def steps_of(c: Conversion, ratio: int, zero: int | None, dtype: str, bits: int 
 def _dequantized_by_steps(c: Conversion, x: int) -> int:
     steps = c.plainly(x)
     scale = _spread(c, "scale", x)
-    zero = _spread(c, "zero_point", x)
+    zero = _optional(c, "zero_point", x)
     if zero is not None:
         whole = c.plain("int32")
         steps = c.node("sub", [c.node("cast", [each], whole) for each in (steps, c.plainly(zero))], whole)
-    kind = c.plain("float32" if scale is None else c.builder.type(scale).dtype)
-    reals = c.node("cast", [steps], kind)
-    return reals if scale is None else c.node("mul", [reals, scale], kind)
+    kind = c.plain(c.builder.type(scale).dtype)
+    return c.node("mul", [c.node("cast", [steps], kind), scale], kind)
 
 
 def _asked_type(c: Conversion) -> tuple[str, int]:
@@ -115,10 +131,12 @@ def _require_codes(c: Conversion, dtype: str) -> None:
     c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
 
 
-def _spread(c: Conversion, name: str, x: int) -> int | None:
-    """Scales or zero points as they broadcast with what has them; None where they are left out."""
-    if not c.has(name):
-        return None
+def _optional(c: Conversion, name: str, x: int) -> int | None:
+    return _spread(c, name, x) if c.has(name) else None
+
+
+def _spread(c: Conversion, name: str, x: int) -> int:
+    """Scales or zero points as they broadcast with what has them."""
     number, shape = c.plainly(c.real(name)), c.shape(x)
     own = c.shape(number)
     if len(own) == 0 or own == (1,):
@@ -152,27 +170,10 @@ def _repeated(c: Conversion, name: str, number: int, axis: int, shape: Sequence[
 # Scales that follow from what is quantised
 
 
-def dynamically(c: Conversion, x: int) -> tuple[int, int, int]:
+def dynamically(c: Conversion, x: int) -> tuple[int, ...]:
     """Codes uint8, scale and zero point of DynamicQuantizeLinear."""
-    wide = c.plain("float32")
-    axes = tuple(range(len(c.shape(x))))
-
-    def number(value: float) -> int:
-        return c.constant(np.array(value, np.float32))
-
-    def pair(op: str, a: int, b: int) -> int:
-        return c.node(op, [a, b], wide)
-
-    nothing = number(0)
-    low = pair("minimum", c.node("reduce_min", [x], wide, axes=axes), nothing)
-    high = pair("maximum", c.node("reduce_max", [x], wide, axes=axes), nothing)
-    extent = pair("sub", high, low)
-    flat = c.node("equal", [extent, nothing], c.plain("bool"))
-    scale = c.node("select_v2", [flat, number(1), pair("div", extent, number(_STEPS))], wide)
-    zero = c.node("round", [pair("div", pair("sub", nothing, low), scale)], wide)
-    zero = pair("minimum", pair("maximum", zero, nothing), number(_STEPS))
-    codes = steps_of(c, pair("div", x, scale), zero, "uint8")
-    return codes, scale, c.node("cast", [zero], c.plain("uint8"))
+    kinds = [unshaped("uint8"), unshaped("float32"), unshaped("uint8")]
+    return c.nodes("dynamic_quantize", [x], kinds)
 
 
 ROWS: tuple[Row, ...] = (
@@ -194,7 +195,7 @@ ROWS: tuple[Row, ...] = (
         "DynamicQuantizeLinear",
         "x",
         lambda c: dynamically(c, c.real("x")),
-        ("reduce_min", "reduce_max", "div", "round", "add", "quantize"),
+        ("dynamic_quantize",),
         groups=False,
     ),
 )

@@ -7,7 +7,7 @@ from math import ceil, prod
 
 import numpy as np
 
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.conversion import MOST_CONSTANT, Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.tensor import Array
@@ -52,7 +52,7 @@ def _range(c: Conversion) -> Sequence[int]:
     span = (int(limit) - int(start), int(delta)) if whole else (float(limit) - float(start), float(delta))
     c.require(bool(np.isfinite(span).all()), f"goes from {start} to {limit} by {delta}")
     count = max(-(-span[0] // span[1]) if whole else ceil(span[0] / span[1]), 0)
-    c.small([int(count)])
+    c.small([int(count)], MOST_CONSTANT)
     if whole:
         return [c.constant(start + np.arange(int(count), dtype=start.dtype) * delta)]
     return [c.constant((start + np.arange(int(count)).astype(start.dtype) * delta).astype(start.dtype))]
@@ -68,7 +68,7 @@ def _eye(c: Conversion) -> Sequence[int]:
 
         dtype = held_type(int(c.attribute("dtype")))[0]
         c.require(is_element(dtype), f"dtype {dtype} is one that npusim lacks")
-    c.small(shape)
+    c.small(shape, MOST_CONSTANT)
     return [
         c.constant(
             np.eye(shape[0], shape[1], _diagonal(int(c.attribute("k", 0)), shape), dtype=np.dtype(dtype))
@@ -86,7 +86,7 @@ def _triangle(c: Conversion) -> Sequence[int]:
     shape = c.shape(x)
     c.require(len(shape) > 1, f"the input has shape {list(shape)}, is no matrix")
     k = _diagonal(c.wholes("k")[0] if c.has("k") else 0, shape[-2:])
-    c.small(shape[-2:])
+    c.small(shape[-2:], MOST_CONSTANT)
     ones = np.ones(shape[-2:], bool)
     kept = np.triu(ones, k) if c.attribute("upper", 1) else np.tril(ones, k)
     return c.nodes("select_v2", [c.constant(kept), x, c.scalar(0, x)], [c.like(x)])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from npusim.frontends.onnx.operations import (
+    attention,
+    blocks,
+    control,
     convolutions,
+    einsum,
     elementwise,
     functions,
     gathers,
@@ -14,7 +18,9 @@ from npusim.frontends.onnx.operations import (
     products,
     qoperators,
     quantization,
+    recurrent,
     reductions,
+    resampling,
     shapes,
 )
 from npusim.frontends.onnx.operations.row import Row
@@ -22,7 +28,11 @@ from npusim.frontends.onnx.operations.row import Row
 ROWS: tuple[Row, ...] = tuple(
     sorted(
         (
+            *attention.ROWS,
+            *blocks.ROWS,
+            *control.ROWS,
             *convolutions.ROWS,
+            *einsum.ROWS,
             *elementwise.ROWS,
             *functions.ROWS,
             *gathers.ROWS,
@@ -33,7 +43,9 @@ ROWS: tuple[Row, ...] = tuple(
             *products.ROWS,
             *qoperators.ROWS,
             *quantization.ROWS,
+            *recurrent.ROWS,
             *reductions.ROWS,
+            *resampling.ROWS,
             *shapes.ROWS,
         ),
         key=lambda row: (row.domain, row.name),

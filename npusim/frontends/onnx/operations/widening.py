@@ -16,6 +16,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "int32": ("int64",),
     "uint32": ("int64",),
     "uint64": ("int64",),
+    "float64": ("float32",),
 }
 
 _WRAPPING = frozenset({"add", "sub", "mul", "sum", "cumsum", "neg"})
@@ -30,6 +31,11 @@ _AS_THEY_ARE = frozenset(
 """Operators that take whole numbers of 8 and 16 bits, which need not be codes; so do all that move."""
 
 BYTES = ("int8", "uint8")
+
+ORDERED = frozenset(
+    {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"}
+)
+"""Operators of two operands that look at nothing but their order."""
 
 _NARROW = ("int8", "uint8", "int16", "uint16")
 

@@ -31,9 +31,9 @@ class Window(NamedTuple):
             for extent, size, stride, dilation, border in zip(extents, *self[:4], strict=True)
         ]
 
-    def reach(self, axis: int) -> int:
-        """From the first element of a window to the last, both included."""
-        return (self.size[axis] - 1) * self.dilation[axis] + 1
+    def after(self, outer: Window) -> Window:
+        """The window along the axes of another one and then its own."""
+        return Window(*(first + own for first, own in zip(outer, self, strict=True)))  # type: ignore[arg-type]
 
 
 def window_of(c: Conversion, extents: Sequence[int], size: Sequence[int], *, ceil: bool = False) -> Window:
@@ -42,7 +42,7 @@ def window_of(c: Conversion, extents: Sequence[int], size: Sequence[int], *, cei
     ceil: a last window that is not full counts, if it begins within the image or the padding before it.
     """
     rank = len(extents)
-    stride, dilation = _steps(c, "strides", rank), _steps(c, "dilations", rank)
+    stride, dilation = steps(c, "strides", rank), steps(c, "dilations", rank)
     c.require(min(size, default=1) > 0, f"the window {list(size)} has an extent below 1")
     padding = said = paddings(c, extents, size, stride, dilation)
     if ceil:
@@ -89,13 +89,14 @@ def _filled(extent: int, reach: int, stride: int, border: Border) -> Border:
     return border[0], max((count - 1) * stride + reach - extent - border[0], 0)
 
 
-def _steps(c: Conversion, name: str, rank: int) -> tuple[int, ...]:
-    steps = tuple(int(number) for number in c.attribute(name, ()) or (1,) * rank)
+def steps(c: Conversion, name: str, rank: int) -> tuple[int, ...]:
+    """An attribute with a number of 1 or more for each axis, ones where it is not said."""
+    numbers = tuple(int(number) for number in c.attribute(name, ()) or (1,) * rank)
     c.require(
-        len(steps) == rank and min(steps, default=1) > 0,
-        f"{name} {list(steps)} are not {rank} numbers, 1 or more",
+        len(numbers) == rank and min(numbers, default=1) > 0,
+        f"{name} {list(numbers)} are not {rank} numbers, 1 or more",
     )
-    return steps
+    return numbers
 
 
 def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
