@@ -8,6 +8,9 @@ from pydantic import Field
 
 from npusim.isa.base.fields import MORE, MORE_OR_LESS, Capacity, Cycles, Positive, Section
 
+MOST_BITS = 8
+"""Bits of a weight at most."""
+
 
 class Blocks(Section):
     """Of the kind `block`: outputs are made block by block in an internal buffer, a block micro-block by micro-block.
@@ -142,10 +145,11 @@ class MacArray(Section):
     float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=1024, description="likewise float32"
     )
-    weight_bits: Positive = Field(
-        default=8,
-        le=8,
-        description="bits of a weight, which a bit-serial array takes time for; others do not",
+    weight_bits: int = Field(
+        default=MOST_BITS,
+        ge=2,
+        le=MOST_BITS,
+        description="bits of a weight that a bit-serial array takes time for; no value of a weight changes",
     )
     block: Blocks | None = Field(default=None, description="of the kind `block`")
     bit_serial: BitSerial | None = Field(default=None, description="of the kind `bit_serial`")

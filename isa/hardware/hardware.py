@@ -55,8 +55,8 @@ class FrontEnd(Section):
     layer_cycles: Cycles = Field(
         default=0,
         le=10_000_000,
-        description="cycles before each layer in which code on a core prepares it; with overlap other than all "
-        "behind everything of the layers before",
+        description="cycles before each layer in which code on a core prepares it and nothing is dispatched; with "
+        "overlap other than all they begin when everything dispatched before has ended",
     )
 
 
@@ -164,6 +164,11 @@ class Technology(Section):
     )
     dram: Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
         default="lpddr4", description="DRAM row of the energy table"
+    )
+    system_pj_per_cycle: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        default=None,
+        description="clock tree, buses, controller and whatever else of the chip is awake, each cycle at the nominal "
+        "voltage; the energy table's if absent",
     )
 
 

@@ -6,9 +6,9 @@ from itertools import accumulate, pairwise
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.bit_serial.timing import Shape, occupancy, products_per_cycle
+from npusim.isa.engines.bit_serial.timing import Shape, macs_per_cycle, occupancy, products_per_cycle
 from npusim.isa.engines.engine import ArrayRule, Circuits, Engine, Layout, Problem, Use
-from npusim.isa.engines.mac_array import MacArray
+from npusim.isa.engines.mac_array import MOST_BITS, MacArray
 
 
 class BitSerial(Engine):
@@ -41,7 +41,7 @@ class BitSerial(Engine):
 
     def macs_per_cycle(self, array: MacArray) -> int:
         """With all weight bits that the array is said to have."""
-        return products_per_cycle(_shape(array)) // array.weight_bits
+        return macs_per_cycle(_shape(array))
 
     def width(self, array: MacArray) -> int:
         """The channels of a block."""
@@ -67,22 +67,34 @@ class BitSerial(Engine):
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""
         found = occupancy(_shape(array), problem)
-        needed = -(-problem.macs // self.macs_per_cycle(array))
-        return tuple(after - before for before, after in pairwise(accumulate((needed, *found[1:4]), max)))
+        return tuple(after - before for before, after in pairwise(accumulate(found[:4], max)))
 
     def circuits(self, array: MacArray) -> Circuits:
         """As many binary multipliers as eight times so many of 8 bits; one block of accumulators."""
-        return Circuits(products_per_cycle(_shape(array)) // 8, 1, 2)
+        return Circuits(products_per_cycle(_shape(array)) // MOST_BITS, 1, 2)
 
 
 def _shape(array: MacArray) -> Shape:
     return Shape(**dict(array.bit_serials), weight_bits=array.weight_bits)
 
 
-def _codes_only(array: MacArray) -> str | None:
-    if not array.float16_columns:
+def _multipliers(array: MacArray) -> str | None:
+    products = products_per_cycle(_shape(array))
+    if products >= MOST_BITS:
         return None
-    return f"{array.float16_columns}; a bit-serial array computes no reals"
+    serial = array.bit_serials
+    return (
+        f"{serial.input_channels} is too few: side x side x kernel_side x kernel_side x input_channels are {products} "
+        f"binary multipliers, fewer than the {MOST_BITS} bits of a weight"
+    )
 
 
-BitSerial.rules = (ArrayRule("float16_columns", (), _codes_only),)
+def _no_reals(columns: int) -> str | None:
+    return f"{columns}; a bit-serial array computes no reals" if columns else None
+
+
+BitSerial.rules = (
+    ArrayRule("bit_serial.input_channels", ("bit_serial.side", "bit_serial.kernel_side"), _multipliers),
+    ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
+    ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),
+)

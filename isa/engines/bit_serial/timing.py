@@ -3,8 +3,9 @@
 For each block of side x side pixels and n output channels, the input channels come in steps. A step
 
     loads      side + kernel - 1 squared pixels, one a cycle, behind a start
-    multiplies n x weight bits cycles: the weights of one output channel, of all taps and input channels of the step, pass
-               one bit a cycle; those of a kernel of one tap have their bits side by side: n cycles
+    multiplies n x weight bits cycles: the weights of one output channel, of all taps and input channels of the step,
+               pass one bit a cycle; those of a kernel of one tap have their bits side by side, and all channels of
+               a block pass, there or not
     and has    a fixed latency.
 
 Behind its steps the output stage empties the block. Depthwise convolutions have a step for so many channels at a time.
@@ -22,7 +23,7 @@ from npusim.isa.engines.engine import Problem
 
 
 class Shape(NamedTuple):
-    """The parameters that timing depends on; see `npusim.isa.engines.mac_array.BitSerial`."""
+    """The parameters that timing depends on; `npusim.isa.engines.mac_array.BitSerial` says what they are."""
 
     side: int
     strided_side: int
@@ -41,7 +42,7 @@ class Shape(NamedTuple):
 class Occupancy(NamedTuple):
     """Cycles of a problem, each with what the one before it leaves out.
 
-    full:     macs / what all binary multipliers do with the weight bits.
+    full:     macs / `macs_per_cycle`; the total is no less.
     products: the steps' products in whole blocks, channels as they are; those of cores where the engine has no kernel.
     steps:    with loads and latencies of the steps.
     total:    with the output stage.
@@ -60,9 +61,10 @@ class Occupancy(NamedTuple):
 @lru_cache(maxsize=65536)
 def occupancy(shape: Shape, problem: Problem) -> Occupancy:
     """What a problem takes."""
-    full = ceil(problem.macs * shape.weight_bits / products_per_cycle(shape))
+    full = ceil(problem.macs / macs_per_cycle(shape))
     kernel = problem.kernel_height, problem.kernel_width
-    if kernel not in ((1, 1), (shape.kernel_side, shape.kernel_side)) or problem.dilation_width > 1:
+    dilated = max(problem.dilation_height, problem.dilation_width) > 1 and kernel != (1, 1)
+    if kernel not in ((1, 1), (shape.kernel_side, shape.kernel_side)) or dilated:
         cycles = max(full, ceil(problem.macs / shape.core_macs_per_cycle))
         values = problem.pixels * problem.inner
         return Occupancy(
@@ -88,17 +90,21 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
     products *= steps
     passes = blocks * groups * steps
     emptying = ceil(blocks * groups * shape.output_cycles * lanes / shape.channels)
-    multiplying = max(full, products)
-    with_loads = multiplying + passes * (load + shape.step_cycles)
+    with_loads = products + passes * (load + shape.step_cycles)
     return Occupancy(
         full,
-        multiplying,
+        products,
         with_loads,
-        with_loads + emptying,
+        max(full, with_loads + emptying),
         passes * load * shape.input_channels,
         problem.weights * blocks,
         problem.pixels * problem.ofm_depth * steps,
     )
+
+
+def macs_per_cycle(shape: Shape) -> int:
+    """Of all binary multipliers with the weight bits; the rest of the division is left idle."""
+    return products_per_cycle(shape) // shape.weight_bits
 
 
 def products_per_cycle(shape: Shape) -> int:
