@@ -216,7 +216,9 @@ def test_parts_and_components_add_up(name: str) -> None:
     assert spent.total == pytest.approx(sum(spent.by_component.values()))
     assert spent.host == spent.by_component["host"] == 17.5
     assert spent.dram == spent.by_component["dram"]
-    assert set(spent.by_component) == {action.component for action in ACTIONS} | {"system", "host"}
+    memories = {memory.name for memory in hardware(name).memory}
+    parts = {action.component for action in ACTIONS}
+    assert set(spent.by_component) == parts | memories | {"system", "host"}
 
 
 @pytest.mark.parametrize("name", list_presets())
