@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from npusim.base.extras import missing
 from npusim.frontends.onnx.elements import NARROW, held_type, type_name
 from npusim.frontends.onnx.functions import nodes_of, written_out
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
@@ -53,7 +54,7 @@ def _library() -> Any:
     try:
         import onnx
     except ImportError:
-        raise FormatError("is an ONNX model, which takes: pip install 'npusim[onnx]'") from None
+        raise FormatError(f"is an ONNX model; {missing('reading one', 'onnx')}") from None
     return onnx
 
 

@@ -25,6 +25,8 @@ SAID_SO = (
         "along one or two axes",
         "uint64",
         "float64",
+        "npusim has 'linear'",
+        "npusim samples images",
     ),
     *("operands are all", "element types are"),
 )
