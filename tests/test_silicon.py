@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import peers
-from benchmarks.silicon import ethos_u55
+from benchmarks.silicon import ethos_u55, gap9
 from benchmarks.silicon.chips import CHIPS
 from benchmarks.silicon.frame import (
     Agreement,
@@ -112,6 +112,33 @@ def test_a_preset_says_how_far_it_agrees(size: int, shared: Path) -> None:
     found = agreement(compared(ethos_u55.CHIPS[ethos_u55.SIZES.index(size)]))
     assert int(said[1]) == found.rows
     assert int(said[2]) / 100 - 0.015 < found.error <= int(said[2]) / 100
+
+
+@pytest.mark.parametrize("preset", gap9.SYSTEMS)
+def test_gap9_says_how_far_it_agrees(preset: str, shared: Path) -> None:
+    assert shared
+    said = re.search(
+        r"agrees with (\d+) networks of MLPerf Tiny within (\d+) % in latency, (\d+) % in energy$",
+        hardware(preset).description,
+    )
+    assert said is not None
+    for percent, chip in zip(said.groups()[1:], [c for c in CHIPS if c.preset == preset], strict=True):
+        found = agreement(compared(chip))
+        assert int(said[1]) == found.rows
+        assert int(percent) / 100 - 0.015 < found.error <= int(percent) / 100
+
+
+def test_every_row_of_gap9_has_its_bits(shared: Path) -> None:
+    """KWS, whose row nobody had looked at before the constants, is there and is apart."""
+    assert shared
+    for preset in gap9.SYSTEMS:
+        found = list(gap9.rows(preset, gap9.LATENCY))
+        assert {row.network for row in found} == set(gap9.BITS)
+        assert [row.network for row in found if row.held_out] == ["mlperf_kws_int8"]
+    fast, slow = (
+        min(row.value for row in gap9.rows(preset, gap9.LATENCY)) for preset in ("gap9", "gap9-low")
+    )
+    assert slow / fast == pytest.approx(370 / 240, rel=0.01)
 
 
 def test_the_others_say_that_they_are_idealised() -> None:

@@ -16,8 +16,8 @@ _HEAD = """\
 Presets that are named after chips, beside what was measured on them or what their vendor's tool says. The error of
 rows is the geometric mean of the larger of simulated / measured and its inverse, minus 1; bias the geometric mean of
 simulated / measured; rank Spearman's correlation. Rows that are *held out* were set aside before any constant was
-chosen. Constants come from facts of the vendor and from single operators, never one from a network. `edge-*` and
-`mobile-*` are no chips: an idealised array, always full.
+chosen. Constants come from facts of the vendor, from single operators, and where there are neither from all networks
+together; no network has one of its own. `edge-*` and `mobile-*` are no chips: an idealised array, always full.
 """
 
 

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from npusim.isa.base.fields import MORE, MORE_OR_LESS, Capacity, Cycles, Positive, Section
 
+MOST_BITS = 8
+"""Bits of a weight at most."""
+
 
 class Blocks(Section):
     """Of the kind `block`: outputs are made block by block in an internal buffer, a block micro-block by micro-block.
@@ -79,6 +82,36 @@ class Blocks(Section):
     )
 
 
+class BitSerial(Section):
+    """Of the kind `bit_serial`: blocks of output pixels and channels, whose weights pass one bit a cycle."""
+
+    side: Positive = Field(default=3, le=64, description="rows and columns of output pixels of a block")
+    strided_side: Positive = Field(default=2, le=64, description="the same of a kernel with a stride")
+    channels: Positive = Field(default=32, le=1024, description="output channels of a block")
+    input_channels: Positive = Field(default=16, le=1024, description="input channels of a step")
+    depthwise_channels: Positive = Field(
+        default=16, le=1024, description="channels of a step of a depthwise convolution"
+    )
+    kernel_side: Positive = Field(
+        default=3, le=16, description="rows and columns of the kernel that it has beside 1 x 1"
+    )
+    start_cycles: Cycles = Field(
+        default=6, le=1024, description="cycles before the first pixel of a step, of which one comes a cycle"
+    )
+    point_start_cycles: Cycles = Field(default=10, le=1024, description="the same of kernels of 1 x 1")
+    step_cycles: Cycles = Field(
+        default=14, le=1024, description="cycles of a step beside its pixels and its products"
+    )
+    output_cycles: Cycles = Field(
+        default=66, le=100_000, description="cycles of the output stage for a block with all channels"
+    )
+    core_macs_per_cycle: Annotated[float, Field(ge=1e-3, json_schema_extra=MORE)] = Field(
+        default=10.0,
+        le=1e6,
+        description="MACs per cycle of the cores beside it, which have the other kernels",
+    )
+
+
 class MacArray(Section):
     """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
 
@@ -112,12 +145,25 @@ class MacArray(Section):
     float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=1024, description="likewise float32"
     )
+    weight_bits: int = Field(
+        default=MOST_BITS,
+        ge=2,
+        le=MOST_BITS,
+        description="bits of a weight that a bit-serial array takes time for; no value of a weight changes",
+    )
     block: Blocks | None = Field(default=None, description="of the kind `block`")
+    bit_serial: BitSerial | None = Field(default=None, description="of the kind `bit_serial`")
 
     @property
     def blocks(self) -> Blocks:
         """What the kind `block` goes by."""
         return self.block or _BLOCKS
 
+    @property
+    def bit_serials(self) -> BitSerial:
+        """What the kind `bit_serial` goes by."""
+        return self.bit_serial or _BIT_SERIAL
+
 
 _BLOCKS = Blocks()
+_BIT_SERIAL = BitSerial()

@@ -60,7 +60,7 @@ def list_presets() -> tuple[str, ...]:
 
     def family_and_size(name: str) -> tuple[str, int]:
         family, _, size = name.rpartition("-")
-        return family, int(size) if size.isdigit() else 0
+        return (family, int(size)) if size.isdigit() else (name, 0)
 
     return tuple(sorted((file.stem for file in PRESETS.glob("*.toml")), key=family_and_size))
 

@@ -52,6 +52,12 @@ class FrontEnd(Section):
     decode_cycles: Cycles = Field(
         default=1, le=1024, description="cycles to decode and dispatch one instruction"
     )
+    layer_cycles: Cycles = Field(
+        default=0,
+        le=10_000_000,
+        description="cycles before each layer in which code on a core prepares it and nothing is dispatched; with "
+        "overlap other than all they begin when everything dispatched before has ended",
+    )
 
 
 class Dma(Section):
@@ -158,6 +164,11 @@ class Technology(Section):
     )
     dram: Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
         default="lpddr4", description="DRAM row of the energy table"
+    )
+    system_pj_per_cycle: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        default=None,
+        description="clock tree, buses, controller and whatever else of the chip is awake, each cycle at the nominal "
+        "voltage; the energy table's if absent",
     )
 
 

@@ -154,16 +154,35 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
     What a barrier waits for was dispatched before it, so holding up the front end cannot lock anything.
     """
     waits = synchronise(timeline.instructions, context, timeline.behind)
-    if all(len(each) <= WAITS for each in waits):
+    layer_cycles = context.hardware.front_end.layer_cycles
+    if not layer_cycles and all(len(each) <= WAITS for each in waits):
         return Ordered(timeline.instructions, timeline.layers, waits, [])
     found = Ordered([], [], [], [])
+    prepared: set[int] = set()
+    completed = [0] * len(PRODUCERS)
     for position, needed in enumerate(waits):
         layer, kept = timeline.layers[position], max(len(needed) - WAITS, 0)
+        if layer_cycles and layer not in prepared:
+            prepared.add(layer)
+            apart = context.hardware.overlap != "all"
+            before = [(unit, count) for unit, count in enumerate(completed) if count and apart]
+            for barrier, counts in _preparation(before, layer_cycles):
+                found.append(barrier, layer, counts)
+                found.barriers.append(position)
+        completed[int(timeline.instructions[position].unit)] += 1
         for first in range(0, kept, WAITS):
             found.append(Barrier(), layer, needed[first : min(first + WAITS, kept)])
             found.barriers.append(position)
         found.append(timeline.instructions[position], layer, needed[kept:])
     return found
+
+
+def _preparation(before: Sequence[tuple[int, int]], cycles: int) -> Iterator[tuple[Barrier, Waits]]:
+    """The barriers in which a layer is prepared, behind what it waits for."""
+    groups = [tuple(before[first : first + WAITS]) for first in range(0, len(before), WAITS)] or [()]
+    for counts in groups[:-1]:
+        yield Barrier(), counts
+    yield Barrier(cycles=cycles), groups[-1]
 
 
 def synchronise(

@@ -39,6 +39,8 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
         "name", "description", "mac_array.dataflow", "mac_array.shadow_weights", "host.core", "technology.node_nm",
         "technology.vdd_v", "technology.dram", "scratchpad.holds", "mac_array.kind", "lacks_operators",
         "float32_rescale", "overlap",
+        # The bits come with the network; what the rest of a chip draws comes with the chip.
+        "mac_array.weight_bits", "technology.system_pj_per_cycle",
     }  # fmt: skip
     halved = {each.path for each in parameters() if 0.5 in each.what_if}
     assert {"scratchpad.size_kib", "dram.latency_ns", "vector.exp_cycles"} <= halved
@@ -51,7 +53,7 @@ def test_all_of_them_are_tried(found: WhatIf) -> None:
         (each.path, factor)
         for each in parameters()
         for factor in each.what_if
-        if not each.path.startswith("mac_array.block.")  # of another kind of array
+        if not each.path.startswith(("mac_array.block.", "mac_array.bit_serial."))  # of other kinds of array
     )
     assert len(found.variants) == len(asked)
     assert {each.parameter for each in found.variants} == {path for path, _ in asked}
@@ -235,7 +237,8 @@ def test_what_an_architect_may_choose_comes_first() -> None:
         "front_end.decode_cycles", "dma.setup_cycles", "dram.latency_ns", "dram.row_bytes", "dram.row_miss_ns",
         "dram.burst_bytes", "dram.size_mib", "vector.startup_cycles", "host.threads", "host.clock_mhz",
         "host.call_overhead_us", "host.handover_us", "mac_array.block.lone_step_cycles",
-        "mac_array.block.access_cycles",
+        "mac_array.block.access_cycles", "mac_array.bit_serial.start_cycles", "mac_array.bit_serial.step_cycles",
+        "mac_array.bit_serial.point_start_cycles", "mac_array.bit_serial.output_cycles", "front_end.layer_cycles",
     }  # fmt: skip
     assert not Variant("dram.latency_ns", 1.0, 0.5).chosen
     assert Variant("mac_array.rows", 1, 2).to_dict()["chosen"] is True
