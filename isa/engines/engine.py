@@ -24,7 +24,10 @@ EDGE = Cause(
 
 
 class Problem(NamedTuple):
-    """What an instruction has the array compute: a convolution of a tile, or one `by_channel` (depthwise)."""
+    """What an instruction has the array compute: a convolution of a tile, or one `by_channel` (depthwise).
+
+    looked_up: each output is replaced by its entry of a table.
+    """
 
     ofm_height: int
     ofm_width: int
@@ -37,6 +40,7 @@ class Problem(NamedTuple):
     by_channel: bool = False
     stride_height: int = 1
     dilation_height: int = 1
+    looked_up: bool = False
 
     @property
     def pixels(self) -> int:
@@ -144,6 +148,10 @@ class Engine(ABC):
     @abstractmethod
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """The cycles of `use` beyond macs / `macs_per_cycle`, rounded up, by `causes`: each is at least 0."""
+
+    def pool(self, array: MacArray, problem: Problem) -> int | None:
+        """Cycles of a pool where the array's blocks are used for it; None: the vector unit does it by itself."""
+        return None
 
     @abstractmethod
     def circuits(self, array: MacArray) -> Circuits:

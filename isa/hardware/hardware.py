@@ -73,6 +73,15 @@ class Dma(Section):
     decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
+    local_bytes_per_cycle: Annotated[float, Field(ge=0, json_schema_extra=MORE)] = Field(
+        default=0.0,
+        le=4096,
+        description="copies inside the scratchpad, where something else than the port makes them; 0: the port does",
+    )
+    views: bool = Field(
+        default=False,
+        description="units write into parts of a tensor and read from them, so that joining and taking apart costs nothing",
+    )
     burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
         default=4,
         le=1024,
@@ -102,6 +111,13 @@ class Vector(Section):
     reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="one element of a sum")
     divide_cycles: PositiveCycles = Field(default=4, le=1024, description="one rounded division")
     lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
+    fused_lookup: bool = Field(
+        default=False,
+        description="whoever gives the operand of a look-up, and for it alone, looks it up on the way: it takes no time",
+    )
+    brick_channels: Positive = Field(
+        default=1, le=256, description="channels of a pixel that functions of two operands take together, used or not"
+    )
     exp_cycles: PositiveCycles = Field(
         default=8, le=1024, description="one fixed-point exponential or reciprocal"
     )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
-from npusim.isa.instructions.elementwise import ADD, MAX, Grid, rescaled_codes
+from npusim.isa.instructions.elementwise import ADD, MAX, PIXEL, Grid, rescaled_codes
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.vector import clamp_fault, code_type
@@ -63,6 +63,7 @@ class Compare(Grid):
     b_shift: int = bits(6, "of the second", signed=True)
     left_shift: int = bits(5, "shift of operands before their rescale")
     signed: int = bits(1, "type of the operands", choices=SIGNS)
+    pixel: int = bits(20, PIXEL, last=True)
 
     @property
     def actions(self) -> Sequence[str]:
@@ -139,6 +140,7 @@ class Select(Grid):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
+    pixel: int = bits(20, PIXEL, last=True)
 
     @property
     def actions(self) -> Sequence[str]:

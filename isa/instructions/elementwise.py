@@ -41,6 +41,9 @@ _CYCLES = {
 """How long a lane takes for an action, as a field of the vector unit."""
 
 
+PIXEL = "channels of a pixel, which the machine rounds up (`vector.brick_channels`); 0: it does not"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid(Instruction):
     """What instructions on rows x columns share. A subclass has the fields."""
@@ -55,6 +58,7 @@ class Grid(Instruction):
         rows: int
         columns: int
         output: int
+        pixel: int
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -127,7 +131,13 @@ class Grid(Instruction):
             "scratchpad_read_byte": len(self.operands) * elements,
             "scratchpad_write_byte": elements,
         }
-        return Cost(v.startup_cycles + passes(elements, v) * self._cycles(context), counted)
+        passed = passes(self._passed(v.brick_channels), v)
+        return Cost(v.startup_cycles + passed * self._cycles(context), counted)
+
+    def _passed(self, brick: int) -> int:
+        """Elements, with those that bricks of so many channels have beyond the channels of a pixel."""
+        channels = self.pixel
+        return self._elements * (-(-channels // brick) * brick) // channels if channels else self._elements
 
     def demand(self, context: Context) -> int:
         """The actions of every element."""
@@ -178,6 +188,7 @@ class Binary(Grid):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
+    pixel: int = bits(20, PIXEL, last=True)
 
     @property
     def actions(self) -> Sequence[str]:

@@ -23,7 +23,7 @@ from npusim.isa.arithmetic.float_codes import (
     quantise,
 )
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.elementwise import Grid
+from npusim.isa.instructions.elementwise import PIXEL, Grid
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.real import float32_of
@@ -178,6 +178,7 @@ class FloatBinary(Grid):
     a_signed: int = bits(1, "type of the first operand", choices=SIGNS)
     b_signed: int = bits(1, "of the second operand", choices=SIGNS)
     signed: int = bits(1, "of the output", choices=SIGNS)
+    pixel: int = bits(20, PIXEL, last=True)
 
     @property
     def actions(self) -> Sequence[str]:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.cause import Cause
+from npusim.isa.engines.engine import Problem
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
@@ -121,7 +123,8 @@ class Pool(Instruction):
     def cost(self, context: Context) -> Cost:
         """Start-up; per output pixel and `lanes` channels one pool step per window element, a division for averages.
 
-        Windows are counted whole: the unit skips no element that lies in the padding.
+        Windows are counted whole: the unit skips no element that lies in the padding. An array that pools in blocks
+        says how long it takes.
         """
         v = context.hardware.vector
         outputs = self.ofm_height * self.ofm_width * self.depth
@@ -135,11 +138,24 @@ class Pool(Instruction):
         }
         if not self.maximum:
             actions["vector_divide"] = outputs
-        return Cost(v.startup_cycles + groups * per_group, actions)
+        in_blocks = self._in_blocks(context)
+        return Cost(v.startup_cycles + groups * per_group if in_blocks is None else in_blocks, actions)
+
+    def _in_blocks(self, context: Context) -> int | None:
+        """Cycles where the MAC array's blocks are used."""
+        array = context.hardware.mac_array
+        problem = Problem(
+            self.ofm_height, self.ofm_width, self.depth, self.depth, self.kernel_height, self.kernel_width,
+            self.stride_width, 1, True, self.stride_height,
+        )  # fmt: skip
+        return engine_of(array).pool(array, problem)
 
     def demand(self, context: Context) -> int:
         """A step for every window element of every output, and for averages a division of each."""
         v = context.hardware.vector
+        in_blocks = self._in_blocks(context)
+        if in_blocks is not None:
+            return in_blocks * v.lanes
         taps = self.kernel_height * self.kernel_width
         outputs = self.ofm_height * self.ofm_width * self.depth
         return outputs * (taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles))

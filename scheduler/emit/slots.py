@@ -336,6 +336,8 @@ class SlotBuilder:
         start = 0 if source is None else _address(source, spaces[0]) + move.source_offset
         end = _address(target, spaces[1]) + move.target_offset
         copy = piece.copy(self._store_channel, spaces, (start, end))
+        inside = self.hardware.dma.views and set(spaces) == {Space.SCRATCHPAD}
+        copy = replace(copy, view=1) if move.view and inside else copy
         return replace(copy, fill=1, value=move.value) if source is None else copy
 
     def _host_slot(self, index: int, item: Item) -> Slot:

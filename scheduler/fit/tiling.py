@@ -230,6 +230,8 @@ class TileSearch:
                 part = (compute / transfer) ** 8
                 last = part * self._first_cycles(cut) + (1 - part) * last
             return last
+        if not compute:
+            return 0.0
         arrived = finished = 0.0
         for tile in cut.tiles(self.work):
             cycles = self.tile_cycles(tile.rows, tile.channels)

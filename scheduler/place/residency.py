@@ -376,7 +376,7 @@ def _pin(network: Network, forest: Aliases, storages: Mapping[int, Storage]) -> 
 
 
 def _residents(network: Network, forest: Aliases, choices: Choices) -> Residents:
-    storages = find_storages(network.graph, forest, network.items)
+    storages = find_storages(network.graph, forest, network.items, network.hardware.dma.views)
     if network.hardware.holder("io") == Space.SCRATCHPAD:
         _pin(network, forest, storages)
     residents = Residents(network, forest, storages, choices)
