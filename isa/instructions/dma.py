@@ -180,8 +180,7 @@ class Copy(Transfer):
 
         The time at the ports of the other memories is added by the machine, which streams their regions through them
         while the scratchpad side runs; a copy between two of those has no such side, and reads everything before it
-        writes. One inside the scratchpad that goes straight through may have a rate of its own, and a view takes no
-        time. Raises ProgramError when a block does not fit into the burst buffer.
+        writes. One of runs inside the scratchpad may have a rate of its own, and a view takes no time. Raises ProgramError when a block does not fit into the burst buffer.
         """
         hardware = context.hardware
         if self.view:
@@ -207,7 +206,7 @@ class Copy(Transfer):
         if len(dram) == 2:
             return Cost(setup, actions, setup, tuple(dram))
         rate = hardware.dma.local_bytes_per_cycle
-        if rate and not dram and not self.fill and not self.block:
+        if rate and not dram and not self.fill and self._run_bytes() > 1:
             return Cost(setup + ceil(writes[0].size_bytes / rate), actions, setup)
         return Cost(setup + beats.cycles, actions, setup, tuple(dram), beats=beats if dram else None)
 

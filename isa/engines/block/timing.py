@@ -51,11 +51,13 @@ def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
     """A problem in the blocks chosen for it; a depthwise convolution of one channel is an ordinary one.
 
     A kernel whose steps are too large is filled up with zeros, and with strides that are too large each output is a
-    problem of its own.
+    problem of its own. For a single row of outputs the pixels of a micro-block lie side by side.
     """
     if problem.by_channel and problem.ifm_depth == 1:
         problem = problem._replace(by_channel=False)
     useful = -(-problem.macs // shape.multipliers)
+    if problem.ofm_height == 1:
+        shape = shape._replace(micro_height=1, micro_width=shape.micro_height * shape.micro_width)
     filled, alone = _apart(shape, _filled(shape, problem))
     block = chosen(shape, filled)
     assert block is not None, "a rule of the engine: one micro-block fits"
@@ -169,7 +171,7 @@ def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, int, i
     if plane == 1:
         lone = sum([each if layers == 1 else (each - 1) * layers for each in work.counts])
     by_channel = in_plane * count * layers * work.deep * work.times
-    reload = max(shape.reload_cycles, in_plane)
+    reload = max(shape.reload_cycles if work.seen else shape.depthwise_reload_cycles, in_plane)
     array = (reload * count * layers + lone * shape.lone_step_cycles) * work.deep * work.times
     steps: float = by_channel
     if not work.seen:
