@@ -43,13 +43,19 @@ class Blocks(Section):
         description="rows and columns of a kernel at most; a larger one is computed in pieces",
     )
     most_dilation: Positive = Field(
-        default=64, le=64, description="steps between kernel elements at most; a kernel with larger ones is filled up"
+        default=64,
+        le=64,
+        description="steps between kernel elements at most; a kernel with larger ones is filled up",
     )
     most_stride: Positive = Field(
-        default=31, le=31, description="steps between windows at most; with larger ones each output is computed alone"
+        default=31,
+        le=31,
+        description="steps between windows at most; with larger ones each output is computed alone",
     )
     lone_weights_per_cycle: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE)] = Field(
-        default=1024.0, le=1024, description="weights that arrive again in a cycle for each output that is computed alone"
+        default=1024.0,
+        le=1024,
+        description="weights that arrive again in a cycle for each output that is computed alone",
     )
     pool_step_cycles: Cycles = Field(
         default=0,

@@ -80,7 +80,7 @@ class Dma(Section):
     )
     views: bool = Field(
         default=False,
-        description="units write into parts of a tensor and read from them, so that joining and taking apart costs nothing",
+        description="units write and read parts of tensors where they lie: copies that join or take apart cost nothing",
     )
     burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
         default=4,
@@ -113,10 +113,12 @@ class Vector(Section):
     lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
     fused_lookup: bool = Field(
         default=False,
-        description="whoever gives the operand of a look-up, and for it alone, looks it up on the way: it takes no time",
+        description="who gives the operand of a look-up, and for it alone, looks it up on the way: it takes no time",
     )
     brick_channels: Positive = Field(
-        default=1, le=256, description="channels of a pixel that functions of two operands take together, used or not"
+        default=1,
+        le=256,
+        description="channels of a pixel that functions of two operands take together, used or not",
     )
     exp_cycles: PositiveCycles = Field(
         default=8, le=1024, description="one fixed-point exponential or reciprocal"

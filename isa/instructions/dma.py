@@ -180,7 +180,9 @@ class Copy(Transfer):
 
         The time at the ports of the other memories is added by the machine, which streams their regions through them
         while the scratchpad side runs; a copy between two of those has no such side, and reads everything before it
-        writes. One of runs inside the scratchpad may have a rate of its own, and a view takes no time. Raises ProgramError when a block does not fit into the burst buffer.
+        writes. One of runs inside the scratchpad may have a rate of its own, and a view takes no time.
+
+        Raises ProgramError when a block does not fit into the burst buffer.
         """
         hardware = context.hardware
         if self.view:

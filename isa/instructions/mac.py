@@ -89,7 +89,10 @@ class MacInstruction(Instruction):
         1, "the output has the sign that the feature map has not", choices=("no", "yes"), last=True
     )
     looked_up: int = bits(
-        1, "the output stage looks outputs up for the `vec.lookup` behind it", choices=("no", "yes"), last=True
+        1,
+        "the output stage looks outputs up for the `vec.lookup` behind it",
+        choices=("no", "yes"),
+        last=True,
     )
 
     @property

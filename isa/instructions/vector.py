@@ -139,7 +139,10 @@ class Lookup(_Unary):
     table: int = bits(ADDRESS_BITS, "scratchpad address of the table, indexed by the input's byte")
     entry: int = bits(2, "bytes of an entry, and of an element of the output", choices=("1", "2", "4"))
     fused: int = bits(
-        1, "takes no time: who gave the input looked it up (`vector.fused_lookup`)", choices=("no", "yes"), last=True
+        1,
+        "takes no time: who gave the input looked it up (`vector.fused_lookup`)",
+        choices=("no", "yes"),
+        last=True,
     )
 
     @property

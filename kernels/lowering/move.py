@@ -124,7 +124,9 @@ def join(call: Call, position: int, offset: int) -> Parts:
     outer, pitch = columns(output.shape, axis)
     size = source.elements // outer if outer else 0
     loops = Loop(outer, size, pitch), Loop(size, 1, 1)
-    return _as_view("target", strided_moves(loops, _itemsize(source), (("in", position), 0), (OUTPUT, offset)))
+    return _as_view(
+        "target", strided_moves(loops, _itemsize(source), (("in", position), 0), (OUTPUT, offset))
+    )
 
 
 def fill_moves(call: Call, value: int | float) -> Parts:
@@ -167,7 +169,7 @@ def lower_slice(call: Call, hardware: Hardware) -> Parts:
     strides = [step * stride for step, stride in zip(steps, dense, strict=True)]
     loops = map(Loop, chosen.size, strides, dense_strides(chosen.size))
     moves = strided_moves(loops, _itemsize(source), (INPUT, offset))
-    return _as_view("source", moves) if all([step == 1 for step in steps]) else moves
+    return _as_view("source", moves) if all(step == 1 for step in steps) else moves
 
 
 def lower_reverse(call: Call, hardware: Hardware) -> Parts:

@@ -203,8 +203,8 @@ class Move(Part):
 
     counts: repetitions from the outermost dimension in; the last is the number of contiguous bytes. At most four.
     A source stride of 0 repeats the source, a negative one reads it backwards from `source_offset` on.
-    view: where the bytes could lie from the beginning, on a machine whose units reach parts of tensors: "target", if who
-          gives the source wrote there, "source", if who needs the target read there.
+    view: where the bytes could lie from the beginning on a machine whose units reach parts of tensors: "target", if
+          who gives the source wrote there, "source", if who needs the target read there.
     """
 
     target: OperandRef

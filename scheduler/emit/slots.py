@@ -112,7 +112,8 @@ class SlotBuilder:
         return [slots[number] for number in range(len(slots))]
 
     def _earliest(self, slot: int) -> int:
-        """The first slot beside which a load for a slot may run where not all may: of its item, or the one before that takes time.
+        """The first slot beside which a load for a slot may run where not all may: of its item, or of the one before
+        that takes time.
         """
         index = self.item_of_slot[slot]
         return self._plans[index if self.residents.loads_alone(index) else self.residents.before(index)].first

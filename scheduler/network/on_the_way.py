@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.elementwise import Grid
@@ -56,9 +57,9 @@ class Users:
                 self._givers.setdefault(tensor, []).append(item)
         self._takers: dict[int, list[int]] = {}
         for number, node in enumerate(graph.nodes):
-            for tensor in node.inputs:
-                if tensor is not None:
-                    self._takers.setdefault(tensor, []).append(number)
+            for operand in node.inputs:
+                if operand is not None:
+                    self._takers.setdefault(operand, []).append(number)
 
     def for_one(self, tensor: int) -> bool:
         """Whether one operand of one node is all that a tensor is for."""
@@ -67,13 +68,14 @@ class Users:
     def given(self, tensor: int, by: Callable[[Work | Move], bool]) -> bool:
         """Whether all items that give a tensor are computations and copies for which `by` holds; not for none."""
         found = [item.body for item in self._givers.get(tensor, ())]
-        return bool(found) and all([isinstance(body, Work | Move) and by(body) for body in found])
+        return bool(found) and all(isinstance(body, Work | Move) and by(body) for body in found)
 
     def needed_in_place(self, tensor: int) -> bool:
         """Whether whoever needs a tensor reads it on the NPU."""
-        found = [self._items_of.get(node, ()) for node in self._takers.get(tensor, ())]
-        alone = all([items and all([isinstance(each.body, Work | Move) for each in items]) for items in found])
-        return alone and tensor not in self.results
+        takers = self._takers.get(tensor, ())
+        bodies = [item.body for node in takers for item in self._items_of.get(node, ())]
+        moved = tensor not in self.results and all(node in self._items_of for node in takers)
+        return moved and all(isinstance(body, Work | Move) for body in bodies)
 
 
 def _looked_up(users: Users, items: Sequence[Item]) -> set[int]:
@@ -89,7 +91,7 @@ def _looked_up(users: Users, items: Sequence[Item]) -> set[int]:
 
 
 def _in_place(users: Users, item: Item, move: Move) -> bool:
-    """Whether a copy can be done without: where another one would read what was never written in one piece, it cannot."""
+    """Whether a copy can be done without; not where it joins what was only looked at as part of something else."""
     if not move.view or move.source is None:
         return False
     source, target = (operand_tensor(users.graph, item.node, each) for each in (move.source, move.target))
@@ -113,7 +115,7 @@ def _executed(users: Users, item: Item, work: Work, looked_up: set[int], brick: 
     return _marked(work, Grid, {"pixel": shape[-1]}) if brick > 1 and bricks else work
 
 
-def _marked(work: Work, kind: type[Instruction], fields: Mapping[str, int]) -> Work:
+def _marked(work: Work, kind: type[Instruction], fields: Mapping[str, Any]) -> Work:
     """The work with fields of its instructions of a kind set."""
 
     def emit(tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:

@@ -50,11 +50,6 @@ class BlockShape(NamedTuple):
         return -(-self.depth_first_channels * self.micro_channels // self.weight_port)
 
     @property
-    def depthwise_reload_cycles(self) -> int:
-        """The same of a step of a depthwise convolution."""
-        return -(-self.depthwise_elements * self.micro_channels // self.weight_port)
-
-    @property
     def multipliers(self) -> int:
         """Products of a step in a cycle."""
         return (

@@ -63,7 +63,9 @@ def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
     assert block is not None, "a rule of the engine: one micro-block fits"
     found = in_blocks(shape, filled, block)
     again = ceil(filled.weights / shape.lone_weights_per_cycle) if alone > 1 else 0
-    return Occupancy(useful, *(alone * max(value, again) for value in found[1:6]), *(alone * n for n in found[6:]))
+    return Occupancy(
+        useful, *(alone * max(value, again) for value in found[1:6]), *(alone * n for n in found[6:])
+    )
 
 
 @lru_cache(maxsize=65536)
@@ -171,7 +173,7 @@ def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, int, i
     if plane == 1:
         lone = sum([each if layers == 1 else (each - 1) * layers for each in work.counts])
     by_channel = in_plane * count * layers * work.deep * work.times
-    reload = max(shape.reload_cycles if work.seen else shape.depthwise_reload_cycles, in_plane)
+    reload = max(shape.reload_cycles, in_plane)
     array = (reload * count * layers + lone * shape.lone_step_cycles) * work.deep * work.times
     steps: float = by_channel
     if not work.seen:
