@@ -226,7 +226,7 @@ def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
 
 
 def add_waits(rng: np.random.Generator, instructions: list[Instruction]) -> list[Instruction]:
-    """The instructions with random waits for instructions before them, and barriers in between, half of which take time."""
+    """The instructions with random waits for instructions before them, and barriers in between, most with cycles."""
     issued = [0] * len(PRODUCERS)
     found: list[Instruction] = []
     for instruction in instructions:
