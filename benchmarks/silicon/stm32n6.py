@@ -1,4 +1,4 @@
-"""STM32N6 against ST's model zoo, a neutral board, and single layers: latency, whatever version of the tool a row is of.
+"""STM32N6 against ST's model zoo, a neutral board, and single layers: latency, of all versions of the tool.
 
 Networks are told to the simulator by files of the same layers (random weights) or by built-in models. The one row of a
 board at 800 MHz is simulated at that clock. No constant comes from a network: two of the preset's come from the rows of
@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
@@ -33,7 +33,11 @@ NETWORKS = {
 }
 """The file or the built-in model of a row."""
 
-HELD_OUT = ("fdmobilenet_0.25_224 (food101)", "mobilenet_v1_1.0_224 (imagenet)", "squeezenet_v1.1_224 (food101)")
+HELD_OUT = (
+    "fdmobilenet_0.25_224 (food101)",
+    "mobilenet_v1_1.0_224 (imagenet)",
+    "squeezenet_v1.1_224 (food101)",
+)
 """Every third of the networks in alphabetical order, from the second one."""
 
 LAYERS = tuple(f"conv2d_{each}" for each in ("16f_3x3", "32f_3x3", "64f_3x3", "32f_5x5", "32f_7x7"))
@@ -169,7 +173,14 @@ def _flash_fit() -> Iterator[Fit]:
         )
         said.append((_weights(more) - _weights(less)) / (_time(more) - _time(less)) * 1e-6)
     apart = [median(said[:at] + said[at + 1 :]) for at in range(len(said))]
-    yield Fit("memory.flash.bandwidth_gb_per_s", flash.bandwidth_gb_per_s, len(said), median(said), min(apart), max(apart))
+    yield Fit(
+        "memory.flash.bandwidth_gb_per_s",
+        flash.bandwidth_gb_per_s,
+        len(said),
+        median(said),
+        min(apart),
+        max(apart),
+    )
 
 
 def _weights(row: Row) -> float:
@@ -196,8 +207,8 @@ REMARKS = (
     "kernels over all four, and then waits for streams of feature maps, which comes to about the same 64 to 75 "
     "products a cycle.",
     "SqueezeNet, the worst, has eight concatenations and three poolings, which are copies and streams here.",
-    "cpuRAM at 0.4 of the clock and npuRAM at 0.8 are one scratchpad at full speed; the cache before external memory is "
-    "left out.",
+    "cpuRAM at 0.4 of the clock and npuRAM at 0.8 are one scratchpad at full speed; the cache before external memory "
+    "is left out.",
     "Energy has no referee: the vendor's figures for its memories have no unit.",
 )
 

@@ -125,7 +125,9 @@ class Streams(Section):
         default=1, le=64, description="units that divide the input channels of one layer among them"
     )
     kernels: Positive = Field(
-        default=16, le=4096, description="output channels whose kernels lie in a unit while a feature map passes"
+        default=16,
+        le=4096,
+        description="output channels whose kernels lie in a unit while a feature map passes",
     )
 
 

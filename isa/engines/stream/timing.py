@@ -3,15 +3,16 @@
 A unit has n multipliers and makes one output element a cycle, of whole kernel windows of as many input channels as fit:
 
     channels of a pass   ⌊n / taps⌋, for each unit that works for the layer
-    passes               ⌈input channels / channels of a pass⌉; a window with more taps than n takes ⌈taps / n⌉ passes of
-                         one channel each
+    passes               ⌈input channels / channels of a pass⌉; a window with more taps than n takes ⌈taps / n⌉ passes
+                         of one channel each
     cycles               output elements x passes
 
 The units that work for one layer divide its input channels; their partial sums run through them one after the other, so
-that there is still one output element a cycle. A depthwise convolution gives each of them another channel.
+that there is still one output element a cycle. A depthwise convolution gives each of them another channel, and as a
+channel has one kernel only, every position of its input takes a cycle, also those that a stride leaves out.
 
-Kernels of the next channels load while the feature map streams past those of this one, and line buffers keep the rows of
-a window: each value of the feature map is fetched once for each set of kernels that the units hold. Where ports are
+Kernels of the next channels load while the feature map streams past those of this one, and line buffers keep the rows
+of a window: each value of the feature map is fetched once for each set of kernels that the units hold. Where ports are
 slower than that, they say how long it takes; so does the output stage.
 """
 
@@ -65,7 +66,9 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
     elements = problem.pixels * problem.ofm_depth
     pieces = ceil(taps / shape.multipliers)
     # Of a window with stride s only s columns and rows are new.
-    fresh = min(problem.kernel_height, problem.stride_height) * min(problem.kernel_width, problem.stride_width)
+    fresh = min(problem.kernel_height, problem.stride_height) * min(
+        problem.kernel_width, problem.stride_width
+    )
     if problem.by_channel:
         map_values = problem.pixels * fresh * problem.ofm_depth * pieces
         passes = map_values / min(at_work, problem.ofm_depth)
