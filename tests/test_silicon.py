@@ -22,9 +22,10 @@ from benchmarks.silicon.frame import (
     spearman,
 )
 from benchmarks.silicon.page import held_out, page
-from npusim import run
+from npusim import simulate
 from npusim.cli.app import app
 from npusim.isa.hardware.file import hardware, list_presets
+from npusim.scheduler import compile_graph
 
 from .graphs import Sketch
 
@@ -163,7 +164,7 @@ def test_a_single_layer_of_the_stm32n6_by_hand() -> None:
     maps = sketch.conv(sketch.input(1, 64, 64, 3), 16, padding=((1, 1), (1, 1)))
     sketch.mean(maps, (1, 2))
     chip = hardware("stm32n6")
-    found = run(sketch.graph(), hw=chip, timing_only=True)
+    found = simulate(compile_graph(sketch.graph(), chip), timing_only=True)
     epochs, elements, mean = 2 * 9_250, 64 * 64 * 16, 8 + 64 * 64 * 1 + chip.vector.requantise_cycles
     assert [layer.unit for layer in found.layers] == ["mac", "vector"]
     assert 0 < found.cycles - (epochs + elements + mean) < 0.04 * found.cycles
