@@ -227,12 +227,13 @@ def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
 
 
 def add_waits(rng: np.random.Generator, instructions: list[Instruction]) -> list[Instruction]:
-    """The instructions with random waits for instructions before them, and barriers in between."""
+    """The instructions with random waits for instructions before them, and barriers in between, most with cycles."""
     issued = [0] * len(PRODUCERS)
     found: list[Instruction] = []
     for instruction in instructions:
         if rng.random() < 0.1:
-            found.append(Barrier(waits=_waits(rng, issued)))
+            cycles = 0 if rng.random() < 0.4 else int(rng.integers(1, 4 if rng.random() < 0.3 else 400))
+            found.append(Barrier(waits=_waits(rng, issued), cycles=cycles))
         waits = _waits(rng, issued) if rng.random() < 0.6 else ()
         found.append(replace(instruction, waits=waits))
         issued[instruction.unit] += 1

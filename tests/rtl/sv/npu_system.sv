@@ -28,6 +28,7 @@ module npu_system
     output logic     [PRODUCERS-1:0] started,
     output logic     [PRODUCERS-1:0] ended,
     output logic                     reached,       // a barrier, by the front end
+    output logic                     satisfied,     // its waits
     output logic                     passed
 );
   localparam int SCRATCHPAD_BITS = $clog2(SCRATCHPAD_BYTES);
@@ -123,6 +124,7 @@ module npu_system
       .room,
       .dispatch,
       .reached,
+      .satisfied,
       .barrier(passed)
   );
 
