@@ -48,4 +48,5 @@ def silicon(write: bool) -> int:
     if write:
         for file, text in WRITTEN.items():
             file.write_text(text(results), encoding="utf-8")
+        print("written; documents quote the errors: python docs/generate.py")
     return 0 if holds else 1
