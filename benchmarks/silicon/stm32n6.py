@@ -60,7 +60,8 @@ def _measured(row: Row, name: str, model: str, held_out: bool) -> Measurement:
     clock = "" if row["core_clock_mhz"] == "1000" else f", {row['core_clock_mhz']} MHz"
     file = Path(model) if model in BUILT_IN else network(model)
     said = f"{name}, tool {version[1]}{clock}" if version else f"{name}{clock}"
-    return Measurement(said, file, float(row["latency_ms"]), held_out)
+    settings = {"clock_mhz": float(row["core_clock_mhz"])} if clock else {}
+    return Measurement(said, file, float(row["latency_ms"]), held_out, settings)
 
 
 def networks() -> Iterator[Measurement]:
@@ -92,8 +93,7 @@ def _latency(model: str, changes: tuple[tuple[str, int | float], ...]) -> float:
 
 def simulated(row: Measurement) -> float:
     """Milliseconds of the preset, at the clock of the board."""
-    clock = re.search(r", (\d+) MHz$", row.network)
-    return _latency(str(row.file), (("clock_mhz", float(clock[1])),) if clock else ())
+    return _latency(str(row.file), tuple(row.settings.items()))
 
 
 ELEMENTS = 64 * 64

@@ -67,6 +67,7 @@ def draw_hardware(rng: np.random.Generator, array: MacArray) -> Hardware:
             burst_bytes=burst_bytes,
             grant_bytes=max(grant_bytes, burst_bytes),
             outstanding_requests=int(rng.choice([4, 16, 64])),
+            banks=int(rng.choice([1, 2, 4, 8, 64])),
             size_mib=1024,
         ),
     )

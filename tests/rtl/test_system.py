@@ -54,6 +54,21 @@ def test_random_copies(seed: int) -> None:
     assert rtl.differences(model) == [], f"{hardware.dma}\n{hardware.dram}\n{hardware.front_end}"
 
 
+@pytest.mark.parametrize(("banks", "agrees"), [(1, False), (2, False), (8, True), (16, False)])
+def test_where_rows_are_open_is_noticed(banks: int, agrees: bool) -> None:
+    """The random copies visit so many rows that a wrong number of banks shows."""
+    copies: list[Instruction] = list(draw_copies(np.random.default_rng(3), COPIES))
+    hardware = draw_hardware(np.random.default_rng(5), ARRAY)
+    memory = {"row_bytes": 256, "row_miss_ns": 25.0, "bandwidth_gb_per_s": 8.0, "grant_bytes": 256}
+    built, modelled = (
+        hardware.model_copy(update={"dram": hardware.dram.model_copy(update=memory | {"banks": number})})
+        for number in (8, banks)
+    )
+    rtl, _ = both(copies, built, np.random.default_rng(1))
+    _, model = both(copies, modelled, np.random.default_rng(1))
+    assert (rtl.differences(model) == []) is agrees
+
+
 @pytest.mark.parametrize(("setup_cycles", "agrees"), [(11, False), (12, True), (13, False)])
 def test_one_cycle_is_noticed(setup_cycles: int, agrees: bool) -> None:
     """The comparison is able to fail: on both sides of the right number."""

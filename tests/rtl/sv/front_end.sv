@@ -46,6 +46,8 @@ module front_end
           valid: asking,
           ready: 2,
           row: 32'(burst >> dram.row_shift),
+          goes_on: (burst_end >> dram.row_shift) != (burst >> dram.row_shift),
+          row_behind: 32'(burst >> dram.row_shift) + 1,
           last_of_grant: last_burst || leaves_block,
           last: last_burst
       };
