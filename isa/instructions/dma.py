@@ -17,7 +17,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import LAST, FieldSpec, bits
 
 SPACES = tuple(space.name.lower() for space in Space)
 """What the fields for memories may say, for all machines."""
@@ -104,7 +104,10 @@ class Copy(Transfer):
     block: int = bits(2, "dimensions, next to the innermost, that form a block with it; 0: straight through")
     backward: int = bits(3, "dimensions that read the source backwards: bit 0 stands for the outermost")
     view: int = bits(
-        1, "takes no time: a unit wrote or will read in place (`dma.views`)", choices=("no", "yes"), last=True
+        1,
+        "takes no time: a unit wrote or will read in place (`dma.views`)",
+        choices=("no", "yes"),
+        place=LAST,
     )
 
     def _loops(self) -> _Loops:

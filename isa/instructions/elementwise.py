@@ -25,7 +25,7 @@ from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, clamp_fault, code_type, passes
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import FIRST, LAST, FieldSpec, bits
 
 _CYCLES = {
     "vector_add_q8": "add_cycles",
@@ -147,6 +147,24 @@ class Grid(Instruction):
         return sum(getattr(context.hardware.vector, _CYCLES[action]) for action in self.actions)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair(Grid):
+    """What instructions of two operands share; operand strides of zero repeat."""
+
+    a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
+    b: int = bits(ADDRESS_BITS, "of the second operand")
+    output: int = bits(ADDRESS_BITS, "of the output")
+    rows: int = bits(24, "rows")
+    columns: int = bits(24, "columns, contiguous in the output")
+    a_row_stride: int = bits(24, "bytes from row to row of the first operand; 0 repeats one row")
+    b_row_stride: int = bits(24, "of the second operand")
+    a_column_stride: int = bits(1, "1: one value per column, 0: one value per row", choices=("0", "1"))
+    b_column_stride: int = bits(1, "of the second operand", choices=("0", "1"))
+    pixel: int = bits(20, PIXEL, place=LAST)
+    a_zero: int = bits(9, "zero point of the first operand", signed=True)
+    b_zero: int = bits(9, "of the second operand", signed=True)
+
+
 NAMES = (
     "add", "sub", "mul", "max", "min", "rescaled_max", "rescaled_min", "squared_difference", "prelu", "div",
 )  # fmt: skip
@@ -154,7 +172,7 @@ NAMES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Binary(Grid):
+class Binary(Pair):
     """Elementwise function of two operands of rows x columns; an operand may repeat its rows or its columns.
 
     Operand strides of zero repeat. The arithmetic is that of the elementwise functions; its rescales round twice
@@ -165,18 +183,7 @@ class Binary(Grid):
     opcode: ClassVar[int] = 0x30
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    function: int = bits(4, "what is computed", choices=NAMES)
-    a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
-    b: int = bits(ADDRESS_BITS, "of the second operand")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    rows: int = bits(24, "rows")
-    columns: int = bits(24, "columns, contiguous in the output")
-    a_row_stride: int = bits(24, "bytes from row to row of the first operand; 0 repeats one row")
-    b_row_stride: int = bits(24, "of the second operand")
-    a_column_stride: int = bits(1, "1: one value per column, 0: one value per row", choices=("0", "1"))
-    b_column_stride: int = bits(1, "of the second operand", choices=("0", "1"))
-    a_zero: int = bits(9, "zero point of the first operand", signed=True)
-    b_zero: int = bits(9, "of the second operand", signed=True)
+    function: int = bits(4, "what is computed", choices=NAMES, place=FIRST)
     output_zero: int = bits(9, "of the output", signed=True)
     a_multiplier: int = bits(31, "rescale of the first operand")
     b_multiplier: int = bits(31, "of the second operand")
@@ -188,7 +195,6 @@ class Binary(Grid):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
-    pixel: int = bits(20, PIXEL, last=True)
 
     @property
     def actions(self) -> Sequence[str]:
@@ -197,7 +203,7 @@ class Binary(Grid):
 
     def faults(self) -> list[str]:
         """At least one element and a clamp inside the type."""
-        return Grid.faults(self) + clamp_fault(self.signed, self.low, self.high)
+        return Pair.faults(self) + clamp_fault(self.signed, self.low, self.high)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Apply the function's arithmetic to the two operands."""

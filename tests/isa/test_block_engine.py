@@ -239,7 +239,7 @@ def test_pixels_of_a_single_row_lie_side_by_side(size: int) -> None:
 
 
 def test_outputs_that_are_looked_up_have_a_rate_of_their_own() -> None:
-    """1024 outputs: 1 cycle each, or 0.25; a quarter of what the commands of the only block take is longer than that."""
+    """1024 outputs: 1 cycle each, or 0.25; the products of the only block take what its commands take."""
     problem = Problem(8, 8, 16, 16, 1, 1)
     plain, slow = (occupancy(u55(256), problem._replace(looked_up=up)) for up in (False, True))
     # 64 + 2048 / 8 for transfers, 128 of products, and both outputs; products take no less than a quarter of it.

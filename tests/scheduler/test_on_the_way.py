@@ -1,4 +1,4 @@
-"""What an Ethos-U does on the way costs nothing there, where it can be done; bytes are those of a machine without it."""
+"""What an Ethos-U does on the way costs nothing there, where it can be done; no byte changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def test_who_gives_an_operand_looks_it_up(draw: Draw, wanted: list[int]) -> None
     model = graph(draw)
     found = [each.fused for each in instructions(model, Lookup) if isinstance(each, Lookup)]
     assert found == wanted
-    told = [each.looked_up for each in instructions(model, MacInstruction) if isinstance(each, MacInstruction)]
+    told = [
+        each.looked_up for each in instructions(model, MacInstruction) if isinstance(each, MacInstruction)
+    ]
     assert told == [wanted[0], 0]
 
 
