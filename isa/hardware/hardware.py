@@ -116,6 +116,11 @@ class Vector(Section):
     reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="one element of a sum")
     divide_cycles: PositiveCycles = Field(default=4, le=1024, description="one rounded division")
     lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
+    resize_cycles: Cycles = Field(
+        default=0,
+        le=1024,
+        description="one element between pixels; 0: a product for each pixel that takes part",
+    )
     fused_lookup: bool = Field(
         default=False,
         description="who gives the operand of a look-up, and for it alone, looks it up on the way: it takes no time",

@@ -1,53 +1,43 @@
-"""All of them, one line each; every third is held out."""
+"""All networks of the zoo, one line each, and what Vela says of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
-from benchmarks.silicon.zoo import others, vision
+from benchmarks import peers
+from benchmarks.silicon.ethos_u55 import DESCRIBED, LEAST_CYCLES, LEAST_SHARE, OF_CPU
+from benchmarks.silicon.frame import Measurement
+from benchmarks.silicon.zoo import apart, others, vision
 
 Network = Callable[[], bytes]
 
-NETWORKS: tuple[Network, ...] = (
-    vision.resnet20,
-    vision.bottleneck,
-    vision.preactivated,
-    vision.vgg,
-    vision.alexnet,
-    vision.densenet,
-    vision.inception,
-    vision.inception_v3,
-    vision.squeezenet,
-    vision.mobilenet_v1,
-    vision.mobilenet_v2,
-    vision.mnasnet,
-    vision.mobilenet_v3,
-    vision.efficientnet,
-    vision.efficientnet_lite,
-    vision.shufflenet_v2,
-    vision.ghostnet,
-    vision.csp,
-    others.unet,
-    others.unet_resized,
-    others.bilinear,
-    others.deeplab,
-    others.yolo,
-    others.ssd,
-    others.face,
-    others.super_resolution,
-    others.autoencoder,
-    others.convolutional_autoencoder,
-    others.perceptron,
-    others.kws_cnn,
-    others.tc_resnet,
-    others.conv_1d,
-    others.wavenet,
-    others.odd_sizes,
-    others.multipliers,
-    others.elementwise,
-    others.pools,
-    others.sparse,
-    others.narrow_weights,
-    others.many_classes,
-    others.padded,
-)
+
+def _networks(module: ModuleType) -> tuple[Network, ...]:
+    """The functions that a module has of its own, in order."""
+    own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
+    return tuple(each for each in own if callable(each) and not each.__name__.startswith("_"))
+
+
+SEEN = (*_networks(vision), *_networks(others))
+"""Those that showed what was missing; no constant was chosen by one of them."""
+APART = _networks(apart)
+"""Those that were run for the first time when everything was done."""
+
+
+def built(network: Network, folder: Path) -> Path:
+    """The file of a network in a folder, which it is written to."""
+    file = folder / f"{network.__name__}.tflite"
+    file.write_bytes(network())
+    return file
+
+
+def measured(network: Network, file: Path, size: int) -> Measurement | None:
+    """Vela's cycles, if the row counts as those of the shared table do. Raises `peers.Missing`."""
+    found = peers.vela_estimate(file, f"ethos-u55-{size}")
+    described = sum([cycles for kind, cycles in found.by_operator.items() if kind in DESCRIBED])
+    counts = found.cycles >= LEAST_CYCLES and described >= LEAST_SHARE * sum(found.by_operator.values())
+    if not counts or not found.on_cpu <= OF_CPU:
+        return None
+    return Measurement(network.__name__, file, found.cycles, network in APART)
