@@ -67,7 +67,7 @@ def vela_cycles(network: Path, accelerator: str = "ethos-u55-128") -> int:
 
 
 class Estimate(NamedTuple):
-    """What Vela says of a network: cycles in all, those of each kind of operator, and the kinds that it leaves to the CPU."""
+    """What Vela says of a network: cycles, those of each kind of operator, and the kinds that it leaves to the CPU."""
 
     cycles: int
     by_operator: Mapping[str, float]
