@@ -78,6 +78,9 @@ class Dma(Section):
     decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
+    decoder_skips: bool = Field(
+        default=False, description="weights that are zero, and groups of few values, are packed shorter"
+    )
     local_bytes_per_cycle: Annotated[float, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0.0,
         le=4096,

@@ -158,7 +158,7 @@ class Operands:
         if (*key, pack) not in blocks:
             constants = work.constants(*channels)
             packs = pack and bool(self._hardware.dma.decoder_bytes_per_cycle)
-            blocks[*key, pack] = _Block(constants, *block(constants, packs))
+            blocks[*key, pack] = _Block(constants, *block(constants, packs, self._hardware.dma.decoder_skips))
         constants, content, packed_bytes = blocks[*key, pack]
         if content.make is None:
             content = content._replace(of=f'of layer "{self._graph.nodes[item.node].name}"')

@@ -120,7 +120,7 @@ class TileCosts:
         constants = self.work.constants(0, self.work.channels)
         if constants.weights is None:
             return size
-        return len(constants.plain) + constants.weights.size * share(constants)
+        return len(constants.plain) + constants.weights.size * share(constants, self.hardware.dma.decoder_skips)
 
     def bands(self, position: int, row_step: int) -> tuple[int, int]:
         """Bytes of an input that row tiles need: the one that needs most, and all of an entry together.
