@@ -359,7 +359,8 @@ def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: i
 
 def _as_bits(values: Bytes, width: int) -> Bytes:
     """The low `width` bits of the values of each row, one behind the other, as bytes."""
-    spread: Bytes = np.bitwise_and(values[:, :, np.newaxis] >> np.arange(width, dtype=np.uint8), 1)
+    places = np.arange(width, dtype=np.uint8)
+    spread = np.bitwise_and(np.right_shift(values[:, :, np.newaxis], places), np.uint8(1))
     return np.packbits(spread.reshape(len(values), GROUP * width), axis=1, bitorder="little")
 
 
