@@ -332,11 +332,11 @@ def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: i
     present = folded > 0
     sizes = _low_bytes(modes, count, present.astype(np.uint16))
     rows = np.zeros((len(modes), GROUP), np.uint8)
-    for mode, values in _VALUES.items():
+    for mode, held in _VALUES.items():
         chosen = np.flatnonzero(modes == mode)
-        palettes, numbers = _palettes(codes[chosen], values)
-        rows[chosen, :values] = palettes
-        rows[chosen, values : _PALETTE_BYTES[mode]] = _as_bits(numbers, values // 2)
+        palettes, numbers = _palettes(codes[chosen], held)
+        rows[chosen, :held] = palettes
+        rows[chosen, held : _PALETTE_BYTES[mode]] = _as_bits(numbers, held // 2)
     for mode in range(SKIPPING, _MODES):
         chosen = np.flatnonzero(modes == mode)
         width = mode - SKIPPING + _SKIPPING_LEAST
