@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from math import exp, log
 
+import numpy as np
 import pytest
 
 from npusim.isa.base.errors import HardwareError
@@ -84,9 +86,17 @@ def mobilenet_v1(alpha: float = 1.0, size: int = 224, classes: int = 1001) -> Ne
     return [*network, elementwise(size * size * channels), dense(channels, classes), elementwise(classes)]
 
 
-def mobilenet_v2() -> Network:
-    """Sandler et al. 2018, table 2, at 224 x 224."""
-    network, channels, size = [convolution(224, 3, 32, 9, 2)], 32, 112
+def _wide(channels: int, alpha: float) -> int:
+    """A multiple of 8 near a fraction of the channels, not below 90 % of it."""
+    least = channels * alpha
+    multiple = max(8, int(least + 4) // 8 * 8)
+    return multiple if multiple >= 0.9 * least else multiple + 8
+
+
+def mobilenet_v2(alpha: float = 1.0, size: int = 224) -> Network:
+    """Sandler et al. 2018, table 2."""
+    channels = _wide(32, alpha)
+    network, size = [convolution(size, 3, channels, 9, 2)], -(-size // 2)
     blocks = (
         (1, 16, 1, 1),
         (6, 24, 2, 2),
@@ -96,7 +106,8 @@ def mobilenet_v2() -> Network:
         (6, 160, 3, 2),
         (6, 320, 1, 1),
     )
-    for expansion, outputs, count, first_stride in blocks:
+    for expansion, width, count, first_stride in blocks:
+        outputs = _wide(width, alpha)
         for index in range(count):
             stride = first_stride if index == 0 else 1
             inner = channels * expansion
@@ -108,11 +119,12 @@ def mobilenet_v2() -> Network:
             if index > 0:
                 network.append(elementwise(size * size * outputs, 2))
             channels = outputs
+    last = _wide(1280, max(alpha, 1.0))
     return [
         *network,
-        convolution(7, 320, 1280, 1),
-        elementwise(49 * 1280),
-        dense(1280, 1001),
+        convolution(size, channels, last, 1),
+        elementwise(size * size * last),
+        dense(last, 1001),
         elementwise(1001),
     ]
 
@@ -155,7 +167,11 @@ def as_float(network: Network) -> Network:
 NETWORKS = {
     "mobilenet_v1": (mobilenet_v1(), 568.74e6),
     "mobilenet_v1_0.25": (mobilenet_v1(0.25), 41.03e6),
+    "mobilenet_v1_0.25_96": (mobilenet_v1(0.25, 96), 7.743e6),
     "mobilenet_v2": (mobilenet_v2(), 300.8e6),
+    "mobilenet_v2_0.35": (mobilenet_v2(0.35), 59.3e6),
+    "mobilenet_v2_0.35_128": (mobilenet_v2(0.35, 128), 20.2e6),
+    "mobilenet_v2_1.4": (mobilenet_v2(1.4), 582e6),
     "resnet_8": (resnet_8(), 12.502e6),
     "vww": (mobilenet_v1(0.25, 96, 2), 7.490e6),
     "kws": (ds_cnn(), 2.657e6),
@@ -174,7 +190,11 @@ MEASURED = (
     ("cortex-m7", 400, 1, "resnet_8", "int8", 28.67, None),
     ("cortex-m7", 400, 1, "mobilenet_v1", "int8", 1642, None),
     ("cortex-m7", 400, 1, "mobilenet_v1_0.25", "int8", 166.75, None),
+    ("cortex-m7", 400, 1, "mobilenet_v1_0.25_96", "int8", 29.94, None),
     ("cortex-m7", 400, 1, "mobilenet_v2", "int8", 1106.6, None),
+    ("cortex-m7", 400, 1, "mobilenet_v2_0.35", "int8", 290.75, None),
+    ("cortex-m7", 400, 1, "mobilenet_v2_0.35_128", "int8", 94.34, None),
+    ("cortex-m7", 400, 1, "mobilenet_v2_1.4", "int8", 2010.66, None),
     ("cortex-m33", None, 1, "resnet_8", "int8", 109, 2565),
     ("cortex-m33", None, 1, "vww", "int8", 59, 1372),
     ("cortex-m33", None, 1, "kws", "int8", 29, 664),
@@ -204,6 +224,11 @@ MEASURED = (
     ("cortex-a76", None, 4, "mobilenet_v1", "float32", 14.0, None),
 )
 
+FURTHER_OFF = {("cortex-m7", 280, "vww"): 0.45}
+"""VWW is MobileNet v1 0.25 at 96 pixels, which takes 12.0 million cycles at 400 MHz and 6.7 million at 280, with newer
+tools: one rate stands between them.
+"""
+
 GEMM = Workload("gemm", macs=1_000_000, inner_k=8, weight_bytes=1000, input_bytes=1000, output_bytes=1000)
 A76 = Host(core="cortex-a76", threads=4)
 
@@ -220,15 +245,35 @@ def test_measured_networks_are_met_within_35_percent(
 ) -> None:
     host = Host(core=core, threads=threads, clock_mhz=mhz)
     work = NETWORKS[network][0] if dtype == "int8" else as_float(NETWORKS[network][0])
-    assert sum(cpu_time_us(each, host) for each in work) / 1e3 == pytest.approx(ms, rel=0.35)
+    most = FURTHER_OFF.get((core, mhz, network), 0.35)
+    assert sum(cpu_time_us(each, host) for each in work) / 1e3 == pytest.approx(ms, rel=most)
     if uj is not None:
-        assert sum(cpu_energy_uj(each, host) for each in work) == pytest.approx(uj, rel=0.35)
+        assert sum(cpu_energy_uj(each, host) for each in work) == pytest.approx(uj, rel=most)
+
+
+def test_the_cortex_m7_is_met_within_12_percent_at_400_mhz() -> None:
+    rows = [row for row in MEASURED if row[:2] == ("cortex-m7", 400)]
+    host = Host(core="cortex-m7", clock_mhz=400)
+    times_ms = [sum(cpu_time_us(each, host) for each in NETWORKS[row[3]][0]) / 1e3 for row in rows]
+    ratios = [time_ms / row[5] for time_ms, row in zip(times_ms, rows, strict=True)]
+    assert len(ratios) == 8
+    assert exp(sum(abs(log(ratio)) for ratio in ratios) / len(ratios)) < 1.12
+    measured_ms = [row[5] for row in rows]
+    assert np.corrcoef(np.argsort(np.argsort(times_ms)), np.argsort(np.argsort(measured_ms)))[0, 1] > 0.97
 
 
 def test_the_phone_anchor_is_met_closely() -> None:
     """The default CPU of the phone presets carries every ratio there: 2 % to its one measured point."""
     time_us = sum(cpu_time_us(each, A76) for each in NETWORKS["mobilenet_v1"][0])
     assert time_us == pytest.approx(5000, rel=0.02)
+
+
+def test_maps_beyond_the_data_cache_of_a_cortex_m7_take_time() -> None:
+    host, small = Host(core="cortex-m7"), replace(GEMM, input_bytes=8192, output_bytes=8192)
+    large = replace(small, output_bytes=18192)
+    assert cpu_time_us(large, host) - cpu_time_us(small, host) == pytest.approx(10_000 * 10.3 / 280)
+    floats = [replace(work, dtype="float32") for work in (small, large)]
+    assert cpu_time_us(floats[1], host) - cpu_time_us(floats[0], host) == pytest.approx(2500 * 10.3 / 280)
 
 
 TIMES = (
@@ -265,9 +310,9 @@ def test_free_work_costs_nothing_anywhere() -> None:
 def test_host_cycles_count_the_handover_in_npu_cycles() -> None:
     chip = Hardware(name="chip", clock_mhz=500, host=Host(core="cortex-m7", handover_us=5.0))
     work = Workload("elementwise", elements=280)
-    assert cpu_time_us(work, chip.host) == 4.0 + 20.0
-    assert host_cycles(work, chip) == (4 + 20 + 5) * 500
-    assert host_energy_uj(work, chip) == pytest.approx((4 + 20 + 5) * 446 * 280e-6)
+    assert cpu_time_us(work, chip.host) == 4.0 + 48.0
+    assert host_cycles(work, chip) == (4 + 48 + 5) * 500
+    assert host_energy_uj(work, chip) == pytest.approx((4 + 48 + 5) * 446 * 280e-6)
 
 
 @pytest.mark.parametrize("core", CORES, ids=[core.name for core in CORES])
